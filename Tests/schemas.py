@@ -73,7 +73,8 @@ HOSTILE = {
         {"name": "Properties", "attributes": [
             attribute(name, "int", indexed=True) for name in [
                 "class", "self", "Self", "init", "default", "in", "Type", "my name", "1st", "a-b", "a.b", "été", "日本",
-                "😀", "+", " ", "_private", "$0", "status", "reference", "update", "a`b", "a\\b", "a\"b", "a\nb", "schema",
+                "😀", "+", " ", "_private", "$0", "status", "reference", "update",
+                "objectStatus", "objectReference", "objectUpdate", "a`b", "a\\b", "a\"b", "a\nb", "schema",
                 "id", "hashValue", "description", "some", "any", "async", "\u200b", "x\u200by", "get"]],
          "keys": [{"attributes": ["my name", "class"], "unique": True}, {"attributes": ["a`b", "in"]}]},
         {"name": "Bare", "attributes": []},

@@ -119,7 +119,7 @@ private struct EntityReading {
             found.values[reference] = value
         }
         guard isIntact else {
-            found.scope = #Predicate { references.contains($0.reference) }
+            found.scope = #Predicate { references.contains($0.objectReference) }
             return found
         }
         var count = 0

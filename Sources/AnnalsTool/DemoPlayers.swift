@@ -73,7 +73,7 @@ actor DemoPlayer {
         let context = store.makeContext(author: "app", name: "view")
         let folder = context.insert(Folder(name: "Reading"))
         let clip = context.insert(
-            Clip(title: "Swift", url: DemoModel.firstURL, rank: 1, folder: folder.reference))
+            Clip(title: "Swift", url: DemoModel.firstURL, rank: 1, folder: folder.objectReference))
         try context.save()
         clip.title = DemoModel.editedTitle
         say("holds the clip “Swift” of rank 1, and changes its title without saving")
@@ -91,7 +91,7 @@ actor DemoPlayer {
 
         try await wait("the rank changes") { clip.rank == 5 }
         say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
-        try expect(clip.title == DemoModel.editedTitle && clip.status.isChanged, "The unsaved title is lost.")
+        try expect(clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title is lost.")
         let expected = DemoModel.shared + DemoModel.imported
         try await wait("all clips arrive") { inserted.count >= expected && deleted.count >= 1 }
         say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")

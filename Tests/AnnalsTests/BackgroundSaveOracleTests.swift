@@ -112,7 +112,7 @@ private struct Cell: Entity {
     }
 
     private func pick(_ index: Int) -> Object<Cell>? {
-        held[index].filter { !$0.status.isGone && !$0.status.isDeleted }.randomElement(using: &random)
+        held[index].filter { !$0.objectStatus.isGone && !$0.objectStatus.isDeleted }.randomElement(using: &random)
     }
 
     private func act(_ index: Int) async throws {
@@ -212,9 +212,9 @@ private struct Cell: Entity {
         let own = "a\(index)"
         // An inserted object that takes over another one sets all of its attributes.
         for cell in contexts[index].changedObjects(Cell.self) where !contexts[index].upserts {
-            let changed = cell.status.changedValues.keys
+            let changed = cell.objectStatus.changedValues.keys
             if changed.contains(where: { $0 != own && $0 != "isSaved" }) {
-                throw OracleDifference("\(cell.reference) has edits of \(changed.sorted())")
+                throw OracleDifference("\(cell.objectReference) has edits of \(changed.sorted())")
             }
         }
         let shown = lists[index].map(\.key)
@@ -224,7 +224,7 @@ private struct Cell: Entity {
         if shown.sorted() != found.map(\.key).sorted() {
             let difference = Set(shown).symmetricDifference(found.map(\.key))
             let objects = (found + held[index]).filter { difference.contains($0.key) }.map { cell in
-                "\(cell.key) \(cell.reference), inserted: \(cell.status.isInserted), gone: \(cell.status.isGone)"
+                "\(cell.key) \(cell.objectReference), inserted: \(cell.objectStatus.isInserted), gone: \(cell.objectStatus.isGone)"
             }
             throw OracleDifference("the list shows \(shown.count) objects, a fetch finds \(found.count): \(objects)")
         }
@@ -259,7 +259,7 @@ private struct Cell: Entity {
             try contexts[index].merge()
             try check(index)
             if contexts[index].hasChanges { throw OracleDifference("unsaved in the end") }
-            let shown = try contexts[index].fetch(Cell.self).map(\.status.snapshot)
+            let shown = try contexts[index].fetch(Cell.self).map(\.objectStatus.snapshot)
             if shown.map(\.text) != cells.map(\.text) {
                 let other = zip(shown, cells).filter { $0.text != $1.text }.prefix(3).map {
                     "\($0.text), not \($1.text)"

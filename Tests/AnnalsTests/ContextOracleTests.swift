@@ -72,12 +72,12 @@ private final class ContextRun {
             held[number].append(group)
         case 8..<24:
             var note = Note(title: "n\(step)", rank: Int.random(in: 0..<20, using: &random))
-            note.group = pick(try groups(context))?.reference
+            note.group = pick(try groups(context))?.objectReference
             held[number].append(context.insert(note))
         case 24..<30: held[number].append(context.insert(Label(name: "l\(step)")))
         case 30..<40: pick(try notes(context))?.rank = Int.random(in: 0..<20, using: &random)
         case 40..<48:
-            pick(try notes(context))?.update {
+            pick(try notes(context))?.objectUpdate {
                 $0.title = "t\(step % 17)"
                 $0.text = step.isMultiple(of: 3) ? nil : "x"
             }
@@ -147,7 +147,7 @@ private final class ContextRun {
         let found = try context.fetch(
             Note.self, where: #Predicate { $0.rank >= rank && $0.group != nil }, sortedBy: .descending(\.rank))
         // In a predicate, a reference is compared with nil: it may name an object that others have deleted.
-        let wanted = notes.filter { $0.rank >= rank && $0.status.snapshot.group != nil }
+        let wanted = notes.filter { $0.rank >= rank && $0.objectStatus.snapshot.group != nil }
         if Set(found.map { ObjectIdentifier($0) }) != Set(wanted.map { ObjectIdentifier($0) }) {
             throw OracleDifference("a fetch finds \(found.count) notes, and \(wanted.count) are shown")
         }
@@ -165,9 +165,9 @@ private final class ContextRun {
         if context.hasChanges { throw OracleDifference("unsaved after a rollback") }
         let (groups, notes, labels) = (try groups(context), try notes(context), try labels(context))
         let same =
-            try groups.map(\.status.snapshot) == snapshot.fetch(Group.self)
-            && notes.map(\.status.snapshot) == snapshot.fetch(Note.self)
-            && labels.map(\.status.snapshot) == snapshot.fetch(Label.self)
+            try groups.map(\.objectStatus.snapshot) == snapshot.fetch(Group.self)
+            && notes.map(\.objectStatus.snapshot) == snapshot.fetch(Note.self)
+            && labels.map(\.objectStatus.snapshot) == snapshot.fetch(Label.self)
         if !same { throw OracleDifference("the context does not show what the store has") }
     }
 }

@@ -60,7 +60,7 @@ import Testing
 
         /// While this waits on the actor, `save` cannot go on.
         private func interfereNow(_ interference: Interference, _ other: Store) throws {
-            let reference = note.reference
+            let reference = note.objectReference
             while try other.snapshot()[reference]?.rank != (interference == .deletes ? 0 : 1) {}
             try other.write { transaction in
                 if interference == .deletes {
@@ -73,7 +73,7 @@ import Testing
             if interference == .setsBackAndCompacts { try other.compact() }
         }
 
-        var shown: (isGone: Bool, rank: Int) { (note.status.isGone, note.rank) }
+        var shown: (isGone: Bool, rank: Int) { (note.objectStatus.isGone, note.rank) }
         func merge() throws { try context.merge() }
         func close() { context.close() }
     }
@@ -100,18 +100,18 @@ import Testing
         let note = context.insert(Note(title: "n"))
         try context.save()
         try others.merge()
-        others.delete(try others.object(note.reference))
+        others.delete(try others.object(note.objectReference))
         try others.save()
         try context.merge()
         try others.undo()
         try others.save()
         try context.refresh(note, keepingEdits: false)
-        #expect(!note.status.isGone)
-        others.delete(try others.object(note.reference))
+        #expect(!note.objectStatus.isGone)
+        others.delete(try others.object(note.objectReference))
         try others.save()
         try Self.insertLabels(store)
         try context.merge()
-        #expect(note.status.isGone)
+        #expect(note.objectStatus.isGone)
         try end()
     }
 
@@ -121,13 +121,13 @@ import Testing
         let note = context.insert(Note(title: "n"))
         try context.save()
         note.rank = 1
-        try store.write { try $0.delete(note.reference) }
+        try store.write { try $0.delete(note.objectReference) }
         try context.merge()
-        #expect(note.rank == 1 && !note.status.isGone)
+        #expect(note.rank == 1 && !note.objectStatus.isGone)
         note.rank = 0
         try Self.insertLabels(store)
         try context.merge()
-        #expect(note.status.isGone && !context.hasChanges)
+        #expect(note.objectStatus.isGone && !context.hasChanges)
         try end()
     }
 }

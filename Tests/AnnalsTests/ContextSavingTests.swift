@@ -107,25 +107,25 @@ private enum LockProbe {
         let passport = context.insert(Passport(number: 7, name: "new"))
         let group = context.insert(Group(name: "a"))
         let parent = context.insert(Group(name: "parent"))
-        let note = context.insert(Note(title: "new", group: group.reference))
+        let note = context.insert(Note(title: "new", group: group.objectReference))
         passport.group = group
         group.parent = parent
-        let temporary = group.reference
+        let temporary = group.objectReference
         try context.save()
-        #expect(group.reference == stored.0 && passport.reference == stored.1 && !context.hasChanges)
+        #expect(group.objectReference == stored.0 && passport.objectReference == stored.1 && !context.hasChanges)
         #expect(try context.object(stored.0) === group && context.object(temporary) === group)
         #expect(note.group === group && group.notes.map(\.title) == ["old", "new"] && group.parent === parent)
-        #expect(former?.status.isGone ?? true)
+        #expect(former?.objectStatus.isGone ?? true)
         let snapshot = try store.snapshot()
         #expect(try snapshot.fetch(Group.self).count == 2 && snapshot.count(Passport.self) == 1)
         #expect(try snapshot[stored.1] == Passport(group: stored.0, number: 7, name: "new"))
-        #expect(try snapshot[note.reference]?.group == stored.0)
+        #expect(try snapshot[note.objectReference]?.group == stored.0)
         // It is an update, and undone as one.
         group.name = "b"
         try context.save()
         try context.undo()
         try context.undo()
-        #expect(passport.name == "old" && group.name == "a" && group.parent == nil && note.status.isDeleted)
+        #expect(passport.name == "old" && group.name == "a" && group.parent == nil && note.objectStatus.isDeleted)
         try context.save()
         #expect(try store.snapshot()[stored.0] == Group(name: "a") && store.snapshot().count(Note.self) == 1)
         try context.redo()
@@ -148,7 +148,7 @@ private enum LockProbe {
         #expect(results.map(\.name) == ["d", "c", "b", "b", "a"])
         try context.save()
         #expect(results.map(\.name) == ["d", "c", "b", "a"] && results[2] === group && results[0] === other)
-        #expect(results.map(\.reference) == [other.reference, stored[2], stored[1], stored[0]])
+        #expect(results.map(\.objectReference) == [other.objectReference, stored[2], stored[1], stored[0]])
         group.name = "e"
         #expect(results.map(\.name) == ["e", "d", "c", "a"])
         context.close()
@@ -163,7 +163,7 @@ private enum LockProbe {
         let first = context.insert(Group(name: "a"))
         let second = context.insert(Group(name: "a"))
         expect(.uniqueViolation) { try context.save() }
-        #expect(first.status.isInserted && second.status.isInserted)
+        #expect(first.objectStatus.isInserted && second.objectStatus.isInserted)
         context.delete(second)
         // One that is changed here.
         let held = try context.object(stored)
@@ -173,7 +173,7 @@ private enum LockProbe {
         // One that is deleted here makes room.
         context.delete(held)
         try context.save()
-        #expect(first.reference != stored && held.status.isGone)
+        #expect(first.objectReference != stored && held.objectStatus.isGone)
         #expect(try store.snapshot().fetch(Group.self) == [Group(name: "a")])
         // Without unique values nothing is taken over.
         context.insert(Label(name: "l"))
@@ -202,7 +202,7 @@ private enum LockProbe {
         try context.save()
         try thread.join()
         #expect(try store.snapshot().count(Group.self) == 300)
-        #expect(try groups.allSatisfy { try store.snapshot()[$0.reference]?.name == $0.name })
+        #expect(try groups.allSatisfy { try store.snapshot()[$0.objectReference]?.name == $0.name })
         try other.close()
         context.close()
         try end()
@@ -214,14 +214,14 @@ private enum LockProbe {
         let context = store.makeContext()
         context.undoLevels = 10
         let group = context.insert(Group(name: "g"))
-        let note = context.insert(Note(title: "n", group: group.reference))
-        let temporary = (group.reference, note.reference)
+        let note = context.insert(Note(title: "n", group: group.objectReference))
+        let temporary = (group.objectReference, note.objectReference)
         let reference = try context.obtainPermanentReferences(for: [group, group])[0]
         let references = try context.obtainPermanentReferences(for: [note, context.insert(Note(title: "m"))])
-        #expect(reference == group.reference && reference != temporary.0 && group.status.isInserted)
-        #expect(note.group === group && group.notes.first === note && note.status.snapshot.group == reference)
+        #expect(reference == group.objectReference && reference != temporary.0 && group.objectStatus.isInserted)
+        #expect(note.group === group && group.notes.first === note && note.objectStatus.snapshot.group == reference)
         #expect(try context.object(temporary.0) === group && context.object(references[0]) === note)
-        #expect(try context.obtainPermanentReferences(for: [note]) == [note.reference])
+        #expect(try context.obtainPermanentReferences(for: [note]) == [note.objectReference])
         // Others insert and compact meanwhile.
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         let theirs = try other.commit { transaction in
@@ -232,11 +232,11 @@ private enum LockProbe {
         try other.update(Note.self) { $0.rank = 3 }
         // Undone and done again before they are saved.
         try context.undo()
-        #expect(note.status.isGone && !context.hasChanges)
+        #expect(note.objectStatus.isGone && !context.hasChanges)
         try context.redo()
-        #expect(note.reference == references[0] && note.group === group)
+        #expect(note.objectReference == references[0] && note.group === group)
         try context.save()
-        #expect(group.reference == reference && note.reference == references[0] && !context.hasChanges)
+        #expect(group.objectReference == reference && note.objectReference == references[0] && !context.hasChanges)
         #expect(try other.snapshot()[references[0]]?.group == reference)
         #expect(try other.snapshot().count(Note.self) == 7)
         // After a rollback nobody gets the ID.
@@ -244,7 +244,7 @@ private enum LockProbe {
         context.rollback()
         let next = context.insert(Note(title: "next"))
         try context.save()
-        #expect(next.reference != lost && next.reference > lost)
+        #expect(next.objectReference != lost && next.objectReference > lost)
         expect(.objectNotFound) { try context.object(lost) }
         // One that has its own reference does not become another.
         context.upserts = true
@@ -277,12 +277,12 @@ private enum LockProbe {
         let context = own.makeContext(author: "app")
         context.undoLevels = 10
         let groups = (0..<4).map { context.insert(Group(name: "g\($0)")) }
-        let notes = (0..<4).map { context.insert(Note(title: "n\($0)", rank: $0, group: groups[$0].reference)) }
+        let notes = (0..<4).map { context.insert(Note(title: "n\($0)", rank: $0, group: groups[$0].objectReference)) }
         groups[1].parent = groups[0]
         try context.save()
         context.undoGroup("first") { notes[0].title = "changed" }
         context.delete(notes[1])
-        let added = context.insert(Note(title: "added", group: groups[2].reference))
+        let added = context.insert(Note(title: "added", group: groups[2].objectReference))
         added.draft = "a draft"
         var code = StoreError.Code.uniqueViolation
         var other: Context?
@@ -295,15 +295,15 @@ private enum LockProbe {
             context.delete(groups[0])
             code = .deleteDenied
         case .conflict:
-            try store.commit { try $0.update(notes[0].reference) { $0.title = "theirs" } }
+            try store.commit { try $0.update(notes[0].objectReference) { $0.title = "theirs" } }
             code = .mergeConflict
         case .missingTarget:
-            try store.commit { try $0.delete(groups[3].reference) }
+            try store.commit { try $0.delete(groups[3].objectReference) }
             groups[2].parent = groups[3]
             code = .mergeConflict
         case .strangeObject:
             let strange = store.makeContext()
-            notes[2].update { $0.group = strange.insert(Group(name: "strange")).reference }
+            notes[2].objectUpdate { $0.group = strange.insert(Group(name: "strange")).objectReference }
             other = strange
             code = .wrongContext
         case .busy: code = .busy
@@ -316,12 +316,18 @@ private enum LockProbe {
         func state() throws -> [String] {
             var lines: [String] = []
             for group in groups {
-                lines.append("\(group.reference) \(text(group.status.changedValues)) \(text(group.status.savedValues))")
-                lines.append("\(group.status.snapshot) \(group.status.isDeleted) \(group.status.isGone)")
+                lines.append(
+                    "\(group.objectReference) \(text(group.objectStatus.changedValues)) \(text(group.objectStatus.savedValues))"
+                )
+                lines.append(
+                    "\(group.objectStatus.snapshot) \(group.objectStatus.isDeleted) \(group.objectStatus.isGone)")
             }
             for note in notes + [added] {
-                lines.append("\(note.reference) \(text(note.status.changedValues)) \(text(note.status.savedValues))")
-                lines.append("\(note.status.snapshot) \(note.status.isDeleted) \(note.status.isInserted)")
+                lines.append(
+                    "\(note.objectReference) \(text(note.objectStatus.changedValues)) \(text(note.objectStatus.savedValues))"
+                )
+                lines.append(
+                    "\(note.objectStatus.snapshot) \(note.objectStatus.isDeleted) \(note.objectStatus.isInserted)")
             }
             lines.append("\(try context.token) \(context.insertedObjects(Note.self).map(\.title))")
             lines.append("\(context.changedObjects(Note.self).map(\.title)) \(context.deletedObjects(Note.self).count)")
@@ -360,7 +366,7 @@ private enum LockProbe {
         try context.save()
         let other = try Store(at: store.path, entities: [Watched.self])
         let isOver = Atomic(false)
-        let reference = watched.reference
+        let reference = watched.objectReference
         // Others get in between, so that saving has to begin again.
         let thread = try RunningThread {
             var number = 0

@@ -82,7 +82,7 @@ struct Label: Entity, Equatable {
         expect(.damaged) { try context.save() }
         #expect(context.deferredError == nil)
         // Once it can be read again, it is, and nothing was saved over it.
-        try note.update { value in
+        try note.objectUpdate { value in
             value.rank = 9
             try overwrite(place, [bytes[place]])
         }
@@ -127,18 +127,18 @@ struct Label: Entity, Equatable {
     @Test func whatIsInsertedIsSavedWithItsReferences() throws {
         let context = store.makeContext(author: "app", name: "view")
         let group = context.insert(Group(name: "Reading"))
-        let note = context.insert(Note(title: "Swift", rank: 12, group: group.reference))
-        let temporary = note.reference
+        let note = context.insert(Note(title: "Swift", rank: 12, group: group.objectReference))
+        let temporary = note.objectReference
         #expect(note.group === group && group.notes.count == 1 && group.notes[0] === note)
-        #expect(context.hasChanges && note.status.isInserted && note.status.savedValues.isEmpty)
+        #expect(context.hasChanges && note.objectStatus.isInserted && note.objectStatus.savedValues.isEmpty)
         #expect(try store.snapshot().count(Note.self) == 0)
         let token = try context.save()
         #expect(try token == store.currentToken && context.token == token)
-        #expect(!context.hasChanges && !note.status.hasChanges)
-        #expect(note.reference != temporary && note.saves == 1 && note.group === group)
-        #expect(try context.object(temporary) === note && context.object(note.reference) === note)
-        let saved = try #require(try store.snapshot()[note.reference])
-        #expect(saved.title == "Swift" && saved.group == group.reference)
+        #expect(!context.hasChanges && !note.objectStatus.hasChanges)
+        #expect(note.objectReference != temporary && note.saves == 1 && note.group === group)
+        #expect(try context.object(temporary) === note && context.object(note.objectReference) === note)
+        let saved = try #require(try store.snapshot()[note.objectReference])
+        #expect(saved.title == "Swift" && saved.group == group.objectReference)
         #expect(try store.history(after: token.number - 1).map(\.author) == ["app"])
         // Nothing to save: nothing is written.
         #expect(try context.save() == token)
@@ -150,12 +150,12 @@ struct Label: Entity, Equatable {
     @Test func objectsInACircleAreSavedTogether() throws {
         let context = store.makeContext()
         let first = context.insert(Group(name: "a"))
-        let second = context.insert(Group(name: "b", parent: first.reference))
+        let second = context.insert(Group(name: "b", parent: first.objectReference))
         first.parent = second
         try context.save()
         let snapshot = try store.snapshot()
-        #expect(try snapshot[first.reference]?.parent == second.reference)
-        #expect(try snapshot[second.reference]?.parent == first.reference)
+        #expect(try snapshot[first.objectReference]?.parent == second.objectReference)
+        #expect(try snapshot[second.objectReference]?.parent == first.objectReference)
         #expect(first.groups.map(\.name) == ["b"])
         try end()
     }
@@ -163,7 +163,7 @@ struct Label: Entity, Equatable {
     @Test func ownEditsStayWhenOthersWrite() throws {
         let context = store.makeContext(author: "app")
         let group = context.insert(Group(name: "Reading"))
-        let note = context.insert(Note(title: "Swift", rank: 12, group: group.reference))
+        let note = context.insert(Note(title: "Swift", rank: 12, group: group.objectReference))
         try context.save()
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         try other.update(Note.self, where: #Predicate { $0.rank > 10 }, author: "import") { $0.rank *= 2 }
@@ -172,14 +172,16 @@ struct Label: Entity, Equatable {
         #expect(note.rank == 12)
         try context.merge()
         #expect(note.title == "Swift.org" && note.rank == 24 && note.draft == "kept")
-        #expect(note.status.changedValues == ["title": "Swift.org"] && note.status.savedValues == ["title": "Swift"])
+        #expect(
+            note.objectStatus.changedValues == ["title": "Swift.org"]
+                && note.objectStatus.savedValues == ["title": "Swift"])
         let best = try context.fetch(
             Note.self, where: #Predicate { $0.rank > 20 }, sortedBy: .descending(\.rank))
         #expect(best.count == 1 && best.first === note)
         context.delete(group)
-        #expect(note.status.isDeleted && group.notes.isEmpty)
+        #expect(note.objectStatus.isDeleted && group.notes.isEmpty)
         try context.save()
-        #expect(note.status.isGone && note.title == "Swift.org")
+        #expect(note.objectStatus.isGone && note.title == "Swift.org")
         #expect(try other.snapshot().count(Note.self) == 0)
         try other.close()
         try end()
@@ -190,12 +192,12 @@ struct Label: Entity, Equatable {
     @Test func fetchingShowsWhatIsUnsaved() throws {
         let context = store.makeContext()
         let group = context.insert(Group(name: "g"))
-        for rank in 1...20 { context.insert(Note(title: "n\(rank)", rank: rank, group: group.reference)) }
+        for rank in 1...20 { context.insert(Note(title: "n\(rank)", rank: rank, group: group.objectReference)) }
         try context.save()
         let notes = try context.fetch(Note.self, sortedBy: .ascending(\.rank))
         notes[0].rank = 100
         context.delete(notes[1])
-        let added = context.insert(Note(title: "new", rank: 5, group: group.reference))
+        let added = context.insert(Note(title: "new", rank: 5, group: group.objectReference))
         let high: Predicate<Object<Note>> = #Predicate { $0.rank >= 19 }
         #expect(try context.fetch(Note.self, where: high, sortedBy: .descending(\.rank)).map(\.rank) == [100, 20, 19])
         #expect(try context.count(Note.self, where: high) == 3 && context.count(Note.self) == 20)
@@ -233,7 +235,7 @@ struct Label: Entity, Equatable {
         try context.save()
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         try other.commit { transaction in
-            try transaction.update(note.reference) {
+            try transaction.update(note.objectReference) {
                 $0.title = "theirs"
                 $0.rank = 2
             }
@@ -254,15 +256,15 @@ struct Label: Entity, Equatable {
             let before = try store.currentToken
             let error = expect(.mergeConflict) { try context.save() }
             let conflicts = try #require(error?.mergeConflicts)
-            #expect(conflicts.map(\.attribute) == ["title"] && conflicts[0].object == note.reference.id)
+            #expect(conflicts.map(\.attribute) == ["title"] && conflicts[0].object == note.objectReference.id)
             #expect(conflicts[0].base == "base" && conflicts[0].mine == "mine" && conflicts[0].theirs == "theirs")
-            let sentence = "“title” of \(note.reference) of “Note” was changed here and in the store."
+            let sentence = "“title” of \(note.objectReference) of “Note” was changed here and in the store."
             #expect(conflicts[0].description == sentence && error?.message.hasPrefix(sentence) == true)
             #expect(try store.currentToken == before && note.title == "mine" && note.text == "mine")
             try context.refresh(note, keepingEdits: true)
         }
         try context.save()
-        let saved = try #require(try other.snapshot()[note.reference])
+        let saved = try #require(try other.snapshot()[note.objectReference])
         let expected: (String, String, Int) =
             switch policy {
             case .error, .objectWins: ("mine", "mine", 2)
@@ -279,17 +281,19 @@ struct Label: Entity, Equatable {
     @Test(arguments: MergePolicy.allCases)
     func whatWasDeletedInTheStore(policy: MergePolicy) throws {
         let (context, note, other) = try conflict(policy)
-        try other.commit { try $0.delete(note.reference) }
+        try other.commit { try $0.delete(note.objectReference) }
         if policy == .error {
             #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
-            #expect(expect(.objectGone) { try context.refresh(note, keepingEdits: true) }?.object == note.reference.id)
+            #expect(
+                expect(.objectGone) { try context.refresh(note, keepingEdits: true) }?.object == note.objectReference.id
+            )
             context.discard(note)
             try context.merge()
         }
         try context.save()
         let isThere = policy == .objectWins || policy == .overwrite
-        #expect(try (other.snapshot()[note.reference]?.title == "mine") == isThere)
-        #expect(note.status.isGone == !isThere && !context.hasChanges)
+        #expect(try (other.snapshot()[note.objectReference]?.title == "mine") == isThere)
+        #expect(note.objectStatus.isGone == !isThere && !context.hasChanges)
         try other.close()
         try end()
     }
@@ -304,7 +308,7 @@ struct Label: Entity, Equatable {
         #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.changedInStore])
         context.mergePolicy = .objectWins
         try context.save()
-        #expect(try other.snapshot().count(Note.self) == 0 && note.status.isGone)
+        #expect(try other.snapshot().count(Note.self) == 0 && note.objectStatus.isGone)
         try other.close()
         try end()
     }
@@ -317,16 +321,16 @@ struct Label: Entity, Equatable {
         let note = context.insert(Note(title: "n"))
         try context.save()
         try others.merge()
-        others.delete(try others.object(note.reference))
+        others.delete(try others.object(note.objectReference))
         try others.save()
         try context.merge()
-        #expect(note.status.isGone)
+        #expect(note.objectStatus.isGone)
         try others.undo()
         try others.save()
         try context.refresh(note, keepingEdits: false)
-        #expect(try !note.status.isGone && context.fetch(Note.self).first === note)
+        #expect(try !note.objectStatus.isGone && context.fetch(Note.self).first === note)
         if isDeleted { context.delete(note) } else { note.title = "mine" }
-        others.delete(try others.object(note.reference))
+        others.delete(try others.object(note.objectReference))
         try others.save()
         if isDeleted {
             try context.save()
@@ -335,17 +339,19 @@ struct Label: Entity, Equatable {
             context.rollback()
         }
         try context.merge()
-        #expect(note.status.isGone && !context.hasChanges)
+        #expect(note.objectStatus.isGone && !context.hasChanges)
         try end()
     }
 
     @Test func listsAreMergedElementByElement() throws {
         let context = store.makeContext()
         let labels = (0..<5).map { context.insert(Label(name: "\($0)")) }
-        let note = context.insert(Note(title: "n", labels: labels[0..<3].map(\.reference)))
+        let note = context.insert(Note(title: "n", labels: labels[0..<3].map(\.objectReference)))
         try context.save()
         try store.commit { transaction in
-            try transaction.update(note.reference) { $0.labels = [labels[0], labels[2], labels[3]].map(\.reference) }
+            try transaction.update(note.objectReference) {
+                $0.labels = [labels[0], labels[2], labels[3]].map(\.objectReference)
+            }
         }
         note.labels.append(labels[4])
         note.labels.removeFirst()
@@ -363,10 +369,10 @@ struct Label: Entity, Equatable {
         let group = context.insert(Group(name: "a"))
         try context.save()
         let again = context.insert(Group(name: "a"))
-        let note = context.insert(Note(title: "n", group: again.reference))
+        let note = context.insert(Note(title: "n", group: again.objectReference))
         let place = try context.token
-        #expect(expect(.uniqueViolation) { try context.save() }?.object == group.reference.id)
-        #expect(try context.token == place && again.status.isInserted && note.group === again && note.saves == 0)
+        #expect(expect(.uniqueViolation) { try context.save() }?.object == group.objectReference.id)
+        #expect(try context.token == place && again.objectStatus.isInserted && note.group === again && note.saves == 0)
         again.name = "b"
         note.title = String(repeating: "x", count: 41)
         #expect(expect(.validationFailed) { try context.save() }?.validationFailures.map(\.attribute) == ["title"])
@@ -375,10 +381,10 @@ struct Label: Entity, Equatable {
         again.parent = group
         try context.save()
         context.delete(group)
-        #expect(expect(.deleteDenied) { try context.save() }?.object == again.reference.id)
+        #expect(expect(.deleteDenied) { try context.save() }?.object == again.objectReference.id)
         context.delete(again)
         try context.save()
-        #expect(note.status.isGone && group.status.isGone)
+        #expect(note.objectStatus.isGone && group.objectStatus.isGone)
         note.title = "too late"
         expect(.objectGone) { try context.save() }
         try context.save()
@@ -395,7 +401,7 @@ struct Label: Entity, Equatable {
         expect(.wrongContext) { try context.save() }
         context.delete(group)
         expect(.wrongContext) { try context.save() }
-        expect(.wrongContext) { try context.object(group.reference) }
+        expect(.wrongContext) { try context.object(group.objectReference) }
         expect(.wrongContext) { try context.refresh(group, keepingEdits: false) }
         try other.save()
         try context.save()
@@ -403,7 +409,7 @@ struct Label: Entity, Equatable {
         note.group = group
         #expect(note.group?.name == "a" && note.group !== group)
         try context.save()
-        let strange = context.insert(Note(title: "s", group: other.insert(Group(name: "b")).reference))
+        let strange = context.insert(Note(title: "s", group: other.insert(Group(name: "b")).objectReference))
         let error = expect(.wrongContext) { try context.save() }
         #expect(error?.message.hasPrefix("“group” of “Note” refers to an object of “Group” that is not") == true)
         context.delete(strange)
@@ -439,7 +445,7 @@ struct Label: Entity, Equatable {
         let context = store.makeContext()
         var group: Object<Group>? = context.insert(Group(name: "a"))
         try context.save()
-        let reference = try #require(group?.reference)
+        let reference = try #require(group?.objectReference)
         weak var seen = group
         group = nil
         #expect(seen == nil)
@@ -456,7 +462,7 @@ struct Label: Entity, Equatable {
         do {
             let brief = store.makeContext()
             let parent = brief.insert(Group(name: "c"))
-            lost = brief.insert(Group(name: "d", parent: parent.reference))
+            lost = brief.insert(Group(name: "d", parent: parent.objectReference))
             parent.parent = lost
         }
         #expect(lost == nil)
@@ -480,7 +486,7 @@ struct Label: Entity, Equatable {
     @Test func onlyWhatWasReadIsObserved() throws {
         let context = store.makeContext()
         let group = context.insert(Group(name: "g"))
-        let note = context.insert(Note(title: "a", rank: 1, group: group.reference))
+        let note = context.insert(Note(title: "a", rank: 1, group: group.objectReference))
         try context.save()
         let title = observe { note.title }
         let rank = observe { note.rank }
@@ -489,7 +495,7 @@ struct Label: Entity, Equatable {
         #expect(title.times == 0 && rank.times == 1 && notes.times == 0)
         note.title = "b"
         #expect(title.times == 1)
-        context.insert(Note(title: "c", group: group.reference))
+        context.insert(Note(title: "c", group: group.objectReference))
         #expect(notes.times == 1)
         let whole = observe { note.title.count + note.rank }
         try context.save()
@@ -501,7 +507,7 @@ struct Label: Entity, Equatable {
             $0.title = "d"
             $0.rank = 3
         }
-        try store.commit { try $0.insert(Note(title: "e", group: group.reference)) }
+        try store.commit { try $0.insert(Note(title: "e", group: group.objectReference)) }
         #expect(again.times == 0 && others.times == 0)
         try context.merge()
         #expect(again.times == 1 && others.times == 1 && note.title == "d" && group.notes.count == 3)
@@ -526,7 +532,7 @@ struct Label: Entity, Equatable {
         #expect(try store.snapshot().count(Note.self) == 1 && store.history(after: token.number - 1).count == 1)
         #expect(note.title == "b")
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.title == "b")
+        #expect(try store.snapshot()[note.objectReference]?.title == "b")
         // By itself.
         try context.follow()
         try store.update(Note.self) { $0.title = "c" }

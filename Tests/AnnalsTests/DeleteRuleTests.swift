@@ -232,19 +232,20 @@ import Testing
         let context = store.makeContext()
         let box = context.insert(Box(name: "b"))
         let parts = [
-            context.insert(Part(code: 1, box: box.reference)), context.insert(Part(code: 2, boxes: [box.reference])),
-            context.insert(Part(code: 3, some: [box.reference])),
+            context.insert(Part(code: 1, box: box.objectReference)),
+            context.insert(Part(code: 2, boxes: [box.objectReference])),
+            context.insert(Part(code: 3, some: [box.objectReference])),
         ]
-        let locked = context.insert(Part(code: 4, locked: box.reference, lockedList: [box.reference]))
+        let locked = context.insert(Part(code: 4, locked: box.objectReference, lockedList: [box.objectReference]))
         try context.save()
         for part in parts {
-            part.update { value in (value.box, value.boxes, value.some) = (nil, [], []) }
+            part.objectUpdate { value in (value.box, value.boxes, value.some) = (nil, [], []) }
         }
-        let unlock = { locked.update { value in (value.locked, value.lockedList) = (nil, []) } }
+        let unlock = { locked.objectUpdate { value in (value.locked, value.lockedList) = (nil, []) } }
         if !deletesFirst { unlock() }
         context.delete(box)
         if deletesFirst { unlock() }
-        #expect((parts + [locked]).allSatisfy { !$0.status.isGone })
+        #expect((parts + [locked]).allSatisfy { !$0.objectStatus.isGone })
         try context.save()
         #expect(try store.snapshot().fetch(Part.self) == (1...4).map { Part(code: $0) })
         #expect(try store.snapshot().count(Box.self) == 0)

@@ -73,8 +73,8 @@ import Testing
         var made = Made(context: context, note: object, pin: pinned, held: held)
         switch how {
         case .one: object.tag = tag
-        case .set: object.update { $0.tags = [gone] }
-        case .list: object.update { $0.list = [gone, held] }
+        case .set: object.objectUpdate { $0.tags = [gone] }
+        case .list: object.objectUpdate { $0.list = [gone, held] }
         case .newOne: made.new = context.insert(Note(title: "new", tag: gone))
         case .newLists: made.new = context.insert(Note(title: "new", tags: [gone, held], list: [gone]))
         case .other: object.title = "edited"
@@ -114,20 +114,20 @@ import Testing
         }
         try context.save()
         #expect(!context.hasChanges)
-        let saved = try #require(try store.snapshot()[note.reference])
-        let now = note.status.snapshot
+        let saved = try #require(try store.snapshot()[note.objectReference])
+        let now = note.objectStatus.snapshot
         #expect(now.tag == saved.tag && now.tags == saved.tags && now.list == saved.list && now.title == saved.title)
         switch how {
         case .one:
             #expect(saved.tag == ([.storeWins, .rollback].contains(policy) ? made.held : nil))
         case .set: #expect(saved.tags == [])
         case .list: #expect(saved.list == [made.held])
-        case .newOne: #expect(made.new?.status.isInserted == false && made.new?.status.snapshot.tag == nil)
+        case .newOne: #expect(made.new?.objectStatus.isInserted == false && made.new?.objectStatus.snapshot.tag == nil)
         case .newLists:
-            let new = try #require(made.new).status.snapshot
+            let new = try #require(made.new).objectStatus.snapshot
             #expect(new.tags == [made.held] && new.list.isEmpty)
         case .other: #expect(saved.title == "edited" && saved.tag == made.held)
-        case .pin: #expect(made.pin.status.snapshot.tag == made.held)
+        case .pin: #expect(made.pin.objectStatus.snapshot.tag == made.held)
         case .newPin: break
         }
         try end()
@@ -176,7 +176,7 @@ import Testing
         try context.undo()
         note.tag = tag
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.tag == tag.reference)
+        #expect(try store.snapshot()[note.objectReference]?.tag == tag.objectReference)
         try end()
     }
 
@@ -186,7 +186,7 @@ import Testing
         let never = Reference<Tag>(try #require(ObjectID(entityNumber: 1, number: 77)))
         let note = context.insert(Note(title: "n", tag: never))
         expect(.referenceMissing) { try context.save() }
-        #expect(note.status.isInserted)
+        #expect(note.objectStatus.isInserted)
         context.rollback()
         try end()
     }

@@ -529,7 +529,7 @@ import Testing
         context.undoLevels = 100
         let shelf = context.insert(Shelf(name: "s"))
         if way == 1 { try context.save() }
-        let book = context.insert(Book(title: "b", shelf: shelf.reference))
+        let book = context.insert(Book(title: "b", shelf: shelf.objectReference))
         try context.save()
         switch way {
         case 2: book.title = "c"

@@ -60,7 +60,7 @@ import Testing
             var books = ToMany<Book>()
         }
         struct Namesake: Entity {
-            var reference = 1
+            var objectReference = 1
             var schema = 1
             static let schema = Schema<Namesake>("Shelf")
         }
@@ -97,7 +97,7 @@ import Testing
         #expect(side.count == 1 && side[0].hasPrefix("“books” of “SideWithout” is the other side of no relationship"))
         let names = problems([Mistakes.Namesake.self, Shelf.self])
         #expect(names.contains { $0.hasPrefix("Two entities are called “Shelf”") })
-        #expect(names.contains { $0.hasPrefix("“reference” of “Shelf” is called as a member of every object") })
+        #expect(names.contains { $0.hasPrefix("“objectReference” of “Shelf” is called as a member of every object") })
         #expect(names.contains { $0.hasPrefix("“schema” of “Shelf” is called as a member of the entity's type is") })
         #expect(names.contains { $0.hasPrefix("“books” of “Shelf” reads Book, which is not in") })
         let missing = problems([Book.self, Tag.self])

@@ -49,7 +49,7 @@ import Testing
         let context = store.makeContext()
         let group = try #require(try context.fetch(Group.self).first)
         return try [
-            groups(store)[0], #require(note.group), group.reference,
+            groups(store)[0], #require(note.group), group.objectReference,
             context.references(to: Group.self)[0],
             store.reference(for: store.uri(of: groups(store)[0]), as: Group.self),
             store.write { try $0.references(to: Group.self)[0] }.result,
@@ -124,21 +124,21 @@ import Testing
         let note = try #require(try context.fetch(Note.self).first)
         func value() -> Note {
             var value = Note()
-            note.update { value = $0 }
+            note.objectUpdate { value = $0 }
             return value
         }
         try isForeign(value().labels.first)
-        try isForeign(note.labels.first?.reference)
+        try isForeign(note.labels.first?.objectReference)
         let results = try context.results(Note.self)
         try isForeign(results.references.first)
-        try isForeign(results.first?.reference)
-        try isForeign(results.first?.labels.first?.reference)
+        try isForeign(results.first?.objectReference)
+        try isForeign(results.first?.labels.first?.objectReference)
         // Set before its target was saved.
         let (group, label) = (context.insert(Group(name: "new")), context.insert(Label(name: "new")))
         note.group = group
         note.labels.append(label)
         try context.save()
-        try isForeign(group.reference)
+        try isForeign(group.objectReference)
         try isForeign(value().group)
         try isForeign(value().labels.last)
         context.delete(try #require(try context.fetch(Label.self).first))
@@ -168,9 +168,9 @@ import Testing
     /// A predicate that cannot be translated asks each object.
     @Test func evaluatedPredicatesFindNothingOfAnotherStore() throws {
         let foreign = try groups(there)[0]
-        let inside: Predicate<Object<Group>> = #Predicate { ($0.reference == foreign) == ($0.name.count > 1) }
+        let inside: Predicate<Object<Group>> = #Predicate { ($0.objectReference == foreign) == ($0.name.count > 1) }
         let through: Predicate<Object<Group>> = #Predicate { group in
-            group.notes.contains { note in (note.group?.reference == foreign) == (note.title.count > 1) }
+            group.notes.contains { note in (note.group?.objectReference == foreign) == (note.title.count > 1) }
         }
         for predicate in [inside, through] {
             #expect(try here.snapshot().count(Group.self, where: predicate) == 0)
@@ -201,7 +201,7 @@ import Testing
             note.group = foreign
             #expect(note.group?.name == "here")
             expect(.referenceForeign) { try context.save() }
-            note.update { $0.group = foreign.reference }
+            note.objectUpdate { $0.group = foreign.objectReference }
             expect(.referenceForeign) { try context.save() }
             context.rollback()
             #expect(note.group?.name == "here")
@@ -263,24 +263,27 @@ import Testing
         let both: Set<Reference<Group>> = [foreign, own]
         let alone: Set<Reference<Group>> = [foreign]
         let none: [(Predicate<Object<Note>>, Int)] = [
-            (#Predicate { $0.group?.reference == foreign }, 0), (#Predicate { $0.group?.reference != foreign }, 1),
-            (#Predicate { $0.group?.reference == own }, 1),
+            (#Predicate { $0.group?.objectReference == foreign }, 0),
+            (#Predicate { $0.group?.objectReference != foreign }, 1),
+            (#Predicate { $0.group?.objectReference == own }, 1),
         ]
         for (predicate, count) in none {
             #expect(try here.snapshot().count(Note.self, where: predicate) == count)
             #expect(try here.makeContext().count(Note.self, where: predicate) == count)
         }
         let groups: [(Predicate<Object<Group>>, Int)] = [
-            (#Predicate { $0.reference == foreign }, 0), (#Predicate { alone.contains($0.reference) }, 0),
-            (#Predicate { both.contains($0.reference) }, 1), (#Predicate { $0.reference != foreign }, 1),
-            (#Predicate { $0.name.count > 0 && $0.reference == foreign }, 0),
+            (#Predicate { $0.objectReference == foreign }, 0), (#Predicate { alone.contains($0.objectReference) }, 0),
+            (#Predicate { both.contains($0.objectReference) }, 1), (#Predicate { $0.objectReference != foreign }, 1),
+            (#Predicate { $0.name.count > 0 && $0.objectReference == foreign }, 0),
         ]
         for (predicate, count) in groups {
             #expect(try here.snapshot().count(Group.self, where: predicate) == count)
             #expect(try here.write { try $0.count(Group.self, where: predicate) }.result == count)
         }
-        #expect(try here.delete(Group.self, where: #Predicate { $0.reference == foreign }).count == 0)
-        let updated = try here.update(Note.self, where: #Predicate { $0.group?.reference == foreign }) { $0.rank = 9 }
+        #expect(try here.delete(Group.self, where: #Predicate { $0.objectReference == foreign }).count == 0)
+        let updated = try here.update(Note.self, where: #Predicate { $0.group?.objectReference == foreign }) {
+            $0.rank = 9
+        }
         #expect(updated.count == 0)
         try end()
     }

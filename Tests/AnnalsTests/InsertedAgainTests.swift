@@ -128,7 +128,7 @@ import Testing
             #expect(try made.old.revert(try #require(token)).conflicts.isEmpty)
         }
         try context.save()
-        #expect(object.status.isGone == false)
+        #expect(object.objectStatus.isGone == false)
     }
 
     @Test(arguments: Way.allCases) func anOlderVersionResetsNothing(way: Way) throws {
@@ -225,7 +225,7 @@ import Testing
         let context = store.makeContext()
         context.undoLevels = 10
         let (a, b) = (context.insert(Note(n: 1)), context.insert(Note(n: 2)))
-        b.other = a.reference
+        b.other = a.objectReference
         try context.save()
         context.delete(a)
         try context.save()
@@ -233,10 +233,10 @@ import Testing
         if isCleaned { try store.deleteHistory(before: store.currentToken) }
         if isCompacted { _ = try store.compact() }
         try context.undo()
-        #expect(b.other == a.reference)
+        #expect(b.other == a.objectReference)
         try context.save()
         let notes = try store.snapshot().fetch(Note.self)
-        #expect(notes.map(\.n) == [1, 2, 3] && notes[1].other == a.reference)
+        #expect(notes.map(\.n) == [1, 2, 3] && notes[1].other == a.objectReference)
         try context.redo()
         try context.save()
         #expect(try store.snapshot().fetch(Note.self).map(\.n) == [2, 3])
@@ -298,12 +298,12 @@ import Testing
         context.undoLevels = 1
         let object = context.insert(Dated(n: 1))
         try context.save()
-        let before = try #require(try store.snapshot()[object.reference]?.changed)
+        let before = try #require(try store.snapshot()[object.objectReference]?.changed)
         context.delete(object)
         try context.save()
         try context.undo()
         try context.save()
-        #expect(try #require(try store.snapshot()[object.reference]?.changed) > before)
+        #expect(try #require(try store.snapshot()[object.objectReference]?.changed) > before)
         try store.close()
         try folder.expectIntact()
     }
@@ -316,9 +316,9 @@ import Testing
         let object = context.insert(Note(n: 2))
         _ = try context.obtainPermanentReferences(for: [object])
         context.undoLevels = 1
-        #expect(object.reference != note)
+        #expect(object.objectReference != note)
         try context.save()
-        #expect(try store.snapshot()[object.reference]?.n == 2)
+        #expect(try store.snapshot()[object.objectReference]?.n == 2)
         try store.close()
         try folder.expectIntact()
     }

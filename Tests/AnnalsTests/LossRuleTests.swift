@@ -74,7 +74,7 @@ import Testing
                 case "write": try store.write { try $0.delete(person) }
                 case "commit": try store.commit { try $0.delete(person) }
                 case "untyped": try store.commit { try $0.delete(person.id) }
-                case "batch": try store.delete(Person.self, where: #Predicate { $0.reference == person })
+                case "batch": try store.delete(Person.self, where: #Predicate { $0.objectReference == person })
                 default:
                     context.delete(try context.object(person))
                     try context.save()

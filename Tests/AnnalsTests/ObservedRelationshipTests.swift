@@ -214,8 +214,8 @@ import Testing
             context.delete(try object())
             try context.save()
         case .editRollback, .editDiscard, .editTheyAddMerge, .editTheyEditStoreWins:
-            try object().update { side.set(&$0, nil) }
-        case .addRollback: try context.object(other).update { side.set(&$0, target) }
+            try object().objectUpdate { side.set(&$0, nil) }
+        case .addRollback: try context.object(other).objectUpdate { side.set(&$0, target) }
         case .insertRollback: context.insert(note("", target))
         case .theyAdd, .theyInsert, .theyDelete, .theyAddAll, .insertOnly: break
         }
@@ -228,9 +228,9 @@ import Testing
         }
         switch way {
         case .deleteRollback, .editRollback, .addRollback, .insertRollback: context.rollback()
-        case .deleteDiscard: context.discard(try #require(kept.last { $0.reference == first }))
+        case .deleteDiscard: context.discard(try #require(kept.last { $0.objectReference == first }))
         case .deleteRefresh:
-            try context.refresh(try #require(kept.last { $0.reference == first }), keepingEdits: false)
+            try context.refresh(try #require(kept.last { $0.objectReference == first }), keepingEdits: false)
         case .editDiscard: context.discard(try object())
         case .deleteSaveUndo: try context.undo()
         case .editTheyAddMerge:

@@ -43,21 +43,21 @@ import Testing
         let known = expect(.wrongContext) { try Self.calls[call](here, saved) }
         #expect(
             known?.message
-                == "The object \(saved.reference.id) of “Group” belongs to another context: call that context, "
+                == "The object \(saved.objectReference.id) of “Group” belongs to another context: call that context, "
                 + "or use the object that `object(_:)` of this context returns for its reference.")
-        #expect(known?.object == saved.reference.id && known?.entity == "Group")
+        #expect(known?.object == saved.objectReference.id && known?.entity == "Group")
         for unsaved in [again, reserved] {
             let error = expect(.wrongContext) { try Self.calls[call](here, unsaved) }
             #expect(
                 error?.message == "An object of “Group” belongs to another context, which has not saved it: save that "
-                    + "context first, and use the object's reference.")
+                    + "context first, and use the object's objectReference.")
         }
         // Nothing has happened, here or there.
         #expect(!here.hasChanges && here.deferredError == nil)
         #expect(saved.name == "changed" && there.insertedObjects(Group.self).count == 2)
         // The way out that the error names.
         try here.merge()
-        #expect(try here.object(saved.reference).name == "a")
+        #expect(try here.object(saved.objectReference).name == "a")
         try there.save()
         #expect(try store.snapshot().fetch(Group.self).map(\.name).sorted() == ["changed", "d", "e"])
         for context in [here, there] { context.close() }
@@ -68,10 +68,11 @@ import Testing
     @Test func aTemporaryReferenceWithoutItsObjectIsNamed() throws {
         let (here, there) = (store.makeContext(), store.makeContext())
         let group = there.insert(Group(name: "a"))
-        let error = expect(.wrongContext) { try here.object(group.reference) }
+        let error = expect(.wrongContext) { try here.object(group.objectReference) }
         #expect(
             error?.message == "The reference to an object of “Group” is temporary. The object is inserted in another "
-                + "context, or nothing holds it any more: save its context first, and use the object's reference.")
+                + "context, or nothing holds it any more: save its context first, and use the object's objectReference."
+        )
         for context in [here, there] { context.close() }
         try store.close()
         try folder.expectIntact()

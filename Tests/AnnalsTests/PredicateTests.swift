@@ -153,7 +153,7 @@ import Testing
         case 35: return Pair(#Predicate { $0.shelf?.name == name }) { book, all in all.shelf(book)?.name == name }
         case 36: return Pair(#Predicate { $0.shelf?.name != name }) { book, all in all.shelf(book)?.name != name }
         case 37: return Pair(#Predicate { $0.shelf?.room == room }) { book, all in all.shelf(book)?.room == room }
-        case 38: return Pair(#Predicate { $0.shelf?.reference == shelf }) { book, _ in book.shelf == shelf }
+        case 38: return Pair(#Predicate { $0.shelf?.objectReference == shelf }) { book, _ in book.shelf == shelf }
         case 39:
             return Pair(#Predicate { $0.shelf?.name.contains("3") == true }) { book, all in
                 all.shelf(book)?.name.contains("3") == true

@@ -34,14 +34,16 @@ private struct Badge: Entity {
         /// There is one object for each ID, it is `object`, and the lists agree.
         func check(_ object: Object<Badge>) throws {
             let found = try context.fetch(Badge.self)
-            #expect(found.map(\.reference) == list.references && found.count == Set(found.map(\.reference)).count)
-            #expect(try context.object(former.reference) === object && found.contains { $0 === object })
-            #expect(former.status.isGone && list.updateError == nil)
+            #expect(
+                found.map(\.objectReference) == list.references
+                    && found.count == Set(found.map(\.objectReference)).count)
+            #expect(try context.object(former.objectReference) === object && found.contains { $0 === object })
+            #expect(former.objectStatus.isGone && list.updateError == nil)
         }
 
         func end() throws {
             try context.save()
-            let shown = try context.fetch(Badge.self).map(\.status.snapshot.text)
+            let shown = try context.fetch(Badge.self).map(\.objectStatus.snapshot.text)
             #expect(try shown == store.snapshot().fetch(Badge.self).map(\.text))
             context.close()
             try store.close()
@@ -122,7 +124,7 @@ private struct Badge: Entity {
                 it.former.color = 1
                 object = it.context.insert(Badge(name: "a", color: 2))
             }
-            let reference = it.former.reference
+            let reference = it.former.objectReference
             try writeAtOnce(it.store) { try $0.update(reference) { $0.color = 3 } }
             try it.context.save()
             try it.check(object)

@@ -47,7 +47,7 @@ private final class Watching<E: Entity> {
         let found = try fetch().map { ObjectIdentifier($0) }
         let shown = results.map { ObjectIdentifier($0) }
         if shown != found {
-            let (mine, theirs) = (results.references, try fetch().map(\.reference))
+            let (mine, theirs) = (results.references, try fetch().map(\.objectReference))
             throw OracleDifference("\(title): \(mine) are shown, \(theirs) are found")
         }
         if mirror != shown { throw OracleDifference("\(title): the differences lead to another list") }
@@ -108,7 +108,7 @@ private final class ResultsRun {
         case 0:
             results = try context.results(Note.self, where: predicate)
             fetch = { [unowned context] in
-                try context.fetch(Note.self, where: predicate).sorted { $0.reference < $1.reference }
+                try context.fetch(Note.self, where: predicate).sorted { $0.objectReference < $1.objectReference }
             }
         case 1:
             results = try context.results(Note.self, where: predicate, sortedBy: sort[0])
@@ -132,7 +132,7 @@ private final class ResultsRun {
             try watching.check()
             let sections = results.sections
             let values = sections.map(\.value)
-            guard sections.flatMap({ $0.map(\.reference) }) == results.references else {
+            guard sections.flatMap({ $0.map(\.objectReference) }) == results.references else {
                 throw OracleDifference("sections: together they are not the list")
             }
             if values != values.sorted() || Set(values).count != values.count {
@@ -193,7 +193,7 @@ private final class ResultsRun {
             return "a new group"
         case 6..<22:
             var note = Note(title: "n\(step % 30)", rank: rank)
-            note.group = pick(groups)?.reference
+            note.group = pick(groups)?.objectReference
             context.insert(note)
             return "a new note"
         case 22..<26:
@@ -203,7 +203,7 @@ private final class ResultsRun {
             pick(notes)?.rank = rank
             return "another rank"
         case 36..<42:
-            pick(notes)?.update {
+            pick(notes)?.objectUpdate {
                 $0.title = "t\(step % 17)"
                 $0.text = step.isMultiple(of: 3) ? nil : "x\(step % 4)"
                 $0.rank = rank
@@ -266,7 +266,7 @@ private final class ResultsRun {
             try stores[number].delete(Note.self, where: #Predicate { $0.rank == rank })
             return "batch deletions"
         default:
-            if let note = pick(notes), !note.status.isInserted {
+            if let note = pick(notes), !note.objectStatus.isInserted {
                 do {
                     try context.refresh(note, keepingEdits: Bool.random(using: &random))
                 } catch let error as StoreError {

@@ -98,9 +98,9 @@ import Testing
         let observed = observe { ascending.count + descending.count + unsorted.count }
         try context.save()
         #expect(ascending.map(\.title) == ["n10", "n10", "a", "b"] && ascending[2] === new[0])
-        #expect(ascending.references == (old + new).map(\.reference))
-        #expect(descending.references == (old + new).map(\.reference).reversed())
-        #expect(unsorted.references == (old + new).map(\.reference))
+        #expect(ascending.references == (old + new).map(\.objectReference))
+        #expect(descending.references == (old + new).map(\.objectReference).reversed())
+        #expect(unsorted.references == (old + new).map(\.objectReference))
         #expect(told.map { $0().count } == [0, 0, 0] && observed.times == 0)
         // Another context has been faster: now the two come after its object.
         let later = context.insert(Note(title: "c", rank: 10))
@@ -138,7 +138,7 @@ import Testing
     @Test func rulesUndoAndRedoAreFollowed() throws {
         context.undoLevels = 10
         let group = context.insert(Group(name: "g"))
-        for rank in [1, 2, 3] { context.insert(Note(title: "n", rank: rank, group: group.reference)) }
+        for rank in [1, 2, 3] { context.insert(Note(title: "n", rank: rank, group: group.objectReference)) }
         try context.save()
         let results = try context.results(Note.self, sortedBy: .ascending(\.rank))
         let told = differences(of: results)
@@ -176,7 +176,7 @@ import Testing
         others.undoLevels = 5
         let note = try notes([10])[0]
         try others.merge()
-        others.delete(try others.object(note.reference))
+        others.delete(try others.object(note.objectReference))
         try others.save()
         try context.merge()
         try others.undo()
@@ -245,7 +245,7 @@ import Testing
         let whole = observe { plain.map(\.text) }
         notes[1].title = "another title"
         notes[1].labels = [context.insert(Label(name: "l"))]
-        group.update { $0.name = "g" }
+        group.objectUpdate { $0.name = "g" }
         context.insert(Group(name: "h"))
         try context.save()
         try store.update(Note.self) { $0.title = "by others" }
@@ -274,7 +274,7 @@ import Testing
         try store.delete(Note.self, where: #Predicate { $0.rank < 20 })
         try context.merge()
         #expect(told().count == 1 && results.map(\.rank) == Array(20...40))
-        results[0].update {
+        results[0].objectUpdate {
             $0.rank = 100
             $0.title = "both at once"
         }

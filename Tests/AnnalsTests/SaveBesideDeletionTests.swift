@@ -65,7 +65,7 @@ private struct Pair: Entity {
         let gate = Gate(store)
         let save = Task { try await context.saveInBackground() }
         while context.hasChanges { await Task.yield() }
-        let reference = thing.reference
+        let reference = thing.objectReference
         if !isMerged { context.delete(thing) }
         try writeAtOnce(store) { try $0.update(reference) { $0.b = 2 } }
         try context.merge()
@@ -74,7 +74,7 @@ private struct Pair: Entity {
         #expect(thing.a == 1 && thing.b == 2 && !context.hasChanges)
         save.cancel()
         await #expect(throws: CancellationError.self) { try await save.value }
-        #expect(thing.status.changedValues == ["a": .int(1)])
+        #expect(thing.objectStatus.changedValues == ["a": .int(1)])
         gate.open()
         try context.save()
         #expect(try store.snapshot()[reference]?.b == 2)
@@ -116,10 +116,10 @@ private struct Pair: Entity {
 
         private func act(_ operation: Operation) throws {
             next += 1
-            let (reference, value) = (thing.reference, next)
+            let (reference, value) = (thing.objectReference, next)
             let isThere = try store.snapshot()[reference] != nil
             switch operation {
-            case .edit: if !thing.status.isGone { thing.a = value }
+            case .edit: if !thing.objectStatus.isGone { thing.a = value }
             case .other: if isThere { try writeAtOnce(store) { try $0.update(reference) { $0.b = value } } }
             case .deleteThere:
                 if isThere {
@@ -142,7 +142,7 @@ private struct Pair: Entity {
         }
 
         private func check(_ place: String) throws {
-            let edits = thing.status.isChanged ? thing.status.changedValues.keys.sorted() : []
+            let edits = thing.objectStatus.isChanged ? thing.objectStatus.changedValues.keys.sorted() : []
             if !edits.isEmpty, edits != ["a"] { throw OracleDifference("after \(place), there are edits of \(edits)") }
         }
 
@@ -162,9 +162,10 @@ private struct Pair: Entity {
                     throw OracleDifference("the context has written \(change.attributes)")
                 }
             }
-            let (shown, stored) = (thing.status.isGone ? nil : thing, try store.snapshot()[thing.reference])
+            let (shown, stored) = (thing.objectStatus.isGone ? nil : thing, try store.snapshot()[thing.objectReference])
             guard shown?.a == stored?.a, shown?.b == stored?.b else {
-                throw OracleDifference("it shows \(String(describing: shown?.status.snapshot)), not \(stored as Any)")
+                throw OracleDifference(
+                    "it shows \(String(describing: shown?.objectStatus.snapshot)), not \(stored as Any)")
             }
             context.close()
             try store.close()

@@ -72,7 +72,7 @@ private struct Member: Entity {
                 shown = next
             case .other:
                 next += 1
-                let (reference, value) = (thing.reference, next)
+                let (reference, value) = (thing.objectReference, next)
                 try writeAtOnce(store) { try $0.update(reference) { $0.b = value } }
                 storeB = next
                 if !isWritten { isOvertaken = true }
@@ -155,7 +155,7 @@ private struct Member: Entity {
             shownB = storeB
             try check("the end")
             try context.save()
-            let values = try #require(try store.snapshot()[thing.reference])
+            let values = try #require(try store.snapshot()[thing.objectReference])
             guard values.a == shown, values.b == storeB else {
                 throw OracleDifference("the store has a \(values.a), not \(shown), and b \(values.b), not \(storeB)")
             }
@@ -178,8 +178,8 @@ private struct Member: Entity {
         let saves = (1...3).map { _ in Task { try await context.saveInBackground() } }
         for save in saves { _ = try await save.value }
         #expect(try store.snapshot().count(Member.self) == 1)
-        #expect(try context.fetch(Member.self).map(\.reference) == [alice.reference])
-        #expect(!alice.status.isInserted && !context.hasChanges)
+        #expect(try context.fetch(Member.self).map(\.objectReference) == [alice.objectReference])
+        #expect(!alice.objectStatus.isInserted && !context.hasChanges)
         context.close()
         try store.close()
     }
@@ -191,7 +191,7 @@ private struct Member: Entity {
         var (doubles, gone) = (0, 0)
         list.onChange = { _ in
             if Set(list.map(\.name)).count < list.count { doubles += 1 }
-            gone += list.count { $0.status.isGone }
+            gone += list.count { $0.objectStatus.isGone }
         }
         try context.follow()
         for number in 0..<200 {
@@ -212,7 +212,8 @@ private struct Member: Entity {
             let person = context.insert(Member(name: "\(change)", age: 1))
             let save = Task { try await context.saveInBackground() }
             while context.hasChanges { await Task.yield() }
-            #expect(!context.hasChanges && !person.status.isInserted && context.insertedObjects(Member.self).isEmpty)
+            #expect(
+                !context.hasChanges && !person.objectStatus.isInserted && context.insertedObjects(Member.self).isEmpty)
             let before = try store.currentToken.number
             if isWritten {
                 gate.open()
@@ -237,7 +238,7 @@ private struct Member: Entity {
             gate.open()
             _ = try await save.value
             try context.save()
-            let there = try store.snapshot()[person.reference]
+            let there = try store.snapshot()[person.objectReference]
             #expect(there?.age == [2, nil, 1, 1, 1, 1, 3][change], "change \(change)")
             #expect(!context.hasChanges)
             context.close()
@@ -259,9 +260,9 @@ private struct Member: Entity {
             context.delete(gone)
             let save = Task { try await context.saveInBackground() }
             while context.hasChanges { await Task.yield() }
-            #expect(gone.status.isGone && !context.hasChanges)
+            #expect(gone.objectStatus.isGone && !context.hasChanges)
             new.age = 5
-            let reference = old.reference
+            let reference = old.objectReference
             try writeAtOnce(store) { try $0.update(reference) { $0.name = "renamed" } }
             try context.merge()
             #expect(old.name == "renamed" && old.age == 2)
@@ -275,11 +276,11 @@ private struct Member: Entity {
                 await #expect(throws: StoreError.self) { try await save.value }
                 try writeAtOnce(store) { try $0.delete(other) }
             }
-            #expect(new.status.isInserted && new.age == 5)
-            #expect(old.status.changedValues == ["age": .int(2)] && old.name == "renamed")
-            #expect(gone.status.isDeleted)
+            #expect(new.objectStatus.isInserted && new.age == 5)
+            #expect(old.objectStatus.changedValues == ["age": .int(2)] && old.name == "renamed")
+            #expect(gone.objectStatus.isDeleted)
             context.rollback()
-            #expect(old.age == 1 && !gone.status.isGone && new.status.isGone && !context.hasChanges)
+            #expect(old.age == 1 && !gone.objectStatus.isGone && new.objectStatus.isGone && !context.hasChanges)
             try writeAtOnce(store) { try $0.update(reference) { $0.name = "old" } }
             try context.merge()
         }

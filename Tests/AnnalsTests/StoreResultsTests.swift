@@ -318,9 +318,9 @@ private final class StoreResultsRun {
         switch Int.random(in: 0..<40, using: &random) {
         case 0..<4: context.insert(Group(name: "g\(groups.count % 12)"))
         case 4..<12:
-            context.insert(Note(title: "n\(round % 20)", rank: rank, group: pick(groups)?.reference))
+            context.insert(Note(title: "n\(round % 20)", rank: rank, group: pick(groups)?.objectReference))
         case 12..<14: context.insert(Label(name: "l\(round % 4)"))
-        case 14..<16: context.insert(Pin(place: round, note: pick(notes)?.reference))
+        case 14..<16: context.insert(Pin(place: round, note: pick(notes)?.objectReference))
         case 16..<20: pick(notes)?.rank = rank
         case 20..<22: pick(notes)?.text = "x\(round)"
         case 22..<25: pick(notes)?.group = pick(groups)

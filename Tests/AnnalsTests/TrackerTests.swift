@@ -503,15 +503,15 @@ func eventually(
         let tracker = try HistoryTracker(
             store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
             logger: Messages(calls: messages), clock: clock)
-        let reference = note.reference
+        let reference = note.objectReference
         try await other.write(author: "share") { try $0.update(reference) { $0.rank = 2 } }
         try await eventually { note.rank == 2 }
         // The program's own batch work is another's, too.
         try store.update(Note.self, where: #Predicate { $0.rank == 2 }, author: "app") { $0.rank = 3 }
         try await eventually { note.rank == 3 }
-        #expect(note.title == "edited" && note.status.hasChanges)
+        #expect(note.title == "edited" && note.objectStatus.hasChanges)
         let saved = try context.save()
-        #expect(try store.snapshot()[note.reference]?.title == "edited")
+        #expect(try store.snapshot()[note.objectReference]?.title == "edited")
         #expect(try context.token == saved)
         await tracker.stop()
         try end()

@@ -46,7 +46,7 @@ import Testing
         #expect(note.rank == 1 && context.redoActionName == "Rank" && note.title == "c")
         try context.undo()
         #expect(note.title == "a" && note.saves == 1 && context.hasChanges)
-        let before = note.reference
+        let before = note.objectReference
         try context.save()
         #expect(try store.snapshot()[before]?.title == "a")
         for _ in 0..<3 { try context.redo() }
@@ -65,17 +65,17 @@ import Testing
 
     @Test(arguments: [false, true]) func anInsertIsUndone(isSaved: Bool) throws {
         let group = context.insert(Group(name: "g"))
-        let note = context.insert(Note(title: "a", group: group.reference))
+        let note = context.insert(Note(title: "a", group: group.objectReference))
         if isSaved { try context.save() }
         try context.undo()
-        #expect(group.status.isDeleted == isSaved && note.status.isGone == !isSaved)
+        #expect(group.objectStatus.isDeleted == isSaved && note.objectStatus.isGone == !isSaved)
         #expect(try context.count(Note.self) == 0)
         try context.save()
         #expect(try store.snapshot().count(Note.self) == 0 && !context.canUndo)
         try context.redo()
-        #expect(note.group === group && group.notes.first === note && note.status.isInserted)
+        #expect(note.group === group && group.notes.first === note && note.objectStatus.isInserted)
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.group == group.reference)
+        #expect(try store.snapshot()[note.objectReference]?.group == group.objectReference)
         try end()
     }
 
@@ -83,25 +83,25 @@ import Testing
         let group = context.insert(Group(name: "g"))
         let label = context.insert(Label(name: "l"))
         let notes = (0..<3).map {
-            context.insert(Note(title: "n\($0)", group: group.reference, labels: [label.reference]))
+            context.insert(Note(title: "n\($0)", group: group.objectReference, labels: [label.objectReference]))
         }
         try context.save()
-        let references = notes.map(\.reference)
+        let references = notes.map(\.objectReference)
         context.undoGroup {
             context.delete(label)
             context.delete(group)
         }
-        #expect(notes[0].status.isDeleted)
+        #expect(notes[0].objectStatus.isDeleted)
         if isSaved { try context.save() }
-        #expect(notes[0].status.isGone == isSaved)
+        #expect(notes[0].objectStatus.isGone == isSaved)
         try context.undo()
-        #expect(context.hasChanges == isSaved && notes.map(\.reference) == references)
+        #expect(context.hasChanges == isSaved && notes.map(\.objectReference) == references)
         #expect(group.notes.map(\.title) == ["n0", "n1", "n2"] && label.notes.count == 3)
         #expect(notes.allSatisfy { $0.group === group && $0.labels.first === label })
         try context.save()
-        #expect(try store.snapshot()[references[1]]?.group == group.reference)
+        #expect(try store.snapshot()[references[1]]?.group == group.objectReference)
         try context.redo()
-        #expect(notes[2].status.isDeleted && group.notes.isEmpty)
+        #expect(notes[2].objectStatus.isDeleted && group.notes.isEmpty)
         try context.save()
         #expect(try store.snapshot().count(Note.self) == 0)
         try end()
@@ -119,7 +119,7 @@ import Testing
         try context.undo()
         #expect(note.group === group && group.notes.first === note)
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.group == group.reference)
+        #expect(try store.snapshot()[note.objectReference]?.group == group.objectReference)
         try end()
     }
 
@@ -128,7 +128,7 @@ import Testing
         try context.save()
         let other = store.makeContext(author: "share")
         other.undoLevels = 10
-        let same = try other.object(label.reference)
+        let same = try other.object(label.objectReference)
         context.delete(label)
         other.delete(same)
         try context.save()
@@ -138,7 +138,7 @@ import Testing
         try context.save()
         let inserted = try store.currentToken
         #expect(try other.save() == inserted && store.currentToken == inserted)
-        #expect(!other.hasChanges && same.name == "l" && !same.status.isGone)
+        #expect(!other.hasChanges && same.name == "l" && !same.objectStatus.isGone)
         #expect(try store.snapshot().count(Label.self) == 1)
         other.close()
         try end()
@@ -148,7 +148,7 @@ import Testing
     @Test func whatOthersInsertedAgainIsNotUndone() throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
-        let reference = note.reference
+        let reference = note.objectReference
         context.delete(note)
         let deletion = try context.save()
         try context.undo()
@@ -185,7 +185,7 @@ import Testing
         note.title = "b"
         note.rank = 2
         try context.save()
-        try another { try $0.update(note.reference) { $0.title = "theirs" } }
+        try another { try $0.update(note.objectReference) { $0.title = "theirs" } }
         let error = expect(.undoConflict) { try context.undo() }
         let conflict = try #require(error?.mergeConflicts.first)
         #expect(error?.mergeConflicts.count == 1 && conflict.attribute == "title" && conflict.kind == .attribute)
@@ -202,7 +202,7 @@ import Testing
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         note.title = "b"
-        try another { try $0.update(note.reference) { $0.rank = 5 } }
+        try another { try $0.update(note.objectReference) { $0.rank = 5 } }
         note.text = "mine"
         // Saving merges, too.
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
@@ -222,12 +222,12 @@ import Testing
     @Test func anObjectThatOthersUseStays() throws {
         let group = context.insert(Group(name: "g"))
         try context.save()
-        try another { try $0.insert(Note(title: "theirs", group: group.reference)) }
+        try another { try $0.insert(Note(title: "theirs", group: group.objectReference)) }
         #expect(expect(.undoConflict) { try context.undo() }?.mergeConflicts.map(\.kind) == [.changedInStore])
         #expect(group.notes.count == 1 && !context.hasChanges)
         group.name = "h"
         try context.save()
-        try another { try $0.delete(group.reference) }
+        try another { try $0.delete(group.objectReference) }
         #expect(expect(.undoConflict) { try context.undo() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
         context.close()
         #expect(expect(.contextClosed) { try context.undo() } != nil)
@@ -250,15 +250,15 @@ import Testing
             switch meanwhile {
             case .nothing: break
             case .sameAttribute:
-                try transaction.update(note.reference) {
-                    if isList { $0.labels = [labels[1].reference] } else { $0.title = "theirs" }
+                try transaction.update(note.objectReference) {
+                    if isList { $0.labels = [labels[1].objectReference] } else { $0.title = "theirs" }
                 }
-            case .anotherAttribute: try transaction.update(note.reference) { $0.rank = 9 }
+            case .anotherAttribute: try transaction.update(note.objectReference) { $0.rank = 9 }
             case .sameValue:
-                try transaction.update(note.reference) {
-                    if isList { $0.labels = [labels[0].reference] } else { $0.title = "b" }
+                try transaction.update(note.objectReference) {
+                    if isList { $0.labels = [labels[0].objectReference] } else { $0.title = "b" }
                 }
-            case .deleted: try transaction.delete(note.reference)
+            case .deleted: try transaction.delete(note.objectReference)
             }
         }
         switch meanwhile {
@@ -268,8 +268,8 @@ import Testing
             #expect(note.rank == (meanwhile == .anotherAttribute ? 9 : 1))
         case .sameAttribute:
             let conflict = try #require(expect(.undoConflict) { try context.redo() }?.mergeConflicts.first)
-            #expect(conflict.attribute == (isList ? "labels" : "title") && conflict.object == note.reference.id)
-            #expect(conflict.theirs == (isList ? .orderedObjects([labels[1].reference.id]) : "theirs"))
+            #expect(conflict.attribute == (isList ? "labels" : "title") && conflict.object == note.objectReference.id)
+            #expect(conflict.theirs == (isList ? .orderedObjects([labels[1].objectReference.id]) : "theirs"))
             #expect(conflict.mine == (isList ? .orderedObjects([]) : "a"))
             #expect(context.canRedo && !context.hasChanges)
             try context.redo(skippingConflicts: true)
@@ -277,7 +277,7 @@ import Testing
         case .deleted:
             #expect(expect(.undoConflict) { try context.redo() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
             try context.redo(skippingConflicts: true)
-            #expect(note.status.isGone)
+            #expect(note.objectStatus.isGone)
         }
         #expect(!context.canRedo)
         try context.save()
@@ -291,14 +291,14 @@ import Testing
         note.title = "mine"
         note.text = "mine"
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        try other.commit { try $0.update(note.reference) { $0.title = "theirs" } }
+        try other.commit { try $0.update(note.objectReference) { $0.title = "theirs" } }
         try other.close()
         context.mergePolicy = policy
         if policy == .error {
             expect(.mergeConflict) { try context.save() }
             #expect(context.canUndo && note.title == "mine")
             try context.undo()
-            #expect(!note.status.changedValues.keys.contains("text") && note.text == "a")
+            #expect(!note.objectStatus.changedValues.keys.contains("text") && note.text == "a")
             context.rollback()
             try context.merge()
         } else {
@@ -333,7 +333,7 @@ import Testing
             }
             #expect(note.title == "a")
             try context.undo()
-            #expect(note.title == "b\(kind)" && note.status.isChanged)
+            #expect(note.title == "b\(kind)" && note.objectStatus.isChanged)
             try context.redo()
             #expect(note.title == "a" && !context.hasChanges)
             try context.undo()
@@ -343,11 +343,11 @@ import Testing
         // An object that was never saved is there again.
         let added = context.undoGroup { context.insert(Note(title: "added")) }
         context.undoGroup { context.rollback() }
-        #expect(added.status.isGone)
+        #expect(added.objectStatus.isGone)
         try context.undo()
-        #expect(added.status.isInserted)
+        #expect(added.objectStatus.isInserted)
         try context.save()
-        #expect(try store.snapshot()[added.reference]?.title == "added")
+        #expect(try store.snapshot()[added.objectReference]?.title == "added")
         try end()
     }
 
@@ -369,11 +369,11 @@ import Testing
         note.title = "c"
         note.rank = 2
         _ = try await saving.value
-        #expect(note.title == "c" && note.status.changedValues.keys.sorted() == ["rank", "title"])
+        #expect(note.title == "c" && note.objectStatus.changedValues.keys.sorted() == ["rank", "title"])
         try context.undo()
         #expect(note.title == "b" && note.rank == 1 && !context.hasChanges)
         try context.undo()
-        #expect(note.title == "a" && note.status.isChanged)
+        #expect(note.title == "a" && note.objectStatus.isChanged)
         try context.redo()
         try context.redo()
         #expect(note.title == "c" && note.rank == 2)
@@ -382,9 +382,9 @@ import Testing
         while context.hasChanges { await Task.yield() }
         try context.undo()
         _ = try await again.value
-        #expect(note.title == "b" && note.status.isChanged)
+        #expect(note.title == "b" && note.objectStatus.isChanged)
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.title == "b")
+        #expect(try store.snapshot()[note.objectReference]?.title == "b")
         context.close()
         try store.close()
     }
@@ -396,20 +396,20 @@ import Testing
         try context.save()
         note.title = "b"
         context.undoGroup { note.rank = 2 }
-        try another { try $0.delete(note.reference) }
-        #expect(note.title == "b" && note.status.isChanged)
+        try another { try $0.delete(note.objectReference) }
+        #expect(note.title == "b" && note.objectStatus.isChanged)
         context.undoGroup { context.delete(note) }
         try context.undo()
-        #expect(note.status.isChanged && note.rank == 2)
+        #expect(note.objectStatus.isChanged && note.rank == 2)
         context.mergePolicy = policy
         if policy == .error {
             #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
             try context.redo()
-            #expect(note.status.isDeleted)
+            #expect(note.objectStatus.isDeleted)
         }
         try context.save()
-        #expect(try store.snapshot()[note.reference]?.title == (policy == .objectWins ? "b" : nil))
-        #expect(note.status.isGone == (policy != .objectWins) && !context.hasChanges)
+        #expect(try store.snapshot()[note.objectReference]?.title == (policy == .objectWins ? "b" : nil))
+        #expect(note.objectStatus.isGone == (policy != .objectWins) && !context.hasChanges)
         try end()
     }
 
@@ -421,13 +421,13 @@ import Testing
         context.delete(note)
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self]).makeContext()
         other.mergePolicy = .objectWins
-        let theirs = try other.object(note.reference)
+        let theirs = try other.object(note.objectReference)
         theirs.title = "theirs"
         try context.save()
         try context.undo()
         note.rank = 5
         try other.save()
-        #expect(try store.snapshot()[note.reference]?.title == "theirs")
+        #expect(try store.snapshot()[note.objectReference]?.title == "theirs")
         context.mergePolicy = policy
         if mergesFirst { try context.merge() }
         #expect(note.title == "a" && note.rank == 5)
@@ -440,8 +440,8 @@ import Testing
         }
         try context.save()
         let isMine = policy == .objectWins || policy == .overwrite
-        #expect(note.title == (isMine ? "a" : "theirs") && note.rank == (isMine ? 5 : 1) && !note.status.isGone)
-        let saved = try #require(try store.snapshot()[note.reference])
+        #expect(note.title == (isMine ? "a" : "theirs") && note.rank == (isMine ? 5 : 1) && !note.objectStatus.isGone)
+        let saved = try #require(try store.snapshot()[note.objectReference])
         #expect(saved.title == note.title && saved.rank == note.rank)
         #expect(try context.fetch(Note.self).first === note && context.count(Note.self) == 1)
         other.close()
@@ -511,7 +511,7 @@ private struct UndoRun {
         func place<E>(_ object: Object<E>, _ all: [Object<E>]) -> String {
             all.firstIndex { $0 === object }.map(String.init) ?? "?"
         }
-        func isShown<E>(_ object: Object<E>) -> Bool { !object.status.isDeleted && !object.status.isGone }
+        func isShown<E>(_ object: Object<E>) -> Bool { !object.objectStatus.isDeleted && !object.objectStatus.isGone }
         var lines: [String] = []
         for (index, group) in groups.enumerated() where isShown(group) {
             lines.append("group \(index) \(group.name): \(group.notes.map { place($0, notes) }.sorted())")
@@ -527,7 +527,7 @@ private struct UndoRun {
     }
 
     private mutating func pick<E>(_ all: [Object<E>]) -> Object<E>? {
-        all.filter { !$0.status.isDeleted && !$0.status.isGone }.randomElement(using: &random)
+        all.filter { !$0.objectStatus.isDeleted && !$0.objectStatus.isGone }.randomElement(using: &random)
     }
 
     mutating func run() throws {
@@ -556,14 +556,16 @@ private struct UndoRun {
     /// What others change after a group stays, whatever is undone and redone, and however often it is saved.
     mutating func disturb() throws {
         let (context, number) = (context, number)
-        let shown = notes.filter { !$0.status.isDeleted && !$0.status.isGone }
+        let shown = notes.filter { !$0.objectStatus.isDeleted && !$0.objectStatus.isGone }
         var theirs: [(note: Object<Note>, title: String?, rank: Int?)] = []
         try other.commit { transaction in
             theirs = []
             for note in shown where Int.random(in: 0..<3, using: &random) == 0 {
                 let (title, rank) = Bool.random(using: &random) ? ("their \(number)", nil) : (nil, -number)
                 theirs.append((note, title, rank))
-                try transaction.update(note.reference) { if let title { $0.title = title } else { $0.rank = -number } }
+                try transaction.update(note.objectReference) {
+                    if let title { $0.title = title } else { $0.rank = -number }
+                }
             }
         }
         try context.merge()
@@ -575,7 +577,7 @@ private struct UndoRun {
             }
             if Int.random(in: 0..<6, using: &random) == 0 { try context.save() }
             for (note, title, rank) in theirs {
-                try require(!note.status.isDeleted && !note.status.isGone, "a note that others use stays")
+                try require(!note.objectStatus.isDeleted && !note.objectStatus.isGone, "a note that others use stays")
                 try require(title == nil || note.title == title, "the title of others stays, not \(note.title)")
                 try require(rank == nil || note.rank == rank, "the rank of others stays, not \(note.rank)")
             }
@@ -607,9 +609,9 @@ private struct UndoRun {
     private func expectSaved() throws {
         let snapshot = try context.snapshot
         for note in notes {
-            let isShown = !note.status.isDeleted && !note.status.isGone
-            let saved = note.status.isGone ? nil : try snapshot[note.reference]
-            try require(saved == (isShown ? note.status.snapshot : nil), "\(note.title) is saved")
+            let isShown = !note.objectStatus.isDeleted && !note.objectStatus.isGone
+            let saved = note.objectStatus.isGone ? nil : try snapshot[note.objectReference]
+            try require(saved == (isShown ? note.objectStatus.snapshot : nil), "\(note.title) is saved")
         }
     }
 
@@ -629,11 +631,11 @@ private struct UndoRun {
             notes.append(
                 context.insert(
                     Note(
-                        title: "n\(number)", rank: number, group: group?.reference,
-                        labels: label.map { [$0.reference] } ?? [])))
+                        title: "n\(number)", rank: number, group: group?.objectReference,
+                        labels: label.map { [$0.objectReference] } ?? [])))
         case 5: note?.title = "t\(number)"
-        case 6: note?.update { ($0.rank, $0.group) = (number, group?.reference) }
-        case 7: note?.update { ($0.rank, $0.labels) = (number, label.map { [$0.reference] } ?? []) }
+        case 6: note?.objectUpdate { ($0.rank, $0.group) = (number, group?.objectReference) }
+        case 7: note?.objectUpdate { ($0.rank, $0.labels) = (number, label.map { [$0.objectReference] } ?? []) }
         case 8: if let note { context.delete(note) }
         case 9: if let group, number % 2 == 0 { context.delete(group) } else { group?.name = "r\(number)" }
         case 10: if let label { context.delete(label) }

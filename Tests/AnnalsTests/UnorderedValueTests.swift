@@ -152,7 +152,7 @@ private struct Item: Entity, Equatable {
             let context = store.makeContext()
             let object = try context.object(item)
             object.tags = other.tags
-            object.update { $0 = other }
+            object.objectUpdate { $0 = other }
             #expect(!context.hasChanges)
             #expect(context.changedObjects(Item.self).isEmpty)
             context.upserts = true

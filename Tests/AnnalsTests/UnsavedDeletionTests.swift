@@ -56,25 +56,25 @@ import Testing
             case .permanent: try context.obtainPermanentReferences(for: [target])
             case .saved: try context.save()
             }
-            referrer.update { refer(&$0, target.reference) }
+            referrer.objectUpdate { refer(&$0, target.objectReference) }
             // The object itself may be let go.
             context.delete(target)
             if name.hasPrefix("lock") {
                 let error = expect(.deleteDenied) { try context.save() }
                 #expect(error?.entity == "Item" && error?.attributes == [name], "\(name)")
-                #expect(error?.objects == [referrer.reference.id])
-                referrer.update { ($0.lock, $0.lockList) = (nil, []) }
+                #expect(error?.objects == [referrer.objectReference.id])
+                referrer.objectUpdate { ($0.lock, $0.lockList) = (nil, []) }
             }
             try context.save()
             let stored = try store.snapshot().fetch(Item.self)
             #expect(stored == (name.hasPrefix("owner") ? [] : [Item(name: "a")]), "\(name)")
-            #expect(referrer.status.isGone == name.hasPrefix("owner"))
+            #expect(referrer.objectStatus.isGone == name.hasPrefix("owner"))
             #expect(!context.hasChanges)
             // The context shows what it has saved.
             if !name.hasPrefix("owner") {
                 referrer.name = "c"
                 try context.save()
-                #expect(try store.snapshot()[referrer.reference] == Item(name: "c"))
+                #expect(try store.snapshot()[referrer.objectReference] == Item(name: "c"))
             }
             context.close()
             try store.delete(Item.self)
@@ -89,7 +89,7 @@ import Testing
         context.undoLevels = 10
         var referrer = context.insert(Item(name: "a"))
         var target = context.insert(Item(name: "b"))
-        referrer.update { ($0.lock, $0.looseList) = (target.reference, [target.reference]) }
+        referrer.objectUpdate { ($0.lock, $0.looseList) = (target.objectReference, [target.objectReference]) }
         context.delete(target)
         context.delete(referrer)
         try context.save()
@@ -97,18 +97,18 @@ import Testing
 
         referrer = context.insert(Item(name: "a"))
         target = context.insert(Item(name: "b"))
-        referrer.update { ($0.lock, $0.looseList) = (target.reference, [target.reference]) }
+        referrer.objectUpdate { ($0.lock, $0.looseList) = (target.objectReference, [target.objectReference]) }
         context.undoGroup("deletion") { context.delete(target) }
         expect(.deleteDenied) { try context.save() }
         try context.undo()
         try context.save()
-        let stored = try #require(try store.snapshot()[referrer.reference])
-        #expect(stored.lock == target.reference && stored.looseList == [target.reference])
+        let stored = try #require(try store.snapshot()[referrer.objectReference])
+        #expect(stored.lock == target.objectReference && stored.looseList == [target.objectReference])
         // It is in the store now, whatever it was before.
         for round in 0..<2 {
-            referrer.update { ($0.soft, $0.name) = (target.reference, "\(round)") }
+            referrer.objectUpdate { ($0.soft, $0.name) = (target.objectReference, "\(round)") }
             try context.save()
-            #expect(try store.snapshot()[referrer.reference]?.soft == target.reference)
+            #expect(try store.snapshot()[referrer.objectReference]?.soft == target.objectReference)
         }
         context.close()
         try store.close()
@@ -122,10 +122,10 @@ import Testing
             let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))
             if before == .saved { try context.save() }
             context.delete(target)
-            referrer.update { refer(&$0, target.reference) }
+            referrer.objectUpdate { refer(&$0, target.objectReference) }
             if name.hasPrefix("lock") {
                 expect(.deleteDenied) { try context.save() }
-                referrer.update { ($0.lock, $0.lockList) = (nil, []) }
+                referrer.objectUpdate { ($0.lock, $0.lockList) = (nil, []) }
             }
             try context.save()
             #expect(try store.snapshot().fetch(Item.self) == [Item(name: "a")], "\(name)")
@@ -161,7 +161,7 @@ import Testing
     @MainActor @Test func aBackgroundSaveFollowsThemToo() async throws {
         let context = store.makeContext()
         let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))
-        referrer.update { ($0.loose, $0.lock) = (target.reference, target.reference) }
+        referrer.objectUpdate { ($0.loose, $0.lock) = (target.objectReference, target.objectReference) }
         context.delete(target)
         do {
             try await context.saveInBackground()

@@ -267,13 +267,13 @@ private func made(_ code: Int, _ keepers: [Reference<Keeper>], _ random: inout S
         let keepers = try context.fetch(Keeper.self)
         let thing = things.randomElement(using: &random)
         switch Int.random(in: 0..<10, using: &random) {
-        case 0, 1, 2: context.insert(made(code, keepers.map(\.reference), &random))
+        case 0, 1, 2: context.insert(made(code, keepers.map(\.objectReference), &random))
         case 3: if let thing { context.delete(thing) }
         case 4: if let keeper = keepers.randomElement(using: &random), keepers.count > 2 { context.delete(keeper) }
         case 5: context.insert(Keeper(name: Search.names.randomElement(using: &random)!))
         case 6: keepers.randomElement(using: &random)?.name = Search.names.randomElement(using: &random)!
         case 7: if let thing { context.discard(thing) }
-        default: thing?.update { change(&$0, keepers.map(\.reference), &random) }
+        default: thing?.objectUpdate { change(&$0, keepers.map(\.objectReference), &random) }
         }
     }
 
@@ -282,30 +282,30 @@ private func made(_ code: Int, _ keepers: [Reference<Keeper>], _ random: inout S
         let all = try context.fetch(Thing.self).map { object in
             var thing = Thing(code: object.code)
             (thing.name, thing.rank, thing.note, thing.weight) = (object.name, object.rank, object.note, object.weight)
-            (thing.made, thing.plain, thing.keeper) = (object.made, object.plain, object.keeper?.reference)
-            thing.helpers = object.helpers.map(\.reference)
-            return Seen(reference: object.reference, thing: thing, keeperName: object.keeper?.name)
+            (thing.made, thing.plain, thing.keeper) = (object.made, object.plain, object.keeper?.objectReference)
+            thing.helpers = object.helpers.map(\.objectReference)
+            return Seen(reference: object.objectReference, thing: thing, keeperName: object.keeper?.name)
         }
         for _ in 0..<4 {
-            let search = Search.random(keepers.map(\.reference), &random)
+            let search = Search.random(keepers.map(\.objectReference), &random)
             let (limit, offset) = (random.next() % 3 == 0 ? nil : Int(random.next() % 5), Int(random.next() % 3))
             let sorted = try context.fetch(
                 Thing.self, where: search.predicate, sortedBy: .descending(\.rank), limit: limit, offset: offset)
             #expect(
-                sorted.map(\.reference) == search.wanted(all, byRank: true, limit: limit, offset: offset),
+                sorted.map(\.objectReference) == search.wanted(all, byRank: true, limit: limit, offset: offset),
                 "\(place): \(search.name)")
             let found = try context.references(to: Thing.self, where: search.predicate).sorted()
             #expect(found == search.wanted(all, byRank: false, limit: nil, offset: 0), "\(place): \(search.name)")
             #expect(try context.count(Thing.self, where: search.predicate) == found.count)
             if let first = try context.first(Thing.self, where: search.predicate) {
-                #expect(found.contains(first.reference), "\(place): \(search.name)")
+                #expect(found.contains(first.objectReference), "\(place): \(search.name)")
             } else {
                 #expect(found.isEmpty, "\(place): \(search.name)")
             }
         }
         for keeper in keepers {
-            let wanted = all.filter { $0.thing.keeper == keeper.reference }.map(\.reference).sorted()
-            #expect(keeper.things.map(\.reference) == wanted, "\(place): \(keeper.reference)")
+            let wanted = all.filter { $0.thing.keeper == keeper.objectReference }.map(\.reference).sorted()
+            #expect(keeper.things.map(\.objectReference) == wanted, "\(place): \(keeper.objectReference)")
         }
     }
 }

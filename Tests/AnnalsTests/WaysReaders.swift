@@ -130,7 +130,7 @@ import TestSupport
     }
 
     private func lines(_ objects: some Sequence<Object<Ways.Part>>) -> [String] {
-        objects.filter { $0.key >= 0 }.map { line($0.status.snapshot) }.sortedByKey
+        objects.filter { $0.key >= 0 }.map { line($0.objectStatus.snapshot) }.sortedByKey
     }
 
     nonisolated private static func parts(_ snapshot: Snapshot, _ boxes: [ObjectID: Int]) throws -> [ObjectID: String] {
@@ -177,8 +177,9 @@ import TestSupport
         try merging.merge()
         try require(lines(mergingList), wanted, "the merging context")
         try require(lines(try merging.fetch(Ways.Part.self)), wanted, "a fetch of the merging context")
-        guard edited.status.changedValues.keys.sorted() == ["memo"], edited.memo == "never saved" else {
-            throw OracleDifference("the merging context has edits of \(edited.status.changedValues.keys.sorted())")
+        guard edited.objectStatus.changedValues.keys.sorted() == ["memo"], edited.memo == "never saved" else {
+            throw OracleDifference(
+                "the merging context has edits of \(edited.objectStatus.changedValues.keys.sorted())")
         }
         try await soon(wanted, "the following context") { [self] in lines(followingList) }
         guard following.insertedObjects(Ways.Part.self).map(\.key) == [-1],
@@ -187,7 +188,7 @@ import TestSupport
         try await soon(wanted, "the results of the store") { [self] in results }
         try await soon(wanted, "the observer") { [self] in observed.withLock { Array($0.values) }.sortedByKey }
         try await soon(totals, "the boxes of the following context") { [self] in
-            boxList.map { Self.line($0.status.snapshot) }
+            boxList.map { Self.line($0.objectStatus.snapshot) }
         }
         try await soon(totals, "the observer of boxes") { [self] in
             observedBoxes.withLock { Array($0.values) }.sortedByKey

@@ -62,14 +62,14 @@ import Testing
                 #expect(try transaction[wrong] == nil)
                 #expect(try transaction.references(\Team.players, of: wrong).isEmpty)
                 #expect(try transaction.count(Player.self, where: #Predicate { $0.team == wrong }) == 0)
-                #expect(try transaction.count(Team.self, where: #Predicate { $0.reference == wrong }) == 0)
+                #expect(try transaction.count(Team.self, where: #Predicate { $0.objectReference == wrong }) == 0)
             }
         }
         let snapshot = try store.snapshot()
         #expect(try snapshot[wrong] == nil)
         #expect(try snapshot.values([wrong, team]) == [Team(name: "t")])
         #expect(try snapshot.references(\Team.players, of: wrong).isEmpty)
-        #expect(try snapshot.count(Team.self, where: #Predicate { $0.reference == wrong }) == 0)
+        #expect(try snapshot.count(Team.self, where: #Predicate { $0.objectReference == wrong }) == 0)
         #expect(try snapshot.count(Player.self, where: #Predicate { $0.team == wrong }) == 0)
         expect(.invalidArgument) { try store.uri(of: wrong) }
         expect(.invalidArgument) { try store.reference(for: try store.uri(of: player), as: Team.self) }
@@ -84,7 +84,7 @@ import Testing
         let held = isHeld ? try context.object(player) : nil
         expect(.objectNotFound) { try context.object(wrong) }
         let mate = context.insert(Player(nick: "m"))
-        mate.update { $0.team = wrong }
+        mate.objectUpdate { $0.team = wrong }
         #expect(mate.team == nil)
         expect(.referenceMissing) { try context.save() }
         context.rollback()
@@ -125,7 +125,7 @@ import Testing
             }
         }
         let project = context.insert(Project(name: "p"))
-        project.update { set(&$0, ada.reference) }
+        project.objectUpdate { set(&$0, ada.objectReference) }
         for _ in 0..<2 {
             let error = expect(.wrongContext) { try context.save() }
             #expect(error?.attributes == [["lead", "byTitle", "maybe"][place]] && error?.entity == "Project")
@@ -134,21 +134,21 @@ import Testing
         expect(.wrongContext) {
             try store.write { transaction in
                 var value = Project()
-                set(&value, ada.reference)
+                set(&value, ada.objectReference)
                 try transaction.insert(value)
             }
         }
-        expect(.wrongContext) { _ = try JSONEncoder().encode([ada.reference]) }
+        expect(.wrongContext) { _ = try JSONEncoder().encode([ada.objectReference]) }
         // The way out that the error names.
         try context.obtainPermanentReferences(for: [ada])
-        project.update { set(&$0, ada.reference) }
+        project.objectUpdate { set(&$0, ada.objectReference) }
         try context.save()
         #expect(!context.hasChanges)
         var wanted = Project(name: "p")
-        set(&wanted, ada.reference)
-        let saved = try #require(try store.snapshot()[project.reference])
+        set(&wanted, ada.objectReference)
+        let saved = try #require(try store.snapshot()[project.objectReference])
         #expect(saved.lead == wanted.lead && saved.byTitle == wanted.byTitle && saved.maybe == wanted.maybe)
-        #expect(try store.snapshot()[ada.reference]?.name == "Ada")
+        #expect(try store.snapshot()[ada.objectReference]?.name == "Ada")
         context.close()
         for store in [store, self.store] { try store.close() }
         for folder in [folder, self.folder] { try folder.expectIntact() }

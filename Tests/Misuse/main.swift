@@ -17,12 +17,12 @@ struct Note: Entity {
 
 /// Each has a property with the name of a member of `Object`.
 struct Task: Entity {
-    var status = ""
-    var reference = ""
+    var objectStatus = ""
+    var objectReference = ""
 }
 
 struct Device: Entity {
-    var update = ""
+    var objectUpdate = ""
 }
 
 let store = try Store(at: CommandLine.arguments[2], entities: [Group.self, Note.self])
@@ -54,21 +54,21 @@ case "another":
     }
 case "temporary":
     let group = other.insert(Group(name: "g"))
-    show("a temporary reference in another context") { try context.object(group.reference) }
-    let note = context.insert(Note(title: "a", group: group.reference))
+    show("a temporary reference in another context") { try context.object(group.objectReference) }
+    let note = context.insert(Note(title: "a", group: group.objectReference))
     show("a temporary reference in a property, saved") { try context.save().number }
     context.discard(note)
     show("a temporary reference in a transaction") {
-        try store.commit { try $0.insert(Note(title: "a", group: group.reference)) }
+        try store.commit { try $0.insert(Note(title: "a", group: group.objectReference)) }
     }
-    show("a temporary reference in a snapshot") { try store.snapshot()[group.reference]?.name }
-    let reference = group.reference
+    show("a temporary reference in a snapshot") { try store.snapshot()[group.objectReference]?.name }
+    let reference = group.objectReference
     other.rollback()
     show("a temporary reference of an object that was never saved") { try other.object(reference) }
 case "gone":
     let note = context.insert(Note(title: "a"))
     try context.save()
-    try store.commit { try $0.delete(note.reference) }
+    try store.commit { try $0.delete(note.objectReference) }
     try context.merge()
     show("an object that is gone, read") { note.title }
     note.title = "b"

@@ -102,22 +102,22 @@ import Testing
     @Test func bothSidesOfARelationshipAgree() throws {
         let context = store.makeContext(author: "test", name: "objects")
         let folder = context.insert(Folder(name: "Reading"))
-        let note = context.insert(Note(title: "Linux", folder: folder.reference))
+        let note = context.insert(Note(title: "Linux", folder: folder.objectReference))
         note.folder?.name = "Systems"
         #expect(folder.name == "Systems" && folder.notes.first === note)
-        note.update {
+        note.objectUpdate {
             $0.title = "Linux 6"
             $0.text = "It is out."
         }
-        #expect(note.status.isInserted)
-        #expect(note.status.changedValues["title"] == "Linux 6")
+        #expect(note.objectStatus.isInserted)
+        #expect(note.objectStatus.changedValues["title"] == "Linux 6")
         let token = try context.save()
         #expect(try context.token == token)
-        #expect(!context.hasChanges && !note.status.isInserted)
+        #expect(!context.hasChanges && !note.objectStatus.isInserted)
         context.delete(folder)
-        #expect(note.status.isDeleted)
+        #expect(note.objectStatus.isDeleted)
         try context.save()
-        #expect(note.status.isGone && note.title == "Linux 6")
+        #expect(note.objectStatus.isGone && note.title == "Linux 6")
         try expectIntact()
     }
 
@@ -132,7 +132,7 @@ import Testing
         try store.waitUntil(token, timeout: .seconds(10))
         try context.merge(upTo: token)
         #expect(note.title == "Swift.org" && note.text == "Theirs")
-        #expect(note.status.savedValues == ["title": "Swift"])
+        #expect(note.objectStatus.savedValues == ["title": "Swift"])
         try context.save()
         try expectIntact()
     }

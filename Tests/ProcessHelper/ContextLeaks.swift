@@ -159,7 +159,7 @@ actor ContextLeaks {
     private func edit(
         _ context: Context, _ group: Object<Group>, _ notes: [Object<Note>], _ number: Int
     ) throws {
-        for note in notes { note.update { ($0.title, $0.rank) = ("another title, long again", $0.rank + 1) } }
+        for note in notes { note.objectUpdate { ($0.title, $0.rank) = ("another title, long again", $0.rank + 1) } }
         if context.canUndo {
             try context.undo()
             if context.canRedo { try context.redo() }
@@ -189,7 +189,7 @@ actor ContextLeaks {
     private func follow(_ store: Store, _ context: Context, _ note: Object<Note>) async throws {
         try context.save()
         try context.follow()
-        let reference = note.reference
+        let reference = note.objectReference
         try await store.write(author: "other") { try $0.update(reference) { $0.rank = 1000 } }
         while note.rank != 1000 { try await Task.sleep(for: .milliseconds(1)) }
         context.stopFollowing()
@@ -205,7 +205,7 @@ actor ContextLeaks {
         watch(tracker, "tracker")
         watch(ranks, "what an observer holds")
         tracker.observe(Note.self, [.update]) { changes in ranks.add(changes.map { $0.after?.rank ?? 0 }) }
-        let reference = note.reference
+        let reference = note.objectReference
         try await store.write(author: "other") { try $0.update(reference) { $0.rank = 2000 } }
         while note.rank != 2000 || !ranks.all.contains(2000) { try await Task.sleep(for: .milliseconds(1)) }
         return tracker

@@ -165,7 +165,7 @@ private actor SaverProcess {
         for worker in workers {
             try worker.context.merge()
             guard !worker.context.hasChanges else { throw Wrong("process \(name): something is unsaved in the end") }
-            let shown = worker.list.map { Self.text($0.status.snapshot) }
+            let shown = worker.list.map { Self.text($0.objectStatus.snapshot) }
             guard shown == cells else { throw Wrong("process \(name): a\(worker.attribute) shows something else") }
             worker.context.close()
         }
@@ -244,15 +244,15 @@ private actor SaverProcess {
     private func check(_ index: Int) throws {
         let worker = workers[index]
         let own = "a\(worker.attribute)"
-        for cell in worker.list where cell.status.isChanged {
-            let changed = cell.status.changedValues.keys
+        for cell in worker.list where cell.objectStatus.isChanged {
+            let changed = cell.objectStatus.changedValues.keys
             guard changed.allSatisfy({ $0 == own }) else { throw Wrong("\(cell.key) has edits of \(changed.sorted())") }
         }
         let keys = worker.list.map(\.key)
         guard Set(keys).count == keys.count else { throw Wrong("the list shows an object twice") }
         for cell in worker.list {
             guard let value = worker.unsaved[cell.key] else { continue }
-            let shown = Savers.value(cell.status.snapshot, worker.attribute)
+            let shown = Savers.value(cell.objectStatus.snapshot, worker.attribute)
             guard shown == value else { throw Wrong("\(cell.key) was set to \(value), and shows \(shown)") }
         }
     }

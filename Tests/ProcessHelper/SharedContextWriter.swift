@@ -80,11 +80,11 @@ final class SharedContextWriter {
         switch random.next(below: 100) {
         case 0..<5:
             if folders.count < 12 {
-                context.insert(Folder(key: nextKey("F"), name: "f", parent: pick(folders)?.reference))
+                context.insert(Folder(key: nextKey("F"), name: "f", parent: pick(folders)?.objectReference))
             }
         case 5..<19:
             guard notes.count < 60 else { return try removeSome() }
-            context.insert(Note(key: nextKey("N"), title: "n", rank: rank, folder: pick(folders)?.reference))
+            context.insert(Note(key: nextKey("N"), title: "n", rank: rank, folder: pick(folders)?.objectReference))
         case 19..<22: if tags.count < 8 { context.insert(Tag(key: nextKey("T"), name: "t")) }
         case 22..<34: pick(notes)?.rank = rank
         case 34..<42: pick(notes)?.title = "t\(random.next(below: 20))"
@@ -92,7 +92,7 @@ final class SharedContextWriter {
         case 46..<54: pick(notes)?.folder = pick(folders)
         case 54..<62:
             guard let note = pick(notes), let tag = pick(tags) else { return }
-            note.update { if $0.tags.remove(tag.reference) == nil { $0.tags.insert(tag.reference) } }
+            note.objectUpdate { if $0.tags.remove(tag.objectReference) == nil { $0.tags.insert(tag.objectReference) } }
         case 62..<64: pick(folders)?.parent = pick(folders)
         case 64..<67: try removeSome()
         case 67..<69: if let folder = pick(folders) { context.delete(folder) }
@@ -174,7 +174,9 @@ final class SharedContextWriter {
             lines.append("i \(key) \(SharedPlan.text(try SharedReplay.words(key, keys) { values(object)[$0] }))")
         }
         for object in context.changedObjects(type) {
-            let (key, changed, saved) = (try key(object), object.status.changedValues, object.status.savedValues)
+            let (key, changed, saved) = (
+                try key(object), object.objectStatus.changedValues, object.objectStatus.savedValues
+            )
             func text(_ values: [String: Value]) throws -> String {
                 SharedPlan.text(try values.mapValues { try SharedContexts.word($0, keys) })
             }
@@ -187,15 +189,17 @@ final class SharedContextWriter {
 
     /// A merge may have shown an object and deleted it at once, because what it refers to is deleted here.
     private func key<E: Entity>(_ object: Object<E>) throws -> String {
-        guard case .string(let key)? = values(object)["key"] else { throw Wrong("\(object.reference) has no key") }
-        keys[object.reference.id] = key
+        guard case .string(let key)? = values(object)["key"] else {
+            throw Wrong("\(object.objectReference) has no key")
+        }
+        keys[object.objectReference.id] = key
         return key
     }
 
     /// The properties as they are shown.
     private func values<E: Entity>(_ object: Object<E>) -> [String: Value] {
         func reference<T: Entity>(_ reference: Reference<T>?) -> Value { reference.map { .object($0.id) } ?? .null }
-        switch object.status.snapshot {
+        switch object.objectStatus.snapshot {
         case let folder as Folder:
             return [
                 "key": .string(folder.key), "name": .string(folder.name), "parent": reference(folder.parent),
@@ -216,9 +220,9 @@ final class SharedContextWriter {
         folders = try context.fetch(Folder.self)
         notes = try context.fetch(Note.self)
         tags = try context.fetch(Tag.self)
-        for folder in folders { keys[folder.reference.id] = folder.key }
-        for note in notes { keys[note.reference.id] = note.key }
-        for tag in tags { keys[tag.reference.id] = tag.key }
+        for folder in folders { keys[folder.objectReference.id] = folder.key }
+        for note in notes { keys[note.objectReference.id] = note.key }
+        for tag in tags { keys[tag.objectReference.id] = tag.key }
         var inFolder: [ObjectIdentifier: Set<String>] = [:]
         var withTag: [ObjectIdentifier: Set<String>] = [:]
         var below: [ObjectIdentifier: Set<String>] = [:]

@@ -199,13 +199,13 @@ actor TrackerProcess {
             case 1:
                 // Not one that batch work has deleted, which the context may still show.
                 guard let note = own.isEmpty ? nil : own[next(below: own.count)],
-                    note.status.isInserted == false, try snapshot[note.reference] != nil
+                    note.objectStatus.isInserted == false, try snapshot[note.objectReference] != nil
                 else { continue }
                 context.delete(note)
             default:
                 guard !notes.isEmpty else { continue }
                 let note = notes[next(below: notes.count)]
-                if !note.status.isDeleted { note.stamp = stamp() }
+                if !note.objectStatus.isDeleted { note.stamp = stamp() }
             }
         }
     }
@@ -331,9 +331,10 @@ actor TrackerProcess {
         guard let context else { return }
         let snapshot = try store.snapshot()
         guard try context.token == snapshot.token else { return }
-        for object in held where !object.status.hasChanges && !object.status.isInserted && !object.status.isDeleted {
-            let shown = object.status.isGone ? nil : Tracked.line(object.status.snapshot)
-            let stored = try snapshot[object.reference].map(Tracked.line)
+        for object in held
+        where !object.objectStatus.hasChanges && !object.objectStatus.isInserted && !object.objectStatus.isDeleted {
+            let shown = object.objectStatus.isGone ? nil : Tracked.line(object.objectStatus.snapshot)
+            let stored = try snapshot[object.objectReference].map(Tracked.line)
             guard shown == stored else {
                 throw Wrong("the context shows \(shown ?? "nothing"), the store has \(stored ?? "nothing")")
             }
@@ -350,7 +351,7 @@ actor TrackerProcess {
         let parked = try tracker.parked
         guard parked.isEmpty else { throw Wrong("process \(number) has parked \(parked)") }
         let state = try Lines(appendingTo: files.state)
-        for note in try context.fetch(Note.self) { state.add(Tracked.line(note.status.snapshot)) }
+        for note in try context.fetch(Note.self) { state.add(Tracked.line(note.objectStatus.snapshot)) }
         // All have read everything.
         try tracker.cleanerBuilder().clean()
         guard try store.horizon == newest else {

@@ -236,7 +236,7 @@ package actor WaysWriter {
         context.insert(Self.new(change, E.self, boxes))
         if let key = change.updated {
             for object in try context.fetch(E.self, where: E.with(key: key)) {
-                object.update { item in
+                object.objectUpdate { item in
                     item.rank = change.updatedRank
                     item.box = boxes[change.otherBox]
                 }

@@ -16,6 +16,9 @@ public protocol Entity: Sendable {
     /// What is to be said of the properties, as a `static let`. Leave it out if there is nothing to say.
     static var schema: Schema<Self> { get }
 
+    /// Not for programs: leave it as it is. Conformances of `Object` depend on it. See `Object+Identity.swift`.
+    associatedtype _ObjectForm = _PlainObject
+
     /// Called once before an object that was inserted into a context is saved. Its changes are saved, too.
     mutating func willInsert()
     /// Called once before an object that was inserted or changed in a context is saved. Its changes are saved, too.
@@ -36,6 +39,9 @@ extension Entity {
     public mutating func willDelete() {}
 }
 
+/// Not for programs. See `Entity`.
+public enum _PlainObject {}
+
 /// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the
 /// object exists.
 ///
@@ -47,8 +53,10 @@ extension Entity {
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
 public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
+    // Its members are disfavored: `clip.folder?.id` is a property `id` of `Folder`, if it has one (OI4).
+
     /// The object's ID, for everything that is not typed.
-    public let id: ObjectID
+    @_disfavoredOverload public let id: ObjectID
     /// The mark of the store (`UUIDBytes.mark`); 0 if it is not known.
     let store: UInt32
 
@@ -64,7 +72,9 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
         left.id == right.id && ReferenceContent.mayBeEqual(left.store, right.store)
     }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+    @_disfavoredOverload public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+
+    @_disfavoredOverload public var hashValue: Int { id.hashValue }
 
     /// In the order in which the objects were inserted.
     public static func < (left: Reference, right: Reference) -> Bool { left.id < right.id }
@@ -120,7 +130,7 @@ extension Reference: Codable {
                 .wrongContext,
                 "It contains a temporary reference, which means nothing outside of its context: save the object of "
                     + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value "
-                    + "with the object's new reference.", ObjectFacts(E.model.name, object: id))
+                    + "with the object's new objectReference.", ObjectFacts(E.model.name, object: id))
         }
         guard store != 0, !CanonicalJSON.isStoredForm(encoder) else { return try id.encode(to: encoder) }
         var container = encoder.singleValueContainer()
@@ -129,7 +139,7 @@ extension Reference: Codable {
 }
 
 extension Reference: CustomStringConvertible {
-    public var description: String { id.description }
+    @_disfavoredOverload public var description: String { id.description }
 }
 
 extension Reference: EntityReference {

@@ -191,18 +191,14 @@ extension EntityDeclaration {
 /// Names that mean something else.
 package enum ReservedNames {
     /// The public members of every object beside its properties. A property of the same name could not be reached
-    /// through an object or in a predicate.
-    package static let ofObjects: Set<String> = ["reference", "update", "status"]
-    /// Texts that the variables in predicates have of themselves. The compiler prefers them to the properties of the
-    /// object that a variable stands for, and `$0.description == "x"` would be false for all objects.
-    private static let ofVariables: Set<String> = ["description", "debugDescription"]
+    /// through an object or in a predicate. Members that come later belong to `ObjectStatus`.
+    package static let ofObjects: Set<String> = ["objectReference", "objectStatus", "objectUpdate"]
 
     /// Whose member has that name; nil if a property may have it.
     package static func owner(of name: String) -> String? {
         if ofObjects.contains(name) { return "every object is" }
         // The compiler then takes the schema of entities that declare none, without a word.
-        if name == "schema" { return "the entity's type is" }
-        return ofVariables.contains(name) ? "the variables in predicates is" : nil
+        return name == "schema" ? "the entity's type is" : nil
     }
 }
 

@@ -14,11 +14,15 @@ internal import FoundationEssentials
 ///
 /// In a context there is one object for each ID. Set its properties to change it; `Context.save()` writes the changes.
 /// It belongs to the isolation of its context, as the context does.
+///
+/// Its own members are `objectReference`, `objectStatus` and `objectUpdate(_:)`. All other names are left to the
+/// entity's properties. Objects are `Hashable` and `Identifiable` by identity, and a property `id`, `hash` or
+/// `hashValue` wins over these members: `clip.id` is the property, and generic code for `Identifiable` gets the
+/// identity. Objects describe themselves by nothing but their properties: there is no `description`.
 @dynamicMemberLookup
 public final class Object<E: Entity> {
-    /// The object's reference. It is temporary until the object is first saved, or
-    /// `Context.obtainPermanentReferences(for:)` gives it another.
-    @exclusivity(unchecked) public internal(set) var reference: Reference<E>
+    /// See `objectReference`.
+    @exclusivity(unchecked) var reference: Reference<E>
     @usableFromInline let source: ObjectSource
     /// The properties as they are shown; nil until they are read.
     @exclusivity(unchecked) @usableFromInline var loaded: E? {
@@ -81,19 +85,23 @@ public final class Object<E: Entity> {
         if source.isTracked { noteAccess(at: MemoryLayout<E>.offset(of: path)) }
     }
 
+    /// The object's reference. It is temporary until the object is first saved, or
+    /// `Context.obtainPermanentReferences(for:)` gives it another.
+    public var objectReference: Reference<E> { reference }
+
     // MARK: Properties
 
     /// The value of a property.
-    @inlinable public subscript<V>(dynamicMember path: any KeyPath<E, V> & Sendable) -> V { read(path) }
+    @inlinable public subscript<V>(dynamicMember path: KeyPath<E, V>) -> V { read(path) }
 
     /// The value of a property. Only an object of a context can be changed.
-    public subscript<V>(dynamicMember path: any WritableKeyPath<E, V> & Sendable) -> V {
+    public subscript<V>(dynamicMember path: WritableKeyPath<E, V>) -> V {
         @inlinable get { read(path) }
         set { edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = newValue } }
     }
 
     /// The object that a property refers to; nil if it refers to none.
-    public subscript<T: Entity>(dynamicMember path: any WritableKeyPath<E, Reference<T>?> & Sendable) -> Object<T>? {
+    public subscript<T: Entity>(dynamicMember path: WritableKeyPath<E, Reference<T>?>) -> Object<T>? {
         get { read(path).flatMap { source.object($0) } }
         set {
             guard let target = newValue else {
@@ -105,7 +113,7 @@ public final class Object<E: Entity> {
     }
 
     /// The objects that a property refers to, in their order.
-    public subscript<T: Entity>(dynamicMember path: any WritableKeyPath<E, [Reference<T>]> & Sendable) -> [Object<T>] {
+    public subscript<T: Entity>(dynamicMember path: WritableKeyPath<E, [Reference<T>]>) -> [Object<T>] {
         get { read(path).compactMap { source.object($0) } }
         set {
             let references = newValue.compactMap { source.reference(to: $0) }
@@ -116,7 +124,7 @@ public final class Object<E: Entity> {
 
     /// The objects that a property refers to, in the order in which they were inserted.
     public subscript<T: Entity>(
-        dynamicMember path: any WritableKeyPath<E, Set<Reference<T>>> & Sendable
+        dynamicMember path: WritableKeyPath<E, Set<Reference<T>>>
     ) -> [Object<T>] {
         get { read(path).sorted().compactMap { source.object($0) } }
         set {
@@ -127,14 +135,14 @@ public final class Object<E: Entity> {
     }
 
     /// The objects that refer to this one, in the order in which they were inserted.
-    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, ToMany<T>> & Sendable) -> [Object<T>] {
+    public subscript<T: Entity>(dynamicMember path: KeyPath<E, ToMany<T>>) -> [Object<T>] {
         let offset = MemoryLayout<E>.offset(of: path)
         if source.noticesReads { noticeRead(path) }
         return source.referring(to: reference, E.self, offset).compactMap { source.object(Reference<T>($0)) }
     }
 
     /// The one object that refers to this one; nil if none does.
-    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, ToOne<T>> & Sendable) -> Object<T>? {
+    public subscript<T: Entity>(dynamicMember path: KeyPath<E, ToOne<T>>) -> Object<T>? {
         let offset = MemoryLayout<E>.offset(of: path)
         if source.noticesReads { noticeRead(path) }
         return source.referring(to: reference, E.self, offset).first.flatMap { source.object(Reference<T>($0)) }
@@ -144,7 +152,7 @@ public final class Object<E: Entity> {
 
     /// Changes several properties at once, or calls a mutating method of the struct. If `change` throws, nothing has
     /// changed. Observers and live results are told once.
-    public func update(_ change: (inout E) throws -> Void) rethrows {
+    public func objectUpdate(_ change: (inout E) throws -> Void) rethrows {
         var value = current
         try change(&value)
         edit(at: nil) { $0 = value }
@@ -193,6 +201,9 @@ class ObjectSource {
     @usableFromInline private(set) final var noticesReads = false
     /// Whether `noteLoaded` and `notePhase` want to be called.
     final var logsEdits = false
+
+    /// Whether an object is made for each access, so that several stand for the same one.
+    var makesObjectsAgain: Bool { true }
 
     private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil }
 

@@ -141,6 +141,9 @@ final class ContextCore: ObjectSource {
 
     // MARK: Objects
 
+    /// CX1
+    override var makesObjectsAgain: Bool { false }
+
     var registeredCount: Int { registry.count }
 
     /// All objects that somebody holds and that are in the store.

@@ -9,7 +9,7 @@ extension StoreError {
             .wrongContext,
             isUnsaved
                 ? "An object of “\(entity)” belongs to another context, which has not saved it: save that context "
-                    + "first, and use the object's reference."
+                    + "first, and use the object's objectReference."
                 : "The object \(id) of “\(entity)” belongs to another context: call that context, or use the object "
                     + "that `object(_:)` of this context returns for its reference.", ObjectFacts(entity, object: id))
     }
@@ -18,7 +18,7 @@ extension StoreError {
         StoreError(
             .wrongContext,
             "The reference to an object of “\(entity)” is temporary. The object is inserted in another context, or "
-                + "nothing holds it any more: save its context first, and use the object's reference.",
+                + "nothing holds it any more: save its context first, and use the object's objectReference.",
             ObjectFacts(entity, object: object))
     }
 
@@ -30,7 +30,7 @@ extension StoreError {
                 ? "The object \(id) of “\(entity)” was not changed: another object was inserted with its unique "
                     + "value and has taken its place. Use the object that `object(_:)` of the context returns for its "
                     + "reference."
-                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at status.isGone before "
-                    + "you change an object.", ObjectFacts(entity, object: id))
+                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at objectStatus.isGone "
+                    + "before you change an object.", ObjectFacts(entity, object: id))
     }
 }

@@ -298,9 +298,11 @@ enum EntityOraclePredicates {
                 model.things.values.contains { $0.friends.contains(me) && $0.rank > size }
             }
         case 16:
-            return OfThing("me", #Predicate { $0.reference == friend }) { me, _, _ in me == friend }
+            return OfThing("me", #Predicate { $0.objectReference == friend }) { me, _, _ in me == friend }
         case 17:
-            return OfThing("me of", #Predicate { friends.contains($0.reference) }) { me, _, _ in friends.contains(me) }
+            return OfThing("me of", #Predicate { friends.contains($0.objectReference) }) { me, _, _ in
+                friends.contains(me)
+            }
         case 18:
             return OfThing("if place", #Predicate { if let it = $0.place { it.size < size } else { true } }) {
                 _, thing, model in thing.place.map { model.places[$0]!.size < size } ?? true
@@ -354,7 +356,7 @@ enum EntityOraclePredicates {
                 model.things.values.contains { $0.visited.contains(me) && $0.rank > rank }
             }
         case 11:
-            return OfPlace("visitors has", #Predicate { $0.visitors.contains { $0.reference == thing } }) {
+            return OfPlace("visitors has", #Predicate { $0.visitors.contains { $0.objectReference == thing } }) {
                 me, _, model in model.things[thing]?.visited.contains(me) ?? false
             }
         case 12: return OfPlace("rival nil", #Predicate { $0.rival == nil }) { _, place, _ in place.rival == nil }

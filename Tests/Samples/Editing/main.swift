@@ -25,7 +25,7 @@ let store = try Store(at: CommandLine.arguments[1], entities: [Folder.self, Clip
 
 let context = store.makeContext(author: "app", name: "view")
 let folder = context.insert(Folder(name: "Reading"))
-let clip = context.insert(Clip(title: "Swift", url: "https://swift.org", rank: 12, folder: folder.reference))
+let clip = context.insert(Clip(title: "Swift", url: "https://swift.org", rank: 12, folder: folder.objectReference))
 try context.save()
 
 let other = try Store(at: store.path, entities: [Folder.self, Clip.self])  // mostly another process

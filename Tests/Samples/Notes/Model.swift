@@ -45,7 +45,7 @@ let migrations = [
 extension Object<Note> {
     /// The note in one line.
     var line: String {
-        if status.isDeleted || status.isGone { return "\(self.title) is deleted" }
+        if objectStatus.isDeleted || objectStatus.isGone { return "\(self.title) is deleted" }
         let place = "\(self.folder?.name ?? "-")/\(self.title):"
         let tags = self.tags.map { "#" + $0.name }.sorted()
         return ([place] + tags + [self.text]).filter { !$0.isEmpty }.joined(separator: " ")
