@@ -12,9 +12,20 @@ public import FoundationEssentials
 /// `entities`, or by one of its objects or attributes) throws `historyGap`. So does a request that reaches back to
 /// before the history of a requested entity began again.
 ///
-/// All conditions must hold. A nil condition selects everything, an empty set selects nothing. Skipping a transaction
-/// by author or context takes constant time, for any number of changes. No condition reads rows.
-public struct HistoryRequest: Hashable, Sendable {
+/// All conditions must hold; of those in `anyOf`, one. A nil condition selects everything, an empty set selects nothing.
+/// Skipping a transaction by author, context or predicate takes constant time, for any number of changes. No condition
+/// reads rows.
+///
+/// ```swift
+/// // What the app's imports did, and everything by the extension and the service:
+/// let request = HistoryRequest(
+///     after: .token(token),
+///     anyOf: [
+///         HistoryRequest.Source(authors: ["app"], contextNames: ["import"]),
+///         HistoryRequest.Source(authors: ["share", "service"]),
+///     ])
+/// ```
+public struct HistoryRequest: Sendable {
     /// A place in history.
     public enum Place: Hashable, Sendable {
         /// Directly after the transaction with that number; 0 is the beginning.
@@ -38,6 +49,19 @@ public struct HistoryRequest: Hashable, Sendable {
         case newestFirst
     }
 
+    /// Whose transactions, and what they were doing: authors and contexts that belong together. Both must match.
+    public struct Source: Hashable, Sendable {
+        /// These authors; a nil element stands for no author. Nil for all.
+        public var authors: Set<String?>?
+        /// These context names; a nil element stands for none. Nil for all.
+        public var contextNames: Set<String?>?
+
+        /// What matches both.
+        public init(authors: Set<String?>? = nil, contextNames: Set<String?>? = nil) {
+            (self.authors, self.contextNames) = (authors, contextNames)
+        }
+    }
+
     /// Only transactions after this place. Nil for the beginning of history.
     public var after: Place?
     /// Only transactions before this place. A named transaction is not included, nor one that was committed at exactly
@@ -51,6 +75,13 @@ public struct HistoryRequest: Hashable, Sendable {
     public var contextNames: Set<String?>?
     /// No transactions with these context names; a nil element stands for none.
     public var excludedContextNames: Set<String?>
+    /// Only transactions that one of these selects, or several; nil for all.
+    public var anyOf: [Source]?
+    /// Only transactions of which this is true; nil for all. Comparisons of `author` and `contextName` with constants
+    /// (`==`, `!=`, `contains`), joined by `&&`, `||` and `!`, cost as much as `authors`; everything else is evaluated
+    /// for each transaction that the other conditions leave, about a microsecond. What it throws is thrown as
+    /// `invalidArgument`.
+    public var predicate: Predicate<TransactionFacts>?
     /// Only changes of objects of these entities. Use their names in the newest schema; for a removed entity, its last
     /// name.
     public var entities: Set<String>?
@@ -69,9 +100,9 @@ public struct HistoryRequest: Hashable, Sendable {
     /// A request for everything that meets these conditions.
     public init(
         after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
-        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], entities: Set<String>? = nil,
-        objects: Set<ObjectID>? = nil,
-        kinds: Set<HistoryChange.Kind>? = nil, changedAttributes: [String: Set<String>]? = nil,
+        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], anyOf: [Source]? = nil,
+        where predicate: Predicate<TransactionFacts>? = nil, entities: Set<String>? = nil,
+        objects: Set<ObjectID>? = nil, kinds: Set<HistoryChange.Kind>? = nil, changedAttributes: [String: Set<String>]? = nil,
         order: Order = .oldestFirst, limit: Int? = nil
     ) {
         self.after = after
@@ -80,6 +111,8 @@ public struct HistoryRequest: Hashable, Sendable {
         self.excludedAuthors = excludedAuthors
         self.contextNames = contextNames
         self.excludedContextNames = excludedContextNames
+        self.anyOf = anyOf
+        self.predicate = predicate
         self.entities = entities
         self.objects = objects
         self.kinds = kinds

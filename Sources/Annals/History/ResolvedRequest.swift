@@ -8,6 +8,7 @@ struct ResolvedRequest {
     let view: View
     let range: HistoryRange
     let transactions: TransactionFilter
+    private let condition: TransactionCondition?
     /// Which changes are shown; nil for all.
     let changes: ChangeFilter?
     /// Whether the request selects no changes. Then transactions without changes belong to it.
@@ -34,6 +35,7 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
+        condition = request.predicate.map { TransactionCondition($0, engine) }
         let isFromBeginning = request.after == nil || request.after == .oldest
         cleaned = isFromBeginning && !coverage.hidden.isEmpty ? coverage : nil
         let filter = try ChangeFilter(request, view.catalog)
@@ -46,15 +48,16 @@ struct ResolvedRequest {
         limit = max(0, request.limit ?? .max)
     }
 
-    /// Whether the request selects the transaction by its place, author and context.
-    func selects(_ transaction: TransactionView) -> Bool {
+    /// Whether the request selects the transaction without its changes.
+    func selects(_ transaction: TransactionView) throws(StoreError) -> Bool {
         if let cleaned, cleaned.isCleaned(transaction.number, author: transaction.authorNumber) { return false }
-        return transactions.matches(transaction)
+        guard transactions.matches(transaction) else { return false }
+        return try condition?.isTrue(of: transaction) ?? true
     }
 
     /// Whether the request selects the transaction.
     func contains(_ transaction: TransactionView) throws(StoreError) -> Bool {
-        guard selects(transaction) else { return false }
+        guard try selects(transaction) else { return false }
         guard let changes, !takesAnyChanges else { return true }
         var isFound = false
         try transaction.forEachChange { (change) throws(StoreError) in
@@ -131,11 +134,13 @@ extension Store {
 
 extension TransactionFilter {
     fileprivate init(_ request: HistoryRequest, _ engine: Engine) {
+        func numbers(_ names: Set<String?>) -> Set<UInt32> { Set(names.compactMap(engine.number(ofName:))) }
         self.init()
-        authors = request.authors.map { Set($0.compactMap(engine.number(ofName:))) }
-        excludedAuthors = Set(request.excludedAuthors.compactMap(engine.number(ofName:)))
-        contexts = request.contextNames.map { Set($0.compactMap(engine.number(ofName:))) }
-        excludedContexts = Set(request.excludedContextNames.compactMap(engine.number(ofName:)))
+        authors = request.authors.map(numbers)
+        excludedAuthors = numbers(request.excludedAuthors)
+        contexts = request.contextNames.map(numbers)
+        excludedContexts = numbers(request.excludedContextNames)
+        anyOf = request.anyOf?.map { ($0.authors.map(numbers), $0.contextNames.map(numbers)) }
     }
 }
 

@@ -128,7 +128,7 @@ extension Store {
         let folding = ChangeFolding(resolved.engine.tracked(resolved.view), isReversed: resolved.range.isNewestFirst)
         try resolved.engine.tracked(resolved.view).forEachTransaction(resolved.range) {
             (transaction) throws(StoreError) in
-            guard resolved.selects(transaction) else { return true }
+            guard try resolved.selects(transaction) else { return true }
             let version = transaction.schemaVersion
             try transaction.forEachChange { (change) throws(StoreError) in
                 if resolved.changes?.matches(change, version: version, resolved.view.catalog) ?? true {

@@ -147,6 +147,14 @@ struct RandomHistory {
         if random.happens(0.3) { request.excludedAuthors = random.some(of: Self.authors + ["nobody"]) }
         if random.happens(0.3) { request.contextNames = random.some(of: Self.contexts + ["none"]) }
         if random.happens(0.3) { request.excludedContextNames = random.some(of: Self.contexts + ["none"]) }
+        if random.happens(0.3) {
+            request.anyOf = (0..<Int.random(in: 0...3, using: &random)).map { _ in
+                HistoryRequest.Source(
+                    authors: random.happens(0.7) ? random.some(of: Self.authors + ["nobody"]) : nil,
+                    contextNames: random.happens(0.6) ? random.some(of: Self.contexts + ["none"]) : nil)
+            }
+        }
+        if random.happens(0.3) { request.predicate = predicate() }
         if random.happens(0.3) { request.entities = random.some(of: ["Clip", "Note", "Wide"]) }
         if random.happens(0.2) { request.objects = Set((0..<20).map { _ in random.one(of: everything) }) }
         if random.happens(0.3) { request.kinds = random.some(of: HistoryChange.Kind.allCases) }
@@ -159,6 +167,36 @@ struct RandomHistory {
         if random.happens(0.4) { request.order = .newestFirst }
         if random.happens(0.3) { request.limit = Int.random(in: 0...12, using: &random) }
         return request
+    }
+}
+
+extension RandomHistory {
+    /// Predicates of which all, some or no parts compare names.
+    private mutating func predicate() -> Predicate<TransactionFacts> {
+        let (author, other) = (random.one(of: Self.authors), random.one(of: Self.authors))
+        let (context, authors) = (random.one(of: Self.contexts), Array(random.some(of: Self.authors + ["nobody"])))
+        let (set, limit) = (random.some(of: Self.contexts), UInt64.random(in: 1...6, using: &random))
+        let name = author ?? "nobody"
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0:
+            return #Predicate<TransactionFacts> {
+                $0.author == author && $0.contextName == context || authors.contains($0.author)
+            }
+        case 1: return #Predicate<TransactionFacts> { $0.author != author }
+        case 2: return #Predicate<TransactionFacts> { !(author == $0.author || other != $0.author) }
+        case 3: return #Predicate<TransactionFacts> { set.contains($0.contextName) && $0.author == nil }
+        case 4: return #Predicate<TransactionFacts> { $0.changeCount >= limit || $0.author == author }
+        case 5: return #Predicate<TransactionFacts> { $0.number % 2 == 0 && $0.contextName != nil }
+        case 6: return #Predicate<TransactionFacts> { ($0.author ?? "nobody") == name }
+        case 7: return #Predicate<TransactionFacts> { $0.author?.contains("e") == true }
+        case 8: return #Predicate<TransactionFacts> { $0.author == "" || $0.changesSchema }
+        case 9:
+            return #Predicate<TransactionFacts> {
+                $0.contextName == context ? $0.changeCount < limit : authors.contains($0.author)
+            }
+        case 10: return #Predicate<TransactionFacts> { facts in authors.contains { $0 == facts.author } }
+        default: return #Predicate<TransactionFacts> { _ in true }
+        }
     }
 }
 
@@ -199,6 +237,23 @@ struct NaiveHistory {
         return change.kind == .update && !(attributes[change.entity] ?? []).isDisjoint(with: names)
     }
 
+    private func isOfASource(_ transaction: HistoryTransaction, _ request: HistoryRequest) -> Bool {
+        guard let sources = request.anyOf else { return true }
+        return sources.contains { source in
+            (source.authors.map { $0.contains(transaction.author) } ?? true)
+                && (source.contextNames.map { $0.contains(transaction.contextName) } ?? true)
+        }
+    }
+
+    private func isTrue(_ predicate: Predicate<TransactionFacts>?, _ transaction: HistoryTransaction) -> Bool {
+        guard let predicate else { return true }
+        let facts = TransactionFacts(
+            number: transaction.number, microseconds: transaction.microseconds, author: transaction.author,
+            contextName: transaction.contextName, processID: transaction.processID, process: transaction.process,
+            changesSchema: transaction.changesSchema, changeCount: UInt64(transaction.changes.count))
+        return (try? predicate.evaluate(facts)) ?? false
+    }
+
     /// Whatever the order and the limit.
     func chosen(_ request: HistoryRequest) -> [ChosenTransaction] {
         let filtersChanges =
@@ -208,8 +263,8 @@ struct NaiveHistory {
             guard isAfter(transaction, request.after), isBefore(transaction, request.before),
                 request.authors?.contains(transaction.author) ?? true,
                 !request.excludedAuthors.contains(transaction.author),
-                request.contextNames?.contains(transaction.contextName) ?? true,
-                !request.excludedContextNames.contains(transaction.contextName)
+                request.contextNames?.contains(transaction.contextName) ?? true, isOfASource(transaction, request),
+                isTrue(request.predicate, transaction), !request.excludedContextNames.contains(transaction.contextName)
             else { return nil }
             let changes = transaction.changes.filter { matches($0, request) }
             return filtersChanges && changes.isEmpty ? nil : ChosenTransaction(transaction, changes)

@@ -9,11 +9,16 @@ package struct TransactionFilter {
     /// Nil for all.
     package var contexts: Set<UInt32>?
     package var excludedContexts: Set<UInt32> = []
+    /// Pairs of which one must match, each set of a pair being nil for all; nil if none need match.
+    package var anyOf: [(authors: Set<UInt32>?, contexts: Set<UInt32>?)]?
 
     package init() {}
 
     /// Whether it shows anything of an author.
-    func shows(author: UInt32) -> Bool { (authors?.contains(author) ?? true) && !excludedAuthors.contains(author) }
+    func shows(author: UInt32) -> Bool {
+        guard authors?.contains(author) ?? true, !excludedAuthors.contains(author) else { return false }
+        return anyOf?.contains { $0.authors?.contains(author) ?? true } ?? true
+    }
 
     /// Without looking at a change.
     @inline(__always)
@@ -21,7 +26,16 @@ package struct TransactionFilter {
         if let authors, !authors.contains(transaction.authorNumber) { return false }
         if let contexts, !contexts.contains(transaction.contextNumber) { return false }
         if !excludedContexts.isEmpty, excludedContexts.contains(transaction.contextNumber) { return false }
+        if let anyOf, !Self.matches(anyOf, transaction.authorNumber, transaction.contextNumber) { return false }
         return excludedAuthors.isEmpty || !excludedAuthors.contains(transaction.authorNumber)
+    }
+}
+
+extension TransactionFilter {
+    private static func matches(
+        _ anyOf: [(authors: Set<UInt32>?, contexts: Set<UInt32>?)], _ author: UInt32, _ context: UInt32
+    ) -> Bool {
+        anyOf.contains { ($0.authors?.contains(author) ?? true) && ($0.contexts?.contains(context) ?? true) }
     }
 }
 

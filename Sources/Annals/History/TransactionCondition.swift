@@ -1,0 +1,198 @@
+// What the predicate of a history request says of a transaction: as far as it compares authors and contexts with
+// constants, their numbers are compared; the rest is evaluated.
+//
+// Invariants:
+// TP1  A condition says of each transaction what evaluating its predicate would say.
+// TP2  A transaction of which the numbers decide is asked for nothing else.
+
+public import FoundationEssentials
+
+/// What is known of a transaction without its changes: what the predicate of a `HistoryRequest` can ask.
+public struct TransactionFacts: Hashable, Sendable {
+    /// The number: from 1, without gaps. It alone defines the order.
+    public let number: UInt64
+    /// When it was committed: microseconds since 1970, UTC.
+    public let microseconds: Int64
+    /// Who made the change; nil if unknown.
+    public let author: String?
+    /// What they were doing, or where; nil if unknown.
+    public let contextName: String?
+    /// The process that committed it, as its own system numbered it.
+    public let processID: UInt32
+    /// The file name of the program.
+    public let process: String?
+    /// Whether it changes the schema.
+    public let changesSchema: Bool
+    /// How many objects it has changed, including those that a request does not select.
+    public let changeCount: UInt64
+
+    /// The time as the nearest `Date`.
+    public var timestamp: Date { Microseconds.date(microseconds) }
+
+    /// Facts for a test of a predicate.
+    public init(
+        number: UInt64, microseconds: Int64, author: String?, contextName: String?, processID: UInt32, process: String?,
+        changesSchema: Bool, changeCount: UInt64
+    ) {
+        (self.number, self.microseconds, self.author) = (number, microseconds, author)
+        (self.contextName, self.processID, self.process) = (contextName, processID, process)
+        (self.changesSchema, self.changeCount) = (changesSchema, changeCount)
+    }
+
+    fileprivate init(_ transaction: TransactionView) {
+        self.init(
+            number: transaction.number, microseconds: transaction.time, author: transaction.author,
+            contextName: transaction.context, processID: transaction.processID, process: transaction.process,
+            changesSchema: transaction.changesSchema, changeCount: transaction.totalChanges)
+    }
+}
+
+/// A condition in one state of a store.
+indirect enum TransactionCondition {
+    case constant(Bool)
+    /// The number of its author is one of these.
+    case authors(Set<UInt32>)
+    /// The number of its context is one of these.
+    case contexts(Set<UInt32>)
+    case both(TransactionCondition, TransactionCondition)
+    case either(TransactionCondition, TransactionCondition)
+    case opposite(TransactionCondition)
+    case evaluated((TransactionFacts) throws -> Bool)
+
+    init(_ predicate: Predicate<TransactionFacts>, _ engine: Engine) {
+        let translator = TransactionTranslator(variable: predicate.variable, number: engine.number(ofName:))
+        self = translator.condition(predicate.expression)
+    }
+
+    /// Throws `invalidArgument` if the predicate throws.
+    func isTrue(of transaction: TransactionView) throws(StoreError) -> Bool {
+        switch self {
+        case .constant(let isTrue): return isTrue
+        case .authors(let numbers): return numbers.contains(transaction.authorNumber)
+        case .contexts(let numbers): return numbers.contains(transaction.contextNumber)
+        case .both(let left, let right):
+            guard try left.isTrue(of: transaction) else { return false }
+            return try right.isTrue(of: transaction)
+        case .either(let left, let right):
+            if try left.isTrue(of: transaction) { return true }
+            return try right.isTrue(of: transaction)
+        case .opposite(let condition): return try !condition.isTrue(of: transaction)
+        case .evaluated(let isTrue):
+            do {
+                return try isTrue(TransactionFacts(transaction))
+            } catch {
+                throw StoreError(
+                    .invalidArgument,
+                    "The predicate of a history request cannot be decided for transaction \(transaction.number): "
+                        + "\(StoreError.sentence(error)) Change the predicate.")
+            }
+        }
+    }
+}
+
+/// Makes conditions of the expressions of one predicate.
+private struct TransactionTranslator {
+    let variable: PredicateExpressions.Variable<TransactionFacts>
+    /// The number of a name; nil if no transaction has it.
+    let number: (String?) -> UInt32?
+
+    enum Operand {
+        case author
+        case context
+    }
+
+    func condition<X: PredicateExpression<Bool>>(_ expression: X) -> TransactionCondition {
+        if let known = (expression as? any TransactionExpression)?.condition(self) { return known }
+        let variable = variable
+        return .evaluated { facts in try expression.evaluate(PredicateBindings((variable, facts))) }
+    }
+
+    /// That an operand is one of some names.
+    func condition(_ operand: Operand, isOneOf names: [String?]) -> TransactionCondition {
+        // An empty name is none, and no predicate of the program is to see it otherwise.
+        let numbers = Set(names.filter { $0 != "" }.compactMap(number))
+        return switch operand {
+        case .author: .authors(numbers)
+        case .context: .contexts(numbers)
+        }
+    }
+
+    func operand<X>(_ expression: X) -> Operand? {
+        guard let path = (expression as? any FactExpression)?.path(variable) else { return nil }
+        if path == \TransactionFacts.author { return .author }
+        return path == \TransactionFacts.contextName ? .context : nil
+    }
+
+    func constant<X>(_ expression: X) -> Any? { (expression as? any ConstantExpression)?.constant }
+
+    func equal<L, R>(_ left: L, _ right: R) -> TransactionCondition? {
+        if let operand = operand(left), let name = constant(right) as? String? {
+            return condition(operand, isOneOf: [name])
+        }
+        guard let operand = operand(right), let name = constant(left) as? String? else { return nil }
+        return condition(operand, isOneOf: [name])
+    }
+}
+
+/// An expression of which a condition can be made.
+private protocol TransactionExpression {
+    func condition(_ translator: TransactionTranslator) -> TransactionCondition?
+}
+
+/// An expression that may be a property of the transaction.
+private protocol FactExpression {
+    func path(_ variable: PredicateExpressions.Variable<TransactionFacts>) -> AnyKeyPath?
+}
+
+extension PredicateExpressions.KeyPath: FactExpression {
+    fileprivate func path(_ variable: PredicateExpressions.Variable<TransactionFacts>) -> AnyKeyPath? {
+        guard let root = root as? PredicateExpressions.Variable<TransactionFacts>, root.key == variable.key else {
+            return nil
+        }
+        return keyPath
+    }
+}
+
+extension PredicateExpressions.Value: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        (value as? Bool).map { .constant($0) }
+    }
+}
+
+extension PredicateExpressions.Conjunction: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        .both(translator.condition(lhs), translator.condition(rhs))
+    }
+}
+
+extension PredicateExpressions.Disjunction: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        .either(translator.condition(lhs), translator.condition(rhs))
+    }
+}
+
+extension PredicateExpressions.Negation: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        .opposite(translator.condition(wrapped))
+    }
+}
+
+extension PredicateExpressions.Equal: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        translator.equal(lhs, rhs)
+    }
+}
+
+extension PredicateExpressions.NotEqual: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        translator.equal(lhs, rhs).map { .opposite($0) }
+    }
+}
+
+extension PredicateExpressions.SequenceContains: TransactionExpression {
+    fileprivate func condition(_ translator: TransactionTranslator) -> TransactionCondition? {
+        guard let operand = translator.operand(element), let names = translator.constant(sequence) else { return nil }
+        guard let names = (names as? [String?]) ?? (names as? Set<String?>).map(Array.init) else { return nil }
+        return translator.condition(operand, isOneOf: names)
+    }
+}
