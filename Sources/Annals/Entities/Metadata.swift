@@ -23,7 +23,10 @@ extension Snapshot {
     ///
     /// Throws `StoreError`: `typeMismatch` if the value cannot be decoded as the type, `damaged`, `closed`.
     public func metadata<T: Decodable>(_ key: String, as type: T.Type) throws -> T? {
-        guard let text = try metadataText(key) else { return nil }
+        try metadataText(key).map { try decoded($0, of: key) }
+    }
+
+    fileprivate func decoded<T: Decodable>(_ text: String, of key: String) throws -> T {
         do {
             return try CanonicalJSON.decoder(of: mark).decode(T.self, from: Data(text.utf8))
         } catch {
@@ -72,6 +75,22 @@ extension Snapshot {
 }
 
 extension Transaction {
+    /// A value of the store's metadata with what this transaction has set; nil if there is none under that key. Throws
+    /// as `Snapshot.metadata`.
+    public func metadata<T: Decodable>(_ key: String, as type: T.Type) throws -> T? {
+        let draft = draft
+        guard let number = draft.catalog.number(ofEntity: ReservedEntity.metadata.name),
+            let layout = draft.newestLayout(number), let object = try metadataObject(key, layout)
+        else { return nil }
+        var text: String?
+        try draft.forEachOwnRow(of: number) { (own, row) throws(StoreError) in
+            guard own == object else { return true }
+            if case .json(let set) = try draft.value(row, at: 1) { text = set }
+            return false
+        }
+        return try text.map { try snapshot.decoded($0, of: key) } ?? snapshot.metadata(key, as: type)
+    }
+
     /// Sets a value of the store's metadata, or removes it if the value is nil. The value is stored as JSON.
     ///
     /// Metadata is for small values that all programs of a group share. It belongs to the transaction: other processes

@@ -14,6 +14,11 @@ extension Store {
         Context(self, author: author, name: name)
     }
 
+    /// Makes a context whose author is a case of an enumeration.
+    public func makeContext(author: some RawRepresentable<String>, name: String? = nil) -> sending Context {
+        makeContext(author: author.rawValue, name: name)
+    }
+
     /// Calls `body` with a new context, and ends the context when `body` has ended. What `body` has not saved is lost.
     ///
     /// In async code, call it in a task that may wait, because saving waits for the writer lock. Throws what

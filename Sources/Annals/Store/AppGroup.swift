@@ -2,43 +2,53 @@
 
 public import FoundationEssentials
 
-/// A folder for the stores of several programs of one user.
+/// A folder for the stores of several programs.
 ///
-/// The folder is in the user's data folder under `app-groups`: in `$XDG_DATA_HOME`, otherwise in `$HOME/.local/share`.
-/// The first program creates it, for this user alone (mode 0700).
+/// By itself the folder is in the user's data folder under `app-groups`: in `$XDG_DATA_HOME`, otherwise in
+/// `$HOME/.local/share`. The first program creates it, for this user alone. Services of several users share a folder
+/// elsewhere:
+///
+/// ```swift
+/// // The folder /srv/example belongs to the system's group "example", of which all services are members.
+/// let group = try AppGroup("org.example.notes", in: "/srv/example", sharing: .group)
+/// var options = Store.Options()
+/// options.sharing = .group
+/// let store = try Store(at: group.storePath(named: "Notes"), entities: [Note.self], options: options)
+/// ```
 public struct AppGroup: Hashable, Sendable {
     /// The identifier, such as `org.example.notes`.
     public let identifier: String
     /// The path of the folder.
     public let path: String
+    /// Which users share the folder.
+    public let sharing: Store.Sharing
 
     /// The group of an identifier. Creates its folder if there is none.
+    ///
+    /// In a Flatpak sandbox the user's data folder is one of the application's own, which no other program sees. Then
+    /// standard error gets a line that says so.
     ///
     /// - Parameters:
     ///   - identifier: 1 to 200 ASCII letters, digits, dots, hyphens and underscores, not beginning with a dot.
     ///   - dataFolder: Where the folder of groups is; nil for the user's data folder.
+    ///   - sharing: Which users may use the folder, if it is created. Its group is that of the folder above it, if that
+    ///     one passes its group on (mode 2000), otherwise that of the process.
     ///
     /// Throws `StoreError`: `invalidArgument` for another identifier, `notARegularFile` if the name is taken by a file,
     /// `permissionDenied`, `noSpace`, `readOnly`; `systemCall` if the folder cannot be created for another reason.
-    public init(_ identifier: String, in dataFolder: String? = nil) throws {
-        let isAllowed = identifier.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
-        guard isAllowed, (1...200).contains(identifier.utf8.count), identifier.first != "." else {
-            throw StoreError(
-                .invalidArgument,
-                "The identifier of a group has 1 to 200 ASCII letters, digits, dots, hyphens and underscores, and does "
-                    + "not begin with a dot.")
-        }
+    public init(_ identifier: String, in dataFolder: String? = nil, sharing: Store.Sharing = .user) throws {
+        try DataFolder.requireIdentifier(identifier, of: "group")
+        let data = DataFolder()
         self.identifier = identifier
-        let groups = StorePlace.path(of: "app-groups", in: dataFolder ?? Self.userDataFolder)
+        self.sharing = sharing
+        let groups = StorePlace.path(of: "app-groups", in: dataFolder ?? data.path)
         path = StorePlace.path(of: identifier, in: groups)
-        try create(in: groups)
+        try DataFolder.create(path, in: groups, for: sharing)
+        if dataFolder == nil, data.isPrivateToFlatpak {
+            StandardError.log(
+                "The folder of the group “\(identifier)” is private to this Flatpak application: \(path). Programs "
+                    + "outside of it do not share it. Give the application a folder of the host, and its path as `in:`.")
+        }
     }
 
     /// The path for a store of that name in the group's folder.
@@ -46,46 +56,4 @@ public struct AppGroup: Hashable, Sendable {
 
     /// The same as a URL.
     public func storeURL(named name: String) -> URL { URL(filePath: storePath(named: name)) }
-
-    private static var userDataFolder: String {
-        if let folder = ProcessInfo.processInfo.environment["XDG_DATA_HOME"], folder.hasPrefix("/") { return folder }
-        // Foundation prefers the system's list of users, which a program's environment cannot change.
-        let home = ProcessInfo.processInfo.environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
-        return StorePlace.path(
-            of: ".local/share", in: home ?? FileManager.default.homeDirectoryForCurrentUser.path(percentEncoded: false))
-    }
-
-    private func create(in groups: String) throws {
-        let files = FileManager.default
-        var isDirectory = false
-        if files.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory { return }
-        do {
-            try files.createDirectory(atPath: groups, withIntermediateDirectories: true)
-            try files.createDirectory(
-                atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-        } catch {
-            // Another program may have been faster.
-            if files.fileExists(atPath: path, isDirectory: &isDirectory) {
-                if isDirectory { return }
-                throw StoreError(
-                    .notARegularFile, "The name of the group's folder is taken by a file: remove it, or rename it.",
-                    path: path)
-            }
-            throw Self.refusal(error, path)
-        }
-    }
-
-    private static func refusal(_ error: any Error, _ path: String) -> StoreError {
-        let (code, reason): (StoreError.Code, String) =
-            switch (error as? CocoaError)?.code {
-            case .fileWriteNoPermission?, .fileReadNoPermission?:
-                (.permissionDenied, "this user may not write to a folder above it: change its mode or owner")
-            case .fileWriteOutOfSpace?: (.noSpace, "the disk is full: free space on it")
-            case .fileWriteVolumeReadOnly?: (.readOnly, "its file system can only be read: mount it for writing")
-            case .fileWriteFileExists?: (.notARegularFile, "a file has the name of a folder above it: rename that file")
-            default: (.systemCall, "\(error)")
-            }
-        let sentence = StoreError.sentence("The folder of the group cannot be created, because \(reason)")
-        return StoreError(code, sentence, path: path)
-    }
 }

@@ -19,6 +19,8 @@ public final class Store: Sendable {
         public var reading = Reading.mapped
         /// Whether a missing store is created. Otherwise opening it throws `notFound`.
         public var createsIfMissing = true
+        /// Who may use a store that is created. One that exists keeps its permissions, also when it is compacted.
+        public var sharing = Sharing.user
         /// When the store is compacted automatically; nil for never. How much history is kept is a setting of the store
         /// itself (`setRetention`).
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
@@ -37,6 +39,15 @@ public final class Store: Sendable {
         case readOnly
         /// Reading and writing. The file must be writable.
         case readWrite
+    }
+
+    /// Which users may use what is created, a store or the folder of a group.
+    public enum Sharing: Sendable, Hashable {
+        /// This user alone: mode 0600, a folder 0700.
+        case user
+        /// The members of the group, too, that the file or folder gets from the folder above it: mode 0660, a folder
+        /// 2770, so that what is created in it gets the same group. The umask does not matter.
+        case group
     }
 
     /// How the file is read.
@@ -112,6 +123,7 @@ public final class Store: Sendable {
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
         chosen.hub = options.hub
+        if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment
         let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly

@@ -58,11 +58,13 @@ public final class HistoryTracker: Sendable {
     ///   - store: The store. The tracker keeps it open.
     ///   - contexts: What follows the store. The tracker does not keep them. For a context of another isolation, call
     ///     `attach` there.
-    ///   - currentAuthor: The author of this program. What it does is not observed.
+    ///   - currentAuthor: The author of this program. What it does is not observed, but for `ownContexts`.
     ///   - allAuthors: Whose transactions are observed; empty for everybody's. Nobody's if it names the current author
     ///     alone. Each author is registered as a reader of history for which cleaning waits, except batch authors.
     ///   - includingMirroring: Whether transactions that were applied from another store are observed.
     ///   - batchAuthors: Authors that write and never read. Cleaning does not wait for them.
+    ///   - ownContexts: Names of contexts of this program whose transactions are observed as if others had made them:
+    ///     its own batch work. What the tracker's bodies write is never observed.
     ///   - cleanStrategy: When history is cleaned.
     ///   - maximumDuration: How many seconds history stays at most, if a reader does not come. The store's retention
     ///     may be shorter, and remains in force.
@@ -81,15 +83,15 @@ public final class HistoryTracker: Sendable {
     /// store; `contextClosed`; what `Store.currentToken` and `Context.token` throw, such as `closed`.
     public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
-        includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
-        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
+        includingMirroring: Bool = false, batchAuthors: [String] = [], ownContexts: [String] = [],
+        cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
         clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated any Actor = #isolation
     ) throws {
         try self.init(
             store: store, currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
-            batchAuthors: batchAuthors, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
-            logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
+            batchAuthors: batchAuthors, ownContexts: ownContexts, cleanStrategy: cleanStrategy,
+            maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
         for context in contexts {
             try core.requireOfThisStore(context)
             core.attach(context)
@@ -103,8 +105,8 @@ public final class HistoryTracker: Sendable {
     /// Parameters and errors are those of the other initializer.
     public init(
         store: Store, currentAuthor: String, allAuthors: [String], includingMirroring: Bool = false,
-        batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
-        logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
+        batchAuthors: [String] = [], ownContexts: [String] = [], cleanStrategy: CleanStrategy = .none,
+        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
         deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
         isolation: isolated (any Actor)? = #isolation
     ) throws {
@@ -112,10 +114,42 @@ public final class HistoryTracker: Sendable {
             store,
             TrackerSettings(
                 author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
-                batchAuthors: batchAuthors, strategy: cleanStrategy, maximumDuration: maximumDuration,
+                batchAuthors: batchAuthors, ownContexts: Set(ownContexts), strategy: cleanStrategy, maximumDuration: maximumDuration,
                 logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
                 deduplicator: deduplicator, clock: clock))
         if autoStart { core.start(after: isolation) }
+    }
+
+    /// The same with the cases of an enumeration as authors, such as `enum Author: String, CaseIterable`.
+    public convenience init<Author: RawRepresentable<String>>(
+        store: Store, contexts: [Context], currentAuthor: Author, allAuthors: [Author],
+        includingMirroring: Bool = false, batchAuthors: [Author] = [], ownContexts: [String] = [],
+        cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
+        logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
+        deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
+        isolation: isolated any Actor = #isolation
+    ) throws {
+        try self.init(
+            store: store, contexts: contexts, currentAuthor: currentAuthor.rawValue,
+            allAuthors: allAuthors.map(\.rawValue), includingMirroring: includingMirroring,
+            batchAuthors: batchAuthors.map(\.rawValue), ownContexts: ownContexts, cleanStrategy: cleanStrategy,
+            maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: autoStart,
+            consumer: consumer, deduplicator: deduplicator, clock: clock)
+    }
+
+    /// The same with the cases of an enumeration as authors, without contexts.
+    public convenience init<Author: RawRepresentable<String>>(
+        store: Store, currentAuthor: Author, allAuthors: [Author], includingMirroring: Bool = false,
+        batchAuthors: [Author] = [], ownContexts: [String] = [], cleanStrategy: CleanStrategy = .none,
+        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
+        autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
+        clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated (any Actor)? = #isolation
+    ) throws {
+        try self.init(
+            store: store, currentAuthor: currentAuthor.rawValue, allAuthors: allAuthors.map(\.rawValue),
+            includingMirroring: includingMirroring, batchAuthors: batchAuthors.map(\.rawValue),
+            ownContexts: ownContexts, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
+            logLevel: logLevel, autoStart: autoStart, consumer: consumer, deduplicator: deduplicator, clock: clock)
     }
 
     deinit { core.end() }
@@ -188,6 +222,8 @@ struct TrackerSettings: Sendable {
     let allAuthors: [String]
     let includesMirrors: Bool
     let batchAuthors: [String]
+    /// Contexts of this program that are observed.
+    let ownContexts: Set<String>
     let strategy: HistoryTracker.CleanStrategy
     let maximumDuration: TimeInterval
     let logger: any HistoryTrackerLogger

@@ -169,10 +169,10 @@ extension TrackerCore {
     private func fetchedTransactions(of work: ParkedWork) throws -> [HistoryTransaction] {
         try store.validate(work.token)
         let entity = try entity(of: work)
-        let request = HistoryRequest(
+        var request = HistoryRequest(
             after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
-            authors: settings.observedAuthors, excludedAuthors: [settings.author],
             entities: entity.map { [$0] }, kinds: entity == nil ? nil : Set(work.kinds))
+        select(settings.observedAuthors, in: &request)
         var transactions: [HistoryTransaction] = []
         try store.forEachTransaction(request, in: try store.snapshot()) { (transaction) throws(StoreError) in
             if try observes(transaction) { transactions.append(try transaction.value(includingValues: true)) }

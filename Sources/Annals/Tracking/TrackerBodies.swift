@@ -18,6 +18,8 @@ struct Observer: Sendable {
         case writing(cursor: String, @Sendable (ChangeGroup, Transaction) throws -> Void)
     }
 
+    var isWriting: Bool { if case .writing = body { true } else { false } }
+
     func wants(_ group: ChangeGroup) -> Bool { entity == group.entity && kinds.contains(group.kind) }
 
     /// How messages call it.

@@ -62,22 +62,21 @@ extension TrackerCore {
         }
         let entities = Set(observers.map(\.entity)).subtracting(withoutHistory)
         let authors = settings.observedAuthors
-        guard needsAll || !entities.isEmpty, authors?.isEmpty != true, start.number < batch.end.number else {
-            return batch
-        }
+        let observesNobody = authors?.isEmpty == true && settings.ownContexts.isEmpty
+        guard needsAll || !entities.isEmpty, !observesNobody, start.number < batch.end.number else { return batch }
         // Authors that are not listed are read until the log has named them.
         let (leftOut, readsLeftOut) = state.withLock { ($0.leftOut, $0.readsLeftOut) }
         let asksForOthers = authors != nil && readsLeftOut && leftOut.count < Self.maximumLeftOut
-        let request = HistoryRequest(
-            after: .token(start), authors: asksForOthers ? nil : authors,
-            excludedAuthors: Set(leftOut.map { $0.isEmpty ? nil : $0 } + [settings.author]),
-            entities: needsAll ? nil : entities,
+        var request = HistoryRequest(
+            after: .token(start), entities: needsAll ? nil : entities,
             kinds: needsAll ? nil : observers.reduce(into: []) { $0.formUnion($1.kinds) })
+        let excluded = Set(leftOut.map { $0.isEmpty ? nil : $0 })
+        select(asksForOthers ? nil : authors, except: excluded, in: &request)
         var changes = 0
         do {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
                 guard try observes(transaction) else { return true }
-                if let authors, !authors.contains(transaction.author) {
+                if let authors, !authors.contains(transaction.author), transaction.author != settings.author {
                     // Declaring entities changes no object.
                     if transaction.changeCount > 0 { noteLeftOut(transaction.author) }
                     return true
@@ -107,6 +106,22 @@ extension TrackerCore {
             state.metrics.changes += total
         }
         return batch
+    }
+
+    /// Restricts a request to the transactions that bodies get: of these authors, or of all if it is nil, and of this
+    /// program's contexts that are observed.
+    func select(_ authors: Set<String?>?, except excluded: Set<String?> = [], in request: inout HistoryRequest) {
+        let written = state.withLock { $0.observers.filter(\.isWriting).compactMap(\.name) }
+        let own = settings.ownContexts.subtracting(written + [Self.deduplicatorName])
+        request.authors = authors
+        request.excludedAuthors = excluded
+        guard !own.isEmpty else {
+            request.excludedAuthors.insert(settings.author)
+            return
+        }
+        let (author, contexts) = (Optional(settings.author), own.map(Optional.some))
+        request.authors?.insert(author)
+        request.predicate = #Predicate { $0.author != author || contexts.contains($0.contextName) }
     }
 
     /// Says once that an author's transactions are left out: they may be missing in what observers count.

@@ -79,7 +79,7 @@ package struct UnfinishedStore {
             guard try files.tryLock(file, range) == .acquired,
                 try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity)
             else { throw busy }
-            try files.letOwnerUse(file)
+            try files.allow(0o600, file)
         } catch {
             files.close(file)
             throw error.code == .notFound ? busy : error

@@ -143,7 +143,7 @@ extension Log {
             created: environment.wallClockMicroseconds())
         let file = try files.createUnnamed(in: directory, mode: options.mode)
         do throws(StoreError) {
-            try files.letOwnerUse(file)
+            try files.allow(options.mode, file)
             try files.write(header, to: file)
             try files.synchronize(file)
         } catch {
@@ -179,12 +179,12 @@ extension FileSystem {
         }
     }
 
-    /// Lets the owner read and write a file that was just made, whatever the process's file mode creation mask takes
-    /// away: a store that its owner cannot open is of no use.
-    func letOwnerUse(_ file: Descriptor) throws(StoreError) {
+    /// Lets users read and write a file that was just made, whatever the process's file mode creation mask takes away:
+    /// a store that its owner cannot open is of no use.
+    func allow(_ mode: UInt32, _ file: Descriptor) throws(StoreError) {
         let status = try status(file)
-        if status.mode & 0o600 == 0o600 { return }
-        try setPermissions(file, mode: status.mode | 0o600, owner: status.owner, group: status.group)
+        if status.mode & mode == mode { return }
+        try setPermissions(file, mode: status.mode | mode, owner: status.owner, group: status.group)
     }
 }
 
