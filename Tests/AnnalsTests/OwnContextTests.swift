@@ -37,7 +37,9 @@ private struct Entry: Entity {
         return texts
     }
 
-    @Test(arguments: [[], ["app"], ["share"], ["app", "share"]], [[], ["import"], ["import", "observer", "deduplicator"]])
+    @Test(
+        arguments: [[], ["app"], ["share"], ["app", "share"]],
+        [[], ["import"], ["import", "observer", "deduplicator"]])
     func bodiesGetTheNamedContextsAndWhatOthersDid(_ authors: [String], _ own: [String]) async throws {
         let seen = Mutex<[String]>([])
         let hooked = Mutex<[String]>([])
@@ -57,7 +59,9 @@ private struct Entry: Entity {
         }
         tracker.registerMergeHook { transactions in
             // Declaring the entities is a transaction, too.
-            let names = transactions.filter { !$0.changes.isEmpty }.map { "\($0.author ?? "-") \($0.contextName ?? "-")" }
+            let names = transactions.filter { !$0.changes.isEmpty }.map {
+                "\($0.author ?? "-") \($0.contextName ?? "-")"
+            }
             hooked.withLock { $0 += names }
             return .goOn
         }

@@ -102,7 +102,8 @@ public struct HistoryRequest: Sendable {
         after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
         contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], anyOf: [Source]? = nil,
         where predicate: Predicate<TransactionFacts>? = nil, entities: Set<String>? = nil,
-        objects: Set<ObjectID>? = nil, kinds: Set<HistoryChange.Kind>? = nil, changedAttributes: [String: Set<String>]? = nil,
+        objects: Set<ObjectID>? = nil, kinds: Set<HistoryChange.Kind>? = nil,
+        changedAttributes: [String: Set<String>]? = nil,
         order: Order = .oldestFirst, limit: Int? = nil
     ) {
         self.after = after

@@ -84,14 +84,16 @@ public final class HistoryTracker: Sendable {
     public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
         includingMirroring: Bool = false, batchAuthors: [String] = [], ownContexts: [String] = [],
-        cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
+        cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
+        logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
         clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated any Actor = #isolation
     ) throws {
         try self.init(
             store: store, currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
             batchAuthors: batchAuthors, ownContexts: ownContexts, cleanStrategy: cleanStrategy,
-            maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
+            maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: false, consumer: consumer,
+            deduplicator: deduplicator, clock: clock)
         for context in contexts {
             try core.requireOfThisStore(context)
             core.attach(context)
@@ -106,7 +108,8 @@ public final class HistoryTracker: Sendable {
     public init(
         store: Store, currentAuthor: String, allAuthors: [String], includingMirroring: Bool = false,
         batchAuthors: [String] = [], ownContexts: [String] = [], cleanStrategy: CleanStrategy = .none,
-        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
+        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
+        autoStart: Bool = true, consumer: String? = nil,
         deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
         isolation: isolated (any Actor)? = #isolation
     ) throws {
@@ -114,7 +117,8 @@ public final class HistoryTracker: Sendable {
             store,
             TrackerSettings(
                 author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
-                batchAuthors: batchAuthors, ownContexts: Set(ownContexts), strategy: cleanStrategy, maximumDuration: maximumDuration,
+                batchAuthors: batchAuthors, ownContexts: Set(ownContexts), strategy: cleanStrategy,
+                maximumDuration: maximumDuration,
                 logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
                 deduplicator: deduplicator, clock: clock))
         if autoStart { core.start(after: isolation) }
