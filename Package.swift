@@ -41,6 +41,7 @@ let package = Package(
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
         .executableTarget(name: "sample-tracking", dependencies: ["Annals"], path: "Tests/Samples/Tracking"),
+        .executableTarget(name: "sample-service", dependencies: ["Annals"], path: "Tests/Samples/Service"),
         .executableTarget(name: "sample-notes", dependencies: ["Annals"], path: "Tests/Samples/Notes"),
         .target(
             name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
@@ -54,7 +55,7 @@ let package = Package(
             name: "AnnalsTests",
             dependencies: [
                 "Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing",
-                "sample-tracking",
+                "sample-tracking", "sample-service",
             ],
             exclude: ["Golden"], swiftSettings: unoptimised),
         // Two of its files are links to those of the program: a test cannot import a program in every build.

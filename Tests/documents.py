@@ -10,8 +10,8 @@ a comment `// prints: x` announces, the first run must print. A block after `<!-
 again. The block that begins with `// swift-tools-version` is
 not part of a program. It is the README's manifest, and must work for a clone in a folder of any name.
 
-A block after `<!-- from Notes -->` is not part of a program either. It must stand word for word, apart from its
-indentation, in the sources of the program Notes or in its tests, which are compiled and run with the others.
+A block after `<!-- from Notes -->` or `<!-- from Service -->` is not part of a program either. It must stand word for
+word, apart from its indentation, in the sources of a sample or in its tests, which are compiled and run with the others.
 
 Usage: Tests/documents.py [DOCUMENT...]
 """
@@ -28,7 +28,9 @@ LIBRARY = os.path.join(ROOT, "Sources", "Annals")
 GUIDES = os.path.join(LIBRARY, "Annals.docc")
 README = os.path.join(ROOT, "README.md")
 MANIFEST = "// swift-tools-version"
-NOTES = [os.path.join(ROOT, "Tests", "Samples", "Notes"), os.path.join(ROOT, "Tests", "NotesTests")]
+SAMPLES = [
+    os.path.join(ROOT, "Tests", "Samples", "Notes"), os.path.join(ROOT, "Tests", "NotesTests"),
+    os.path.join(ROOT, "Tests", "Samples", "Service")]
 MAXIMUM_WORDS = 1300
 MAXIMUM_COLUMNS = 120
 
@@ -38,15 +40,15 @@ def read(path):
         return file.read()
 
 
-def blocks(path, from_notes=False):
-    """The Swift blocks of a document, each with the number of its first line: those of its own, or those from Notes."""
-    found, current, start, has_scope, is_from_notes = [], None, 0, False, False
+def blocks(path, from_samples=False):
+    """The Swift blocks of a document, each with the number of its first line: those of its own, or of samples."""
+    found, current, start, has_scope, is_from_sample = [], None, 0, False, False
     for number, line in enumerate(read(path).splitlines(keepends=True), 1):
         if current is None:
             if line.startswith("<!-- own scope -->"):
                 has_scope = True
-            if line.startswith("<!-- from Notes -->"):
-                is_from_notes = True
+            if re.match("<!-- from (Notes|Service) -->", line):
+                is_from_sample = True
             if re.match(r"^```swift\s*$", line):
                 current, start = ["do {\n"] if has_scope else [], number + 1
         elif line.startswith("```"):
@@ -54,9 +56,9 @@ def blocks(path, from_notes=False):
                 # The line numbers stay right: the first line has no line of the document.
                 current[0:2] = [current[0].rstrip("\n") + " " + current[1]]
                 current[-1] = current[-1].rstrip("\n") + " }\n"
-            if is_from_notes == from_notes:
+            if is_from_sample == from_samples:
                 found.append((start, "".join(current)))
-            current, has_scope, is_from_notes = None, False, False
+            current, has_scope, is_from_sample = None, False, False
         else:
             current.append(line)
     if current is not None:
@@ -89,16 +91,16 @@ def faults_of_form(path):
     return faults
 
 
-def faults_of_notes(path):
-    """The blocks that say that they come from Notes, and do not."""
-    sources = ["\n" + read(os.path.join(folder, name)) for folder in NOTES for name in sorted(os.listdir(folder))]
+def faults_of_samples(path):
+    """The blocks that say that they come from a sample, and do not."""
+    sources = ["\n" + read(os.path.join(folder, name)) for folder in SAMPLES for name in sorted(os.listdir(folder))]
 
     def stands(block):
         indented = (textwrap.indent(block, " " * columns) for columns in range(0, 17, 4))
         return block.strip() and any("\n" + text in source for text in indented for source in sources)
 
-    return [f"{path}:{start}: this is neither in the program Notes nor in its tests"
-            for start, block in blocks(path, from_notes=True) if not stands(block)]
+    return [f"{path}:{start}: this is in no sample, nor in its tests"
+            for start, block in blocks(path, from_samples=True) if not stands(block)]
 
 
 def faults_of_lists():
@@ -197,7 +199,7 @@ def check_program(name, path, binary, directory):
             missing = [text for text in wanted if text not in printed]
             if missing:
                 sys.exit(f"{path}: these lines were not printed: {missing}\n{result.stdout}")
-    others = len(blocks(path, from_notes=True))
+    others = len(blocks(path, from_samples=True))
     print(
         f"{os.path.relpath(path, ROOT)}: {len(blocks(path))} blocks of code, ran twice"
         + (f"; {others} from Notes" if others else ""), flush=True)
@@ -207,13 +209,13 @@ def main():
     paths = [os.path.abspath(path) for path in sys.argv[1:]] or [README] + sorted(
         os.path.join(GUIDES, name) for name in os.listdir(GUIDES) if name.endswith(".md"))
     faults = faults_of_lists() + [
-        fault for path in paths for fault in faults_of_form(path) + faults_of_notes(path)]
+        fault for path in paths for fault in faults_of_form(path) + faults_of_samples(path)]
     if faults:
         sys.exit("\n".join(faults))
     documents = {os.path.splitext(os.path.basename(path))[0]: path for path in paths if program(path)}
     for path in paths:
-        if path not in documents.values() and blocks(path, from_notes=True):
-            print(f"{os.path.relpath(path, ROOT)}: {len(blocks(path, from_notes=True))} blocks of code from Notes")
+        if path not in documents.values() and blocks(path, from_samples=True):
+            print(f"{os.path.relpath(path, ROOT)}: {len(blocks(path, from_samples=True))} blocks of code from Notes")
     if not documents:
         return print("No Swift code to run.")
     # Kept, so that a second call builds little.
