@@ -34,7 +34,7 @@ private struct Sheet: Entity {
             } else {
                 sheet.title = "mine"
             }
-            let reference = sheet.reference
+            let reference = sheet.objectReference
             if writer == .sets {
                 try writeAtOnce(store) { try $0.update(reference) { $0.title = "theirs" } }
             } else {
@@ -56,10 +56,10 @@ private struct Sheet: Entity {
                 try context.undo()
             case .redo: try context.redo()
             }
-            #expect(!sheet.status.isChanged, what)
+            #expect(!sheet.objectStatus.isChanged, what)
             if way != .set {
                 // Nothing is left of the edit: at once the object is as the context's state has it.
-                #expect(sheet.status.isGone == (writer == .deletes), what)
+                #expect(sheet.objectStatus.isGone == (writer == .deletes), what)
                 #expect(writer == .deletes || sheet.title == "theirs" && list.first === sheet, what)
             }
             switch step {
@@ -80,7 +80,7 @@ private struct Sheet: Entity {
                 }
                 try context.save()
             }
-            #expect(sheet.status.isGone == (writer == .deletes) && !sheet.status.isChanged, what)
+            #expect(sheet.objectStatus.isGone == (writer == .deletes) && !sheet.objectStatus.isChanged, what)
             #expect(writer == .deletes || sheet.title == "theirs" && sheet.pages == 1 && list.first === sheet, what)
             try context.save()
             #expect(try store.snapshot()[reference]?.title == (writer == .deletes ? nil : "theirs"), what)
