@@ -224,7 +224,8 @@ private struct Cell: Entity {
         if shown.sorted() != found.map(\.key).sorted() {
             let difference = Set(shown).symmetricDifference(found.map(\.key))
             let objects = (found + held[index]).filter { difference.contains($0.key) }.map { cell in
-                "\(cell.key) \(cell.objectReference), inserted: \(cell.objectStatus.isInserted), gone: \(cell.objectStatus.isGone)"
+                let status = cell.objectStatus
+                return "\(cell.key) \(cell.objectReference), inserted: \(status.isInserted), gone: \(status.isGone)"
             }
             throw OracleDifference("the list shows \(shown.count) objects, a fetch finds \(found.count): \(objects)")
         }

@@ -146,8 +146,8 @@ private final class ContextRun {
         let rank = Int.random(in: 0..<20, using: &random)
         let found = try context.fetch(
             Note.self, where: #Predicate { $0.rank >= rank && $0.group != nil }, sortedBy: .descending(\.rank))
-        // In a predicate, a reference is compared with nil: it may name an object that others have deleted.
-        let wanted = notes.filter { $0.rank >= rank && $0.objectStatus.snapshot.group != nil }
+        // A reference to an object that others have deleted leads to none, in predicates and in properties.
+        let wanted = notes.filter { $0.rank >= rank && $0.group != nil }
         if Set(found.map { ObjectIdentifier($0) }) != Set(wanted.map { ObjectIdentifier($0) }) {
             throw OracleDifference("a fetch finds \(found.count) notes, and \(wanted.count) are shown")
         }

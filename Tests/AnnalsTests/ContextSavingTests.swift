@@ -316,16 +316,14 @@ private enum LockProbe {
         func state() throws -> [String] {
             var lines: [String] = []
             for group in groups {
-                lines.append(
-                    "\(group.objectReference) \(text(group.objectStatus.changedValues)) \(text(group.objectStatus.savedValues))"
-                )
+                let status = group.objectStatus
+                lines.append("\(group.objectReference) \(text(status.changedValues)) \(text(status.savedValues))")
                 lines.append(
                     "\(group.objectStatus.snapshot) \(group.objectStatus.isDeleted) \(group.objectStatus.isGone)")
             }
             for note in notes + [added] {
-                lines.append(
-                    "\(note.objectReference) \(text(note.objectStatus.changedValues)) \(text(note.objectStatus.savedValues))"
-                )
+                let status = note.objectStatus
+                lines.append("\(note.objectReference) \(text(status.changedValues)) \(text(status.savedValues))")
                 lines.append(
                     "\(note.objectStatus.snapshot) \(note.objectStatus.isDeleted) \(note.objectStatus.isInserted)")
             }

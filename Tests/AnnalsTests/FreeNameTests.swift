@@ -277,7 +277,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    /// This module has the member of the standard library, too (OI2).
+    /// This module has the member of the standard library, too (ON2).
     @Test func classesOfTheProgramAreIdentifiedAsBefore() {
         let (window, tab) = (Window(), Tab())
         let id = window.id

@@ -53,7 +53,7 @@ public enum _PlainObject {}
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
 public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
-    // Its members are disfavored: `clip.folder?.id` is a property `id` of `Folder`, if it has one (OI4).
+    // Its members are disfavored: `clip.folder?.id` is a property `id` of `Folder`, if it has one (ON4).
 
     /// The object's ID, for everything that is not typed.
     @_disfavoredOverload public let id: ObjectID
@@ -74,6 +74,7 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
 
     @_disfavoredOverload public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
+    /// The hash of the object's ID.
     @_disfavoredOverload public var hashValue: Int { id.hashValue }
 
     /// In the order in which the objects were inserted.

@@ -5,13 +5,13 @@
 // come from conformances under a condition. Then it prefers the candidate that is not disfavored.
 //
 // Invariants:
-// OI1  `Object` conforms to a protocol with properties or methods only under a condition that is true for every entity,
+// ON1  `Object` conforms to a protocol with properties or methods only under a condition that is true for every entity,
 //      and that the compiler cannot leave out: `E._ObjectForm == _PlainObject`.
-// OI2  Each member that such a protocol requires, or has by itself, is disfavored. For `id`, the standard library has a
+// ON2  Each member that such a protocol requires, or has by itself, is disfavored. For `id`, the standard library has a
 //      member for all classes, which is not. So this module has the same one, which hides it.
-// OI3  Key paths of dynamic members are taken as `KeyPath`, not as `any KeyPath & Sendable`. The compiler ranks the
+// ON3  Key paths of dynamic members are taken as `KeyPath`, not as `any KeyPath & Sendable`. The compiler ranks the
 //      conversion below members of other types, among them the `description` of the variables in predicates.
-// OI4  A property that is a reference is also a dynamic member of the type `Reference`. So the members of `Reference`
+// ON4  A property that is a reference is also a dynamic member of the type `Reference`. So the members of `Reference`
 //      are disfavored, too.
 
 extension Object: Equatable where E._ObjectForm == _PlainObject {
@@ -42,6 +42,6 @@ extension Object: Identifiable where E._ObjectForm == _PlainObject {
 
 extension Identifiable where Self: AnyObject {
     /// The identity of the object, as the standard library has it. It is here so that a property `id` of an entity
-    /// wins over it (OI2).
+    /// wins over it (ON2).
     @_disfavoredOverload @_alwaysEmitIntoClient public var id: ObjectIdentifier { ObjectIdentifier(self) }
 }
