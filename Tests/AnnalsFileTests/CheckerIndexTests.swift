@@ -1,6 +1,7 @@
 // The checker finds what is wrong with nodes, checkpoints, indexes and landmarks, under the rule's name (F28 to F32).
 
 import Annals
+import FuzzTargets
 import SimulatedDisk
 import Testing
 
@@ -31,12 +32,14 @@ import Testing
     // MARK: F28
 
     @Test func nodesFramesOfAnotherFormAreFound() throws {
-        for (place, value) in [(NodesField.nodes, 1 as UInt8), (NodesField.zero, 1)] {
-            try expect("F28", Self.small) { store in
-                let table = Int(try #require(store.nodesFrames.first).offset) + FrameField.bytes
-                store.bytes[table + place] &+= value
-            }
+        func table(_ store: CheckpointedStore) throws -> Int {
+            Int(try #require(store.nodesFrames.first).offset) + FrameField.bytes
         }
+        try expect("F28", Self.small) { store in store.bytes[try table(store) + NodesField.nodes] &+= 1 }
+        var newer = try #require(Self.small)
+        newer.bytes[try table(newer) + NodesField.zero] = 1
+        let report = try check(FuzzMutator.sealed(newer.bytes))
+        #expect(!report.hasDamage && report.stoppedAt != nil && report.findings.map(\.rule) == ["F28"])
     }
 
     // MARK: F29
@@ -58,9 +61,7 @@ import Testing
     }
 
     @Test func checkpointFramesOfAnotherFormAreFound() throws {
-        for (place, value) in [
-            (CheckpointField.documentBytes, 8 as UInt8), (CheckpointField.pieces, 1), (CheckpointField.zero, 1),
-        ] {
+        for (place, value) in [(CheckpointField.documentBytes, 8 as UInt8), (CheckpointField.pieces, 1)] {
             try expect("F29", Self.small) { store in
                 store.bytes[Int(try store.checkpoint.offset) + FrameField.bytes + place] &-= value
             }

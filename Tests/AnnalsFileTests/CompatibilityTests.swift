@@ -70,7 +70,7 @@ import Testing
         // Kind 0, kinds that are known, a flag that is not, bytes that must be zero.
         let frames: [[(Int, UInt8)]] = [
             [(FrameField.kind, 0), (FrameField.flags, 2)], [(FrameField.kind, 13), (FrameField.flags, 2)],
-            [(FrameField.kind, 14)], [(FrameField.kind, 14), (FrameField.flags, 6)],
+            [(FrameField.kind, 14)], [(FrameField.kind, 14), (FrameField.flags, 10)],
             [(FrameField.kind, 14), (FrameField.flags, 2), (FrameField.zero, 1)],
             [(FrameField.kind, 14), (FrameField.flags, 2), (FrameField.zero2 + 3, 1)],
         ]
@@ -107,7 +107,9 @@ import Testing
             #expect(!report.isIntact && !report.hasDamage && report.stoppedAt == 0)
         }
         #expect(code { try open(try file(readVersion: 1, writeVersion: 0)) } == .damaged)
-        #expect(code { try open(try file(readVersion: 1, writeVersion: 1, newerByte: HeaderField.zero)) } == .damaged)
+        #expect(code { try open(try file(readVersion: 1, writeVersion: 1, newerByte: 130)) } == .damaged)
+        let reserved = try file(readVersion: 1, writeVersion: 1, newerByte: HeaderField.zero)
+        #expect(code { try open(reserved) } == .unsupportedVersion)
     }
 
     /// Whatever else the header page says.

@@ -42,6 +42,7 @@ import Testing
                 "target": AttributeField.target, "inverseBytes": AttributeField.inverseBytes,
                 "deleteRule": AttributeField.deleteRule, "zero": AttributeField.zero,
                 "nameBytes": AttributeField.nameBytes, "defaultBytes": AttributeField.defaultBytes,
+                "parameterBytes": AttributeField.parameterBytes, "zero2": AttributeField.zero2,
             ], bytes: AttributeField.bytes)
     }
 

@@ -70,8 +70,16 @@ import Testing
             "checkpoint",
             [
                 "documentBytes": CheckpointField.documentBytes, "pieces": CheckpointField.pieces,
-                "zero": CheckpointField.zero,
+                "zero": CheckpointField.zero, "readFeatures": CheckpointField.readFeatures,
+                "writeFeatures": CheckpointField.writeFeatures,
             ], bytes: CheckpointField.bytes)
+        typealias Field = ExtensionField
+        try check(
+            "extension",
+            [
+                "kind": Field.kind, "flags": Field.flags, "zero": Field.zero, "number": Field.number,
+                "extensionBytes": Field.extensionBytes,
+            ], bytes: Field.bytes)
         try check(
             "landmark", ["offset": LandmarkField.offset, "number": LandmarkField.number], bytes: LandmarkField.bytes)
     }
@@ -150,8 +158,8 @@ import Testing
                 : bytes.integer(at: start + field.offset, as: UInt64.self)
             #expect(value == values[name], "\(name)")
         }
-        // No indexes, no landmarks; a horizon, and nothing hidden and no consumers.
-        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12 + 32)
+        // No indexes, no landmarks; a horizon, and nothing hidden, no consumers and no extensions.
+        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12 + 36)
     }
 }
 

@@ -42,8 +42,8 @@ import Testing
             keys: [KeyDefinition(isUnique: true, attributes: [4])])
         let expected: [UInt8] =
             [2, 0, 1, 0, 0, 0, 0, 0] + [48, 0, 0, 0, 3, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0] + [0x45]
-            + [4, 0, 1, 4, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0] + [0x61, 0x62, 1] + [1, 0, 1, 0, 4, 0]
-            + [0, 0, 0, 0, 0, 0]
+            + [4, 0, 1, 4, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0] + [0x61, 0x62, 1] + [1, 0, 1, 0, 4, 0]
+            + [0, 0]
         #expect(try SchemaDefinition(version: 2, entities: [entity]).encodeTables() == [expected])
     }
 
@@ -96,26 +96,33 @@ import Testing
 
     @Test func brokenTablesAreDamage() throws {
         let table = try SchemaDefinition(version: 7, entities: [Self.folder]).encodeTables()[0]
-        // The definition begins at 8, its name at 24, its one attribute at 30, that name at 46, the inverse at 51, the
-        // padding at 58.
+        // The definition begins at 8, its name at 24, its one attribute at 30, that name at 50, the inverse at 55, the
+        // padding at 62.
         let cases: [(String, Int, UInt8)] = [
-            ("version 0", 0, 0), ("a definition too few", 2, 0), ("a definition too many", 2, 2), ("zero", 4, 1),
+            ("version 0", 0, 0), ("a definition too few", 2, 0), ("a definition too many", 2, 2),
             ("size not a multiple of 8", 8, 47), ("size too small", 8, 8), ("size a step too small", 8, 40),
-            ("size too large", 8, 64), ("entity number 0", 12, 0), ("state 0", 14, 0), ("state 3", 14, 3),
-            ("removed with a name", 14, 2), ("flags", 15, 2), ("empty name", 16, 0), ("attribute too many", 18, 2),
-            ("keys", 20, 1), ("entity zero", 22, 1), ("name not UTF-8", 24, 0xff), ("attribute number 0", 30, 0),
-            ("type 0", 32, 0), ("type 13", 32, 13), ("flag", 33, 16), ("inverse without target", 34, 0),
-            ("int with target", 32, 2), ("delete rule", 38, 4), ("attribute zero", 39, 1),
-            ("empty attribute name", 40, 0),
-            ("default beyond the end", 45, 0), ("padding", 63, 1), ("no inverse, but its text", 36, 0),
-            ("inverse beyond the end", 36, 200), ("inverse not UTF-8", 52, 0xff),
+            ("size too large", 8, 64), ("entity number 0", 12, 0),
+            ("removed with a name", 14, 2), ("attribute too many", 18, 2),
+            ("keys", 20, 1), ("name not UTF-8", 24, 0xff), ("attribute number 0", 30, 0),
+            ("inverse without target", 34, 0), ("int with target", 32, 2), ("empty attribute name", 40, 0),
+            ("default beyond the end", 45, 0), ("parameters beyond the end", 46, 9), ("padding", 63, 1),
+            ("no inverse, but its text", 36, 0), ("inverse beyond the end", 36, 200), ("inverse not UTF-8", 56, 0xff),
         ]
-        for (name, offset, byte) in cases {
-            var bytes = table
-            #expect(bytes[offset] != byte, "\(name)")
-            bytes[offset] = byte
-            #expect(code { _ = try decode(bytes) } == .damaged, "\(name)")
+        let newer: [(String, Int, UInt8)] = [
+            ("zero", 4, 1), ("state 0", 14, 0), ("state 3", 14, 3), ("flags", 15, 2), ("entity zero", 22, 1),
+            ("type 0", 32, 0), ("type 13", 32, 13), ("flag", 33, 16), ("delete rule", 38, 4), ("attribute zero", 39, 1),
+            ("attribute zero2", 48, 1),
+        ]
+        func expect(_ expected: StoreError.Code, _ cases: [(String, Int, UInt8)]) {
+            for (name, offset, byte) in cases {
+                var bytes = table
+                #expect(bytes[offset] != byte, "\(name)")
+                bytes[offset] = byte
+                #expect(code { _ = try decode(bytes) } == expected, "\(name)")
+            }
         }
+        expect(.damaged, cases)
+        expect(.unsupportedVersion, newer)
     }
 
     @Test func framesOfDifferentVersionsDoNotJoin() {

@@ -1,7 +1,7 @@
 """Consumers, cleaning and replacing: who reads the history, and what of it is still returned."""
 import struct
 
-from annals_parts import Broken, need, padded, text, u16
+from annals_parts import Broken, known, need, padded, text, u16
 
 CONSUMER, CLEANING, REPLACING = 8, 10, 13
 MAX_CONSUMERS, MAX_NAME = 1000, 1024
@@ -36,7 +36,8 @@ def consumer_name(table):
     """F26: the name in the table of a consumer frame, whose form is checked."""
     need(len(table) >= 40, "F26: a consumer frame")
     kind, size = u16(table, 36), u16(table, 38)
-    need(kind < 4 and 1 <= size <= MAX_NAME, "F26: a consumer's kind or the size of its name")
+    known(kind < 4, "F26: a consumer's kind")
+    need(1 <= size <= MAX_NAME, "F26: the size of a consumer's name")
     need(len(table) == padded(40 + size) and not any(table[40 + size:]), "F26: the size of a consumer frame")
     need(kind or not any(table[:36]), "F26: a consumer that is none any more")
     return text(table[40:40 + size], "F26")
@@ -65,10 +66,12 @@ def cleaning(store, table):
     history = store.history
     need(len(table) >= 24, "F26: the size of a cleaning frame")
     before, _, count, zero = struct.unpack_from("<QqII", table)
-    need(not zero and len(table) == 24 + 16 * count, "F26: a cleaning frame")
+    known(not zero, "F26: a cleaning frame")
+    need(len(table) == 24 + 16 * count, "F26: a cleaning frame")
     entries = list(struct.iter_unpack("<IIQ", table[24:]))
+    known(not any(zero for _, zero, _ in entries), "F26: the authors of a cleaning frame")
     authors = [author for author, _, _ in entries]
-    need(authors == sorted(set(authors)) and not any(zero for _, zero, _ in entries), "F26: the authors of a cleaning frame")
+    need(authors == sorted(set(authors)), "F26: the authors of a cleaning frame")
     numbers = [before] + [number for _, _, number in entries]
     need(0 < max(numbers) <= store.number + 1, "F33: a cleaning frame names what is not there, or nothing")
     need(not authors or authors[-1] <= len(store.names), "F15: a name that is not defined")
@@ -86,3 +89,14 @@ def document(store, reader):
     need(hidden == history.hidden_above_horizon(), "F29: hidden authors")
     tables = [reader.take(reader.read("I")) for _ in range(reader.read("I"))]
     need(tables == list(history.consumers.values()), "F29: consumers")
+
+
+def extensions(store, reader):
+    """F29: part 7 of a checkpoint's document. No kind is known."""
+    last = 0
+    for _ in range(reader.read("I")):
+        kind, flags, zero, number, size = reader.read("IHHQI")
+        known(flags < 2 and zero == 0, "F29: the flags of an extension")
+        need(last < kind and number <= store.number, "F29: an extension")
+        reader.take(size)
+        last = kind

@@ -2,7 +2,7 @@
 import struct
 
 import annals_history
-from annals_parts import (VARIABLE, decode, definitions, hash64, need, padded, text, u16, u32, u64)
+from annals_parts import (VARIABLE, decode, definitions, hash64, known, need, padded, text, u16, u32, u64)
 
 NODE, LANDMARKS_IN_NODE, MAX_OBJECT = 4096, 256, (1 << 48) - 1
 
@@ -27,7 +27,8 @@ def nodes_frame(store, f):
     """F28; remembers where the nodes stand."""
     need(f.table_end - f.offset == 72, "F28: the table of a nodes frame")
     count, zero = struct.unpack_from("<II", store.data, f.offset + 64)
-    need(count and not zero and f.end - f.table_end == count * NODE, "F28: the nodes of a nodes frame")
+    known(not zero, "F28: the table of a nodes frame")
+    need(count and f.end - f.table_end == count * NODE, "F28: the nodes of a nodes frame")
     store.nodes |= {f.table_end + i * NODE for i in range(count)}
     store.nodes_before.append(f)
 
@@ -35,10 +36,13 @@ def nodes_frame(store, f):
 def checkpoint(store, f):
     """F29 to F32 for one checkpoint."""
     data = store.data
-    need(f.table_end - f.offset >= 80, "F29: the table of a checkpoint")
-    size, count, zero = struct.unpack_from("<QII", data, f.offset + 64)
-    need(not zero and f.table_end == f.offset + 80 + 8 * count, "F29: the table of a checkpoint")
-    offsets = list(struct.unpack_from(f"<{count}Q", data, f.offset + 80))
+    need(f.table_end - f.offset >= 96, "F29: the table of a checkpoint")
+    size, count, zero, read_features, write_features = struct.unpack_from("<QIIQQ", data, f.offset + 64)
+    known(not read_features and not zero, "F36: features of a checkpoint")
+    need(not store.write_features & ~write_features, "F36: a checkpoint lacks a feature")
+    store.write_features |= write_features
+    need(f.table_end == f.offset + 96 + 8 * count, "F29: the table of a checkpoint")
+    offsets = list(struct.unpack_from(f"<{count}Q", data, f.offset + 96))
     pieces = store.nodes_before[len(store.nodes_before) - count:]
     need([p.offset for p in pieces] == offsets, "F29: the pieces of a checkpoint")
     document = b"".join(data[p.table_end:p.end] for p in pieces) + data[f.table_end:f.end]
@@ -50,12 +54,14 @@ def checkpoint(store, f):
     ordered_indexes(store, reader, entities, f)
     landmarks(store, reader, f)
     annals_history.document(store, reader)
+    annals_history.extensions(store, reader)
     need(reader.at == size, "F29: bytes behind the document")
 
 
 def log_state(store, reader, f, pieces):
     need(reader.read("QQq") == (store.number, store.tag, store.time), "F29: the last transaction")
     recoveries, frames, transactions, changes, stepped, counted_end = reader.read("6Q")
+    known(stepped < 2, "F29: mayStepBack")
     need((recoveries, stepped) == (store.recoveries, int(store.stepped)), "F29: recoveries or clock step")
     need(counted_end == (pieces[0].offset if pieces else f.offset), "F29: countedEnd")
     sizes = list(store.kind_bytes)
@@ -134,7 +140,8 @@ def ordered_indexes(store, reader, entities, f):
         its_entity, flags, count = reader.read("HBH")
         its_numbers = struct.unpack(f"<{count}H", reader.take(2 * count))
         root, entries = reader.read("QQ")
-        need((its_entity, flags & 1, its_numbers) == (entity, unique, numbers) and flags < 4, "F29: an ordered index")
+        known(flags < 4, "F29: the flags of an index")
+        need((its_entity, flags & 1, its_numbers) == (entity, unique, numbers), "F29: an ordered index")
         if not flags & 2:
             need(root == entries == 0, "F29: an index that is not complete")
             continue

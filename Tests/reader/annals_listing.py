@@ -181,6 +181,7 @@ class Listing:
             self.put(6, "target, size of the inverse, delete rule, zero")
             name_bytes = self.number("H", "name of {} bytes")
             self.put(4, "no default")
+            self.put(4, "no parameters, zero")
             self.put(name_bytes, f'"{attribute.name}"')
         self.put(start + size - self.at, "padding")
 
@@ -243,6 +244,8 @@ class Listing:
         self.number("Q", "document of {} bytes")
         self.number("I", "pieces: {}")
         self.put(4, "zero")
+        self.number("Q", "features for readers: {:x}")
+        self.number("Q", "features for writers: {:x}")
         self.number("Q", "last transaction {}")
         self.put(8, "its tag")
         self.time("its time")
@@ -280,3 +283,4 @@ class Listing:
         self.number("Q", "{} bytes")
         self.number("I", "hidden authors: {}")
         self.number("I", "consumers: {}")
+        self.number("I", "7. extensions: {}")

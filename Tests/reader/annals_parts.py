@@ -79,6 +79,12 @@ def need(condition, rule):
         raise Broken(rule)
 
 
+def known(condition, rule):
+    """Only a later format can mean what is there, and it is no damage."""
+    if not condition:
+        raise Unsupported(rule)
+
+
 def text(data, rule):
     try:
         return bytes(data).decode("utf-8")
@@ -95,7 +101,7 @@ VARIABLE = {4, 5, 9, 11, 12}
 OPTIONAL, PRESERVED = 1, 8
 
 Entity = namedtuple("Entity", "name attributes keys")      # one definition, as of one schema version or more
-Attribute = namedtuple("Attribute", "number type flags name inverse default")
+Attribute = namedtuple("Attribute", "number type flags name inverse default parameters")
 
 
 def object_id(raw, rule="F22"):
@@ -127,7 +133,7 @@ def decode(kind, raw):
         return {"object": object_id(u64(raw, 0))}
     if name == "decimal":
         sign, zero, exponent, mantissa = raw[0], raw[1], i16(raw, 2), int.from_bytes(raw[4:20], "little")
-        need(sign < 3 and zero == 0, "F22: the class of a decimal")
+        known(sign < 3 and zero == 0, "F22: the class of a decimal")
         if mantissa == 0:
             need(sign != 1 and exponent == 0, "F22: zero or not-a-number in another form")
         else:
@@ -145,7 +151,7 @@ def decode(kind, raw):
 def definition(d):
     """An entity as a definition of a schema frame has it, or None if it removes the entity."""
     state, flags, name_bytes, count, keys, zero = struct.unpack_from("<BBHHHH", d, 6)
-    need(state in (1, 2) and flags < 2 and zero == 0, "F25: the state or flags of an entity")
+    known(state in (1, 2) and flags < 2 and zero == 0, "F25: the state or flags of an entity")
     at = 16 + name_bytes
     if state == 2:
         need(len(d) == 16 and not any(d[7:16]), "F25: the removal of an entity")
@@ -153,11 +159,12 @@ def definition(d):
     need(1 <= name_bytes <= 255 and count <= 1000, "F25: an entity's name or number of attributes")
     name, attributes = text(d[16:at], "F25"), []
     for _ in range(count):
-        attribute, kind, flags, target, inverse_bytes, rule, zero, name_bytes, default_bytes \
-            = struct.unpack_from("<HBBHHBBHI", d, at)
-        name_at = at + 16
+        attribute, kind, flags, target, inverse_bytes, rule, zero, name_bytes, default_bytes, parameter_bytes, zero2 \
+            = struct.unpack_from("<HBBHHBBHIHH", d, at)
+        name_at = at + 20
         at = name_at + name_bytes + inverse_bytes
-        need(attribute and 1 <= kind <= 12 and flags < 16 and rule < 4 and zero == 0, "F25: an attribute")
+        known(1 <= kind <= 12 and flags < 16 and rule < 4 and zero == zero2 == 0, "F25: an attribute")
+        need(attribute, "F25: the number of an attribute")
         need(target == inverse_bytes == rule == 0 if kind < 10 else target or not inverse_bytes, "F25: target or inverse")
         need(1 <= name_bytes <= 255 and inverse_bytes <= 255 and at <= len(d), "F25: an attribute's name")
         inverse, default = text(d[at - inverse_bytes:at], "F25"), None
@@ -168,14 +175,18 @@ def definition(d):
             default = d[at:at + default_bytes]
             decode(kind, default)
             at += default_bytes
+        need(at + parameter_bytes <= len(d), "F25: parameterBytes")
+        parameters = d[at:at + parameter_bytes]
+        at += parameter_bytes
         label = text(d[name_at:name_at + name_bytes], "F25")
-        attributes.append(Attribute(attribute, kind, flags, label, inverse, default))
+        attributes.append(Attribute(attribute, kind, flags, label, inverse, default, parameters))
     numbers, compound = {a.number for a in attributes}, []
     need(len(numbers) == len({a.name for a in attributes}) == count, "F25: two attributes of one name or number")
     for _ in range(keys):
         flags, parts = struct.unpack_from("<HH", d, at)
         key = struct.unpack_from(f"<{parts}H", d, at + 4)
-        need(flags < 2 and key and len(set(key)) == parts and numbers.issuperset(key), "F25: a key")
+        known(flags < 2, "F25: the flags of a key")
+        need(key and len(set(key)) == parts and numbers.issuperset(key), "F25: a key")
         at += 4 + 2 * parts
         compound.append((flags, key))
     need(padded(at) == len(d) and not any(d[at:]), "F25: definitionBytes or padding")
@@ -186,7 +197,7 @@ def definitions(table):
     """The version that the table of a schema frame defines, and its entities by number; None for a removed one."""
     need(len(table) >= 8, "F25: the sizes of a schema frame")
     version, count, zero = struct.unpack_from("<HHI", table)
-    need(zero == 0, "F6: the table of a schema frame")
+    known(zero == 0, "F25: the table of a schema frame")
     defined, at = {}, 8
     for _ in range(count):
         need(at + 16 <= len(table), "F25: more definitions than there is room for")
@@ -218,7 +229,9 @@ class Header:
             raise Damaged(0, "F1: the size of the header page, or its versions")
         self.generation, self.salt = u64(data, 32), u64(data, 40)
         self.base = u64(data, 56), u64(data, 64), i64(data, 72)        # number, tag and time
-        unnamed = (80, 120), (128, 512), (576, 1024), (1088, PAGE)
+        if write_version == 1 and not is_zero(data, 80, 120):
+            raise Unsupported("F2: header.zero")
+        unnamed = (128, 512), (576, 1024), (1088, PAGE)
         if write_version == 1 and not all(is_zero(data, a, b) for a, b in unnamed):
             raise Damaged(0, "F2: bytes of the header page that are not zero")
         if self.generation == 0 and self.base != (0, 0, -1 << 63):

@@ -17,7 +17,7 @@ from collections import namedtuple
 import annals_history
 import annals_index
 from annals_parts import (M64, MAX_INLINE, MAX_TRANSACTION, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged,
-                          Header, Unsupported, decode, definitions, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
+                          Header, Unsupported, decode, definitions, hash64, i64, is_zero, known, need, object_id, padded, text, u16, u32, u64)
 
 MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
 TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, CONSUMER, METADATA, CLEANING, RECOVERY, SEAL, REPLACING = range(1, 14)
@@ -49,6 +49,7 @@ class Store:
         self.open_value = None           # of the base: what is still missing of a value
         self.next_numbers = {}           # entity number -> as an objectNumbers record says
         self.history = annals_history.History(self.number)
+        self.write_features = 0          # that are declared
         self.stepped = False             # a clock step stands behind the last transaction
         self.recoveries = 0
         self.frames = {}                 # offset -> number, of all frames read
@@ -67,7 +68,7 @@ class Store:
         if size < 64 or size > MAX_FRAME or size % 8 or table % 8 or table > size - 64 \
                 or checksum != hash64(self.data[at + 8:at + 64], self.salt ^ at):
             return None
-        is_skipped = kind > 13 and flags in (2, 3)
+        is_skipped = kind > 13 and flags in (2, 3, 6, 7)       # bit 2 stops writers, and this is none
         newer = not (is_skipped or 1 <= kind <= 13 and flags < 2) or zero or zero2
         if is_skipped and not newer:
             kind, flags = SKIPPED, flags & 1
@@ -78,11 +79,17 @@ class Store:
         f = self.header_checks(at)
         if f and f.newer:
             raise Unsupported(f"frame kind {f.kind}, flags {f.flags} at {at}")
+        if f is None and self.is_impossible(at):
+            raise Damaged(at, "F6: a header that checks and has no possible size")
         if f is None or f.previous != self.previous or f.end > len(self.data) \
                 or u64(self.data, at + 40) != hash64(self.data[at + 64:f.table_end], self.salt) \
                 or f.body_checksum != hash64(self.data[f.table_end:f.end], self.salt ^ M64):
             return None
         return f
+
+    def is_impossible(self, at):
+        """Whether a header stands there whose checksum is right; its sizes are not."""
+        return at + 64 <= len(self.data) and u64(self.data, at) == hash64(self.data[at + 8:at + 64], self.salt ^ at)
 
     def is_in_base(self):
         return self.generation > 0 and self.transaction_count == 0
@@ -149,7 +156,8 @@ class Store:
         data, table = self.data, self.data[f.offset + 64:f.table_end]
         if f.kind == ROWS:
             need(self.may_hold_rows(), "F8: a rows frame behind a transaction that compaction did not copy")
-            need(len(table) >= 8 and u32(table, 4) == 0, "F6: the table of a rows frame")
+            need(len(table) >= 8, "F17: the table of a rows frame")
+            known(u32(table, 4) == 0, "F17: the table of a rows frame")
             changes = self.changes(f, f.offset + 72, u32(table, 0), set(), base=True)
             return {"base": self.number, "tag": f"{self.tag:016x}", "time": self.time, "changes": changes}
         if f.kind in (CONSUMER, CLEANING, REPLACING):
@@ -163,7 +171,8 @@ class Store:
             need(f.table_end == f.end, "F26: a metadata frame with a body")
             at = 0
             while at < len(table):
-                need(at + 8 <= len(table) and u16(table, at + 2) == 0, "F26: a metadata record")
+                need(at + 8 <= len(table), "F26: a metadata record")
+                known(1 <= u16(table, at) <= 5 and u16(table, at + 2) == 0, "F26: a metadata record")
                 kind, size, start = u16(table, at), u32(table, at + 4), at + 8
                 content, at = table[start:start + size], start + padded(size)
                 need(at <= len(table) and not any(table[start + size:at]), "F26: the size of a metadata record")
@@ -198,7 +207,9 @@ class Store:
             need(len(content) == 16, "F26: the size of a retention")
             self.history.retention = u64(content, 0), u64(content, 8)
         else:
-            raise Broken("F26: an unknown metadata record")
+            need(len(content) == 16, "F26: the size of features")
+            known(not u64(content, 0), "F36: features for readers")
+            self.write_features |= u64(content, 8)
 
     def name(self, number):
         need(number <= len(self.names), "F15: a name that is not defined")
@@ -265,7 +276,8 @@ class Store:
             self.values[f.offset] = Large(size, piece, f.end - f.offset, f.checksum)
         first, position = value
         whole = self.values[first]
-        need((size, its_first, its_position, zero) == (whole.bytes, first, position, 0), "F24: a piece out of place")
+        known(not zero, "F24: the table of a value frame")
+        need((size, its_first, its_position) == (whole.bytes, first, position), "F24: a piece out of place")
         need(piece == min(whole.piece, whole.bytes - position) > 0, "F24: the size of a piece")
         need(f.end - f.table_end == padded(piece) and is_zero(data, f.table_end + piece, f.end),
              "F24: the body of a value frame")
@@ -319,7 +331,8 @@ class Store:
             need(at + 16 <= f.table_end, "F13: more changes than there is room for")
             raw, row_at, kind, shape, zero = struct.unpack_from("<QIBBH", data, at)
             words, has_previous = shape & 31, shape >> 7
-            need(kind < 4 and words <= 16 and not shape & 0x60 and not zero, "F17: an entry's kind or shape")
+            known(kind < 4 and not shape & 0x60 and not zero, "F17: an entry's kind or shape")
+            need(words <= 16, "F17: an entry's shape")
             need((kind == 0) == base, "F17: kind base belongs to rows frames")
             at += 16 + 8 * has_previous + 8 * words
             need(at <= f.table_end, "F17: an entry that does not fit the table")

@@ -10,9 +10,16 @@ extension ForgedFile {
         var content = CheckpointContent()
         (content.number, content.time, content.countedEnd, content.tag) = (number, 0, end, lastTag)
         change(&content)
+        addCheckpoint(content, hinted: hinted)
+    }
+
+    /// The same with all that it says.
+    mutating func addCheckpoint(_ content: CheckpointContent, hinted: Bool = true) {
         let document = content.encoded()
         var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
         table.put(UInt64(document.count), at: CheckpointField.documentBytes)
+        table.put(content.features.reading, at: CheckpointField.readFeatures)
+        table.put(content.features.writing, at: CheckpointField.writeFeatures)
         let frame = add(.checkpoint, table: table, body: document.padded, number: content.number)
         (lastNumber, time, schemaVersion) = (content.number, 10, UInt16(content.schemas.count))
         if hinted {

@@ -69,6 +69,18 @@ package struct ByteReader {
         }
     }
 
+    /// Skips `count` bytes that are zero in this format. Throws `unsupportedVersion` if they are not.
+    package mutating func readReserved(_ count: Int) throws(StoreError) {
+        let start = currentOffset
+        for byte in try readBytes(count) where byte != 0 {
+            throw .newer("A reserved field is in use", offset: start)
+        }
+    }
+
+    /// The error about something before the current position that only a later format defines.
+    @inline(never)
+    func newer(_ what: String) -> StoreError { .newer(what, offset: currentOffset) }
+
     /// Throws `damaged` unless everything was read.
     package func finish() throws(StoreError) {
         guard isAtEnd else { throw damaged("There are bytes behind the last field.") }

@@ -74,7 +74,11 @@ struct CheckPass {
         try read(&walk, checker, progress)
         // What hints, links and references name can only be judged where everything was read.
         if report.stoppedAt == nil {
-            try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber, walk.state.catalog)
+            do throws(StoreError) {
+                try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber, walk.state.catalog)
+            } catch  where error.code == .unsupportedVersion {
+                stop(at: error.offset ?? 0, error, checker)
+            }
         }
         report.end = walk.state.end
         report.lastNumber = walk.state.lastNumber
@@ -124,9 +128,13 @@ struct CheckPass {
             progress?(report.fileBytes, report.fileBytes)
             try checkEnd(end, walk.state, checker)
         } catch  where error.isAboutContent {
-            report.stoppedAt = error.offset ?? walk.state.reach
-            checker.findings.add(error, rule: "F4", isDamage: error.code != .unsupportedVersion)
+            stop(at: error.offset ?? walk.state.reach, error, checker)
         }
+    }
+
+    private mutating func stop(at place: UInt64, _ error: StoreError, _ checker: FrameChecker) {
+        report.stoppedAt = place
+        checker.findings.add(error, rule: "F4", isDamage: error.code != .unsupportedVersion)
     }
 
     // MARK: The end
@@ -141,24 +149,18 @@ struct CheckPass {
         guard end.verdict == .tornTail else { return }
         let dropped = report.fileBytes > state.end ? report.fileBytes - state.end : 0
         report.tornTail = CheckReport.TornTail(offset: state.end, bytes: dropped)
-        let (rule, reason) = try tornTailReason(end, state)
+        let (rule, reason) = tornTailReason(end, state)
         checker.findings.add(
             rule, at: end.place,
             "\(reason): what stands from offset \(state.end) on was not finished, and does not count.",
             isDamage: false)
     }
 
-    private func tornTailReason(_ end: WalkEnd, _ state: LogState) throws(StoreError) -> (String, String) {
+    private func tornTailReason(_ end: WalkEnd, _ state: LogState) -> (String, String) {
         if state.isSealed { return ("F27", "Bytes behind the seal are not zero") }
         if end.stop == .nothing {
             return state.open == nil
                 ? ("F4", "Bytes behind a hole are not zero") : ("F9", "A transaction's commit frame is missing")
-        }
-        if end.stop == .badHeader {
-            let bytes = try window.bytes(at: end.place, count: FrameField.bytes)
-            if FrameHeader.hasImpossibleSize(bytes, offset: end.place, salt: state.header.salt) {
-                return ("F6", "A frame header checks, but its sizes are not possible")
-            }
         }
         let error = StoreError(.damaged, end.stop.sentence).under("F4")
         return (error.rule ?? "F4", String(error.message.dropFirst((error.rule?.utf8.count ?? 0) + 2)))
@@ -173,4 +175,7 @@ extension StoreError {
         default: false
         }
     }
+
+    /// Whether the content breaks a rule. What only a newer program can read breaks none.
+    var isBreach: Bool { isAboutContent && code != .unsupportedVersion }
 }

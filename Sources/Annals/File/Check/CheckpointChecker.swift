@@ -64,6 +64,9 @@ final class CheckpointChecker {
     // MARK: Nodes
 
     private func checkNodes(_ frame: FrameView, into findings: inout FindingList) throws(StoreError) {
+        if frame.table.count == NodesField.bytes, frame.table.integer(at: NodesField.zero, as: UInt32.self) != 0 {
+            throw .newer("F28", "a reserved field of a nodes frame is in use", offset: frame.offset)
+        }
         if !NodesField.fits(frame) { findings.add("F28", at: frame.offset, "A nodes frame has another form.") }
         // What refers to the nodes of a malformed frame is not wrong because of that.
         let count = frame.body.count / IndexNode.bytes
@@ -94,7 +97,7 @@ final class CheckpointChecker {
                 found.append(FoundCheckpoint(offset: frame.offset, content: content, shape: shape))
             }
             try landmarks.check(content, at: frame.offset)
-        } catch  where error.isAboutContent {
+        } catch  where error.isBreach {
             findings.add(error.at(offset: frame.offset), rule: "F29")
         }
     }

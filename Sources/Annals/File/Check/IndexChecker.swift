@@ -119,7 +119,7 @@ final class IndexChecker {
         guard !checked[place].isRowIndexDone else { return nil }
         do throws(StoreError) {
             return try checked[place].stream.next()
-        } catch  where error.isAboutContent {
+        } catch  where error.isBreach {
             findings.add(error, rule: "F30")
             checked[place].isRowIndexDone = true
             return nil
@@ -170,7 +170,7 @@ final class IndexChecker {
                         IndexEntryRecord(
                             checkpoint: place, index: number, object: object, key: key, isOfRow: false))
                 }
-            } catch  where error.isAboutContent {
+            } catch  where error.isBreach {
                 findings.add(error.offset == nil ? error.at(offset: found.offset) : error, rule: "F31")
                 checked[place].isSound[number] = false
             }
@@ -202,7 +202,7 @@ final class IndexChecker {
                             IndexEntryRecord(
                                 checkpoint: place, index: number, object: object, key: bytes, isOfRow: true))
                     }
-                } catch  where error.isAboutContent {
+                } catch  where error.isBreach {
                     findings.add(error.at(offset: record.offset), rule: "F31")
                     faultyRow = record.offset
                     checked[place].isSound[number] = false
@@ -234,7 +234,7 @@ final class IndexChecker {
                     try unique.append(
                         UniqueKeyRecord(index: number, object: object.rawValue, row: offset, key: bytes))
                 }
-            } catch  where error.isAboutContent {
+            } catch  where error.isBreach {
                 // A checkpoint's index may have shown it just before: rows come in the order of their offsets.
                 if faultyRow != offset { findings.add(error.at(offset: offset), rule: "F31") }
                 faultyRow = offset
@@ -271,7 +271,7 @@ final class IndexChecker {
         let bytes = try window.bytes(at: offset, count: rowBytes)
         do throws(StoreError) {
             return try RowImage(bytes, layout: layout, fileOffset: offset)
-        } catch  where error.isAboutContent {
+        } catch  where error.isBreach {
             return nil
         }
     }

@@ -39,7 +39,7 @@ final class LandmarkChecker {
         guard offset < checkpoint else { throw damaged("A frame of landmarks does not stand below its checkpoint.") }
         do throws(StoreError) {
             return try reader.landmarks(inFrameAt: offset)
-        } catch  where error.isAboutContent {
+        } catch  where error.isBreach {
             throw damaged("A frame of landmarks is not where a checkpoint says.")
         }
     }

@@ -81,6 +81,11 @@ final class Compactor {
                 path: source.log.path)
         }
         try requireCountable(source)
+        do throws(StoreError) {
+            try source.log.requireWritable(source.log.current)
+        } catch {
+            throw error.at(path: source.log.path)
+        }
         try source.log.requirePlace()
         try source.log.ledger.requireUsable()
         let view = try source.view()
@@ -116,12 +121,20 @@ final class Compactor {
         // In this order, so that the state is not older than the base, even if others clean in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
+        guard !source.log.current.stopsCopies else {
+            throw StoreError(
+                .unsupportedVersion,
+                "A newer version of Annals has written something to this store that a copy made by this one would lack: "
+                    + "use the newer one.", path: source.log.path)
+        }
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let log = source.log
         let model = try log.whileOpen { () throws(StoreError) in try log.files.status(log.file) }
         let file = try UnfinishedStore(.backup, path, like: model, files: files, environment: log.environment)
         defer { file.close() }
-        let target = try file.open(header(source, storeID, base), targetOptions(source))
+        var chosen = targetOptions(source)
+        chosen.log.writesForNewer = true
+        let target = try file.open(header(source, storeID, base), chosen)
         let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)
         do throws(StoreError) {
             try compactor.writeBase()
@@ -152,7 +165,8 @@ final class Compactor {
         return FileHeader(
             storeID: storeID, generation: source.log.header.generation + 1, salt: environment.random(),
             created: environment.wallClockMicroseconds(), baseNumber: base.number, baseTag: base.tag,
-            baseTime: base.time)
+            baseTime: base.time
+        ).keeping(source.log.header)
     }
 
     private static func targetOptions(_ source: Engine) -> EngineOptions {
@@ -228,6 +242,8 @@ final class Compactor {
         let names = source.log.current.names
         try appending { (appender) throws(StoreError) in
             var writer = StandaloneWriter(target)
+            let features = source.log.current.features
+            if !features.isEmpty { try writer.add(.features(features), &appender) }
             for (index, name) in names.enumerated() {
                 try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
             }
@@ -343,7 +359,7 @@ final class Compactor {
             for record in try MetadataRecord.decodeAll(frame) {
                 switch record {
                 case .name(let number, _) where Int(number) <= appender.state.names.count: break
-                case .name, .clockStep, .objectNumbers: try writer.add(record, &appender)
+                case .name, .clockStep, .objectNumbers, .features: try writer.add(record, &appender)
                 case .retention where isCaughtUp: try writer.add(record, &appender)
                 case .retention: break
                 }

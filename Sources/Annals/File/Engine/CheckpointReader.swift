@@ -32,9 +32,8 @@ struct CheckpointReader: Sendable {
         defer { withExtendedLifetime(window) {} }
         let frame = try self.frame(at: offset, .checkpoint, window)
         let table = frame.table
-        guard table.count >= CheckpointField.bytes, table.integer(at: CheckpointField.zero, as: UInt32.self) == 0 else {
-            throw Self.malformed(offset)
-        }
+        // First: the rest may have any form then.
+        let features = try CheckpointField.features(frame)
         let bytes = table.integer(at: CheckpointField.documentBytes, as: UInt64.self)
         let pieces = Int(table.integer(at: CheckpointField.pieces, as: UInt32.self))
         guard table.count == CheckpointField.bytes + pieces * 8,
@@ -55,7 +54,8 @@ struct CheckpointReader: Sendable {
         guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes,
             document[Int(bytes)...].allSatisfy({ $0 == 0 })
         else { throw Self.malformed(offset) }
-        let content = try document.withContent(Int(bytes))
+        var content = try document.withContent(Int(bytes))
+        content.features = features
         try content.validateCounts(below: offset)
         let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
         guard landmarks <= offset >> Landmarks.stepBits + 1 else {

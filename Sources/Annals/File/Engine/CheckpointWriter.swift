@@ -54,7 +54,8 @@ final class NodesWriter {
     }
 
     /// Ends the checkpoint with its document. What does not fit in the checkpoint frame goes into frames before it.
-    func finish(_ document: [UInt8]) throws(StoreError) {
+    func finish(_ content: CheckpointContent) throws(StoreError) {
+        let document = content.encoded()
         let room = FormatLimits.maximumNodeFrameBytes - FrameField.bytes - CheckpointField.bytes
         var pieces: [UInt64] = []
         var rest = document[...]
@@ -69,6 +70,8 @@ final class NodesWriter {
         frame.append(UInt64(document.count))
         frame.append(UInt32(pieces.count))
         frame.append(UInt32(0))
+        frame.append(content.features.reading)
+        frame.append(content.features.writing)
         for piece in pieces { frame.append(piece) }
         let tableBytes = frame.count - FrameField.bytes
         rest.withUnsafeBytes { frame.append($0) }
@@ -193,7 +196,7 @@ extension Engine {
         counts.add(.recovery, bytes: first - start)
         counts.add(.nodes, bytes: content.countedEnd - first)
         counts.describe(in: &content)
-        try writer.finish(content.encoded())
+        try writer.finish(content)
         guard let place = writer.appender.state.checkpoint else { return }
         counts.add(.nodes, bytes: place.offset - content.countedEnd)
         counts.add(.checkpoint, bytes: place.end - place.offset)

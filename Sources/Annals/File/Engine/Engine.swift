@@ -94,7 +94,7 @@ package final class Engine: Sendable {
         func begin(_ opening: FileBeingOpened) throws(StoreError) -> LogStart {
             let indexes = try Indexes(opening, options)
             self.indexes = indexes
-            let state = indexes.restore(opening)
+            let state = try indexes.restore(opening)
             return LogStart(follower: indexes, state: state)
         }
 

@@ -30,6 +30,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private let emptyShape: StoreShape
     @exclusivity(unchecked) private(set) var counts = FrameCounts()
     @exclusivity(unchecked) private(set) var checkpoint = CheckpointProgress()
+    /// What checkpoints hold of later formats, kept from one to the next.
+    private var extensions: [CheckpointExtension] = []
     /// Members of another handle's transaction whose commit frame has not come yet.
     private var members: [(header: FrameHeader, offset: UInt64)] = []
     /// The state published last.
@@ -301,12 +303,14 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// The state at the checkpoint that a hint names. Without a usable checkpoint, the beginning: then the whole file
     /// is read.
-    func restore(_ opening: FileBeingOpened) -> LogState {
+    func restore(_ opening: FileBeingOpened) throws(StoreError) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
             return begin(opening)
         }
         do throws(StoreError) {
             return try restore(opening, checkpointAt: offset)
+        } catch  where error.code == .unsupportedVersion {
+            throw error
         } catch {
             // A hint is never trusted. Reading the file finds real damage.
             forgetEverything()
@@ -344,6 +348,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (counts, checkpoint) = (FrameCounts(), CheckpointProgress())
         totals = StoreTotals()
         ordered = []
+        extensions = []
         shape = emptyShape
         rows.install([])
         core.file.install(landmarks)
@@ -364,6 +369,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Makes the roots of a checkpoint the indexes.
     private func install(_ content: CheckpointContent, endingAt end: UInt64) {
         checkpoint.found(endingAt: end, landmarkFrames: content.landmarkFrames)
+        extensions = content.extensions
         rows.install(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
         totals = StoreTotals()
         for root in content.entities {
@@ -396,6 +402,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
             state.tracking.horizon, state.tracking.hidden, state.tracking.consumers
         )
         content.retention = state.tracking.retention
+        content.features = state.features
+        content.extensions = extensions
         let newest = state.schemaVersion
         if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }
         return content

@@ -188,12 +188,15 @@ package struct ChangeCursor {
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
         let (kind, words, hasPrevious) = (word & 0xFF, Int(word >> 8 & 0x1F), word >> 15 & 1)
         let bytes = ChangeField.bytes &+ (Int(hasPrevious) &+ words) &* 8
-        guard word & 0xFFFF_6000 == 0, words <= ChangeField.maximumAttributeWords, remaining >= bytes else {
-            throw malformed("has an entry of an unknown shape")
+        guard word & 0xFFFF_60FC == 0 else {
+            throw .newer(
+                "F17", "a change has kind \(kind) and shape \(word >> 8)",
+                offset: frameOffset &+ UInt64(FrameField.bytes + position))
         }
-        guard kind <= 3, ObjectID(rawValue: change.objectBits) != nil else {
-            throw malformed("has an entry of an unknown kind or of no object")
+        guard words <= ChangeField.maximumAttributeWords, remaining >= bytes else {
+            throw malformed("has an entry that is longer than possible")
         }
+        guard ObjectID(rawValue: change.objectBits) != nil else { throw malformed("has an entry of no object") }
         let form = kind | hasPrevious << 2 | (words > 0 ? 8 : 0)
         guard (allowsBase ? Self.baseForms : Self.changeForms) >> form & 1 == 1,
             change.rowOffset.map(isRow) ?? (kind == UInt32(ChangeKind.delete.rawValue)),

@@ -13,7 +13,53 @@ package enum CheckpointField {
     package static let documentBytes = 0
     package static let pieces = 8
     package static let zero = 12
-    package static let bytes = 16
+    package static let readFeatures = 16
+    package static let writeFeatures = 24
+    package static let bytes = 32
+
+    /// What a checkpoint frame says of later formats. Throws `unsupportedVersion` if only a later one can read it, and
+    /// `damaged` for another form.
+    static func features(_ frame: FrameView) throws(StoreError) -> FormatFeatures {
+        let table = frame.table
+        guard table.count >= bytes else {
+            throw StoreError(.damaged, "F29: a checkpoint's table has another form.", offset: frame.offset)
+        }
+        let features = FormatFeatures(
+            reading: table.integer(at: readFeatures, as: UInt64.self),
+            writing: table.integer(at: writeFeatures, as: UInt64.self))
+        do throws(StoreError) { try features.requireReadable() } catch { throw error.at(offset: frame.offset) }
+        guard table.integer(at: zero, as: UInt32.self) == 0 else {
+            throw .newer("F29", "a reserved field of a checkpoint is in use", offset: frame.offset)
+        }
+        return features
+    }
+}
+
+/// Where the fields of an extension in a checkpoint's document stand.
+package enum ExtensionField {
+    package static let kind = 0
+    package static let flags = 4
+    package static let zero = 6
+    package static let number = 8
+    package static let extensionBytes = 16
+    package static let bytes = 20
+}
+
+/// Something in a checkpoint's document that a later format defines. This program copies it from checkpoint to
+/// checkpoint, and knows nothing of its bytes.
+package struct CheckpointExtension: Equatable, Sendable {
+    package var kind: UInt32
+    /// Bit 0: who does not know the kind writes nothing. Bit 1: who does not know it reads nothing.
+    package var flags: UInt16
+    /// The transaction as of which it is true.
+    package var number: UInt64
+    package var bytes: [UInt8]
+
+    package init(kind: UInt32, flags: UInt16 = 0, number: UInt64, bytes: [UInt8]) {
+        (self.kind, self.flags, self.number, self.bytes) = (kind, flags, number, bytes)
+    }
+
+    package var stopsWriters: Bool { flags & 1 != 0 }
 }
 
 /// The root of an entity's row index, and what its numbers are at.
@@ -87,6 +133,11 @@ package struct CheckpointContent: Equatable, Sendable {
     /// Bytes of frames, by kind number.
     package var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
 
+    /// The features of later formats that the file uses. They stand in the frame's table, not in the document.
+    package var features = FormatFeatures.none
+    /// By ascending kind.
+    package var extensions: [CheckpointExtension] = []
+
     package static let kinds = 16
 
     package init() {}
@@ -122,7 +173,20 @@ extension CheckpointContent {
             bytes.append(integer: landmark.number)
         }
         appendTracking(to: &bytes)
+        appendExtensions(to: &bytes)
         return bytes
+    }
+
+    private func appendExtensions(to bytes: inout [UInt8]) {
+        bytes.append(integer: UInt32(extensions.count))
+        for known in extensions {
+            bytes.append(integer: known.kind)
+            bytes.append(integer: known.flags)
+            bytes.append(integer: UInt16(0))
+            bytes.append(integer: known.number)
+            bytes.append(integer: UInt32(known.bytes.count))
+            bytes.append(contentsOf: known.bytes)
+        }
     }
 
     private func appendTracking(to bytes: inout [UInt8]) {
@@ -202,7 +266,7 @@ extension CheckpointContent {
             content.transactions = try reader.readUInt64()
             content.changes = try reader.readUInt64()
             let step = try reader.readUInt64()
-            guard step <= 1 else { throw malformed("has a flag that there is not") }
+            guard step <= 1 else { throw reader.newer("a checkpoint has a flag") }
             content.mayStepBack = step == 1
             content.countedEnd = try reader.readUInt64()
             for kind in 0..<kinds { content.frameBytes[kind] = try reader.readUInt64() }
@@ -212,6 +276,7 @@ extension CheckpointContent {
             try content.readIndexes(&reader)
             try content.readLandmarks(&reader)
             try content.readTracking(&reader)
+            try content.readExtensions(&reader)
             try reader.finish()
             return content
         } catch {
@@ -293,7 +358,8 @@ extension CheckpointContent {
             let entity = try reader.readUInt16()
             let flags = try reader.readUInt8()
             let count = Int(try reader.readUInt16())
-            guard flags <= 3, count >= 1, count <= FormatLimits.maximumAttributes else {
+            guard flags <= 3 else { throw reader.newer("an index in a checkpoint has flags \(flags)") }
+            guard count >= 1, count <= FormatLimits.maximumAttributes else {
                 throw Self.malformed("has an index that cannot be")
             }
             var attributes: [UInt16] = []
@@ -331,10 +397,27 @@ extension CheckpointContent {
         }
         for _ in 0..<(try Self.count(&reader, of: 48)) {
             let bytes = Int(try reader.readUInt32())
-            guard let consumer = ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
+            guard let consumer = try ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
                 consumer.cursor <= number, consumers.count < FormatLimits.maximumConsumers
             else { throw Self.malformed("has a consumer that cannot be") }
             consumers.append(consumer)
+        }
+    }
+
+    private mutating func readExtensions(_ reader: inout ByteReader) throws(StoreError) {
+        for _ in 0..<(try Self.count(&reader, of: ExtensionField.bytes)) {
+            let kind = try reader.readUInt32()
+            let flags = try reader.readUInt16()
+            guard flags <= 1 else { throw reader.newer("an extension of kind \(kind) has flags \(flags)") }
+            try reader.readReserved(2)
+            let number = try reader.readUInt64()
+            let bytes = Int(try reader.readUInt32())
+            guard kind > extensions.last?.kind ?? 0, number <= self.number else {
+                throw Self.malformed("has extensions out of order, or one of a later transaction")
+            }
+            extensions.append(
+                CheckpointExtension(
+                    kind: kind, flags: flags, number: number, bytes: Array(try reader.readBytes(bytes))))
         }
     }
 

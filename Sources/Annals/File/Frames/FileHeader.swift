@@ -29,10 +29,11 @@ package struct FileHeader: Equatable, Sendable {
     package var baseNumber: UInt64
     package var baseTag: UInt64
     package var baseTime: Int64
-    /// A program whose own version is lower reads the file, and does not write to it.
+    /// What a reader must know, and what a writer must know. Copies of a file keep them.
+    package private(set) var readVersion = FormatLimits.readVersion
     package private(set) var writeVersion = FormatLimits.writeVersion
-    /// The checksum of a page that a newer program wrote: it may hold more than what is known here.
-    private var newerChecksum: UInt64?
+    /// The page that a newer program wrote, which may hold more than what is known here; nil for any other.
+    private var newerPage: [UInt8]?
 
     package init(
         storeID: UUIDBytes, generation: UInt64 = 0, salt: UInt64, created: Int64, baseNumber: UInt64 = 0,
@@ -51,20 +52,23 @@ package struct FileHeader: Equatable, Sendable {
 
     /// The checksum of the page, which the first frame names as the one before it.
     package var checksum: UInt64 {
-        newerChecksum
-            ?? encoded().withUnsafeBytes { page in
-                page.loadUnaligned(fromByteOffset: HeaderField.checksum, as: UInt64.self)
-            }
+        encoded().withUnsafeBytes { page in page.integer(at: HeaderField.checksum, as: UInt64.self) }
     }
 
-    /// The whole page, hint slots empty. Not of a page that a newer program wrote: what it holds is not all known.
+    /// This header with the versions of another file, and with what its page holds that only newer programs know.
+    package func keeping(_ other: FileHeader) -> FileHeader {
+        var kept = self
+        (kept.readVersion, kept.writeVersion, kept.newerPage) = (other.readVersion, other.writeVersion, other.newerPage)
+        return kept
+    }
+
+    /// The whole page, hint slots empty.
     package func encoded() -> [UInt8] {
-        assert(newerChecksum == nil, "a newer program's header page is written again")
-        var page = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        var page = newerPage ?? [UInt8](repeating: 0, count: FormatLimits.pageBytes)
         page.withUnsafeMutableBytes { bytes in
             bytes.copyBytes(from: Self.magic)
-            bytes.store(FormatLimits.readVersion, at: HeaderField.readVersion)
-            bytes.store(FormatLimits.writeVersion, at: HeaderField.writeVersion)
+            bytes.store(readVersion, at: HeaderField.readVersion)
+            bytes.store(writeVersion, at: HeaderField.writeVersion)
             bytes.store(UInt32(FormatLimits.pageBytes), at: HeaderField.headerBytes)
             bytes.store(storeID.high.bigEndian, at: HeaderField.storeID)
             bytes.store(storeID.low.bigEndian, at: HeaderField.storeID + 8)
@@ -100,8 +104,8 @@ package struct FileHeader: Equatable, Sendable {
         if isIntact, readVersion == 0 || readVersion > FormatLimits.readVersion {
             throw StoreError(
                 .unsupportedVersion,
-                "The store has format version \(readVersion), this program knows \(FormatLimits.readVersion): use the "
-                    + "version of Annals that wrote it.",
+                "The store has format version \(readVersion), this program knows \(FormatLimits.readVersion): a newer "
+                    + "version of Annals wrote it, or a draft. Use that version.",
                 offset: UInt64(HeaderField.readVersion))
         }
         guard isIntact, writeVersion >= readVersion,
@@ -111,6 +115,10 @@ package struct FileHeader: Equatable, Sendable {
         }
         let isNewer = writeVersion > FormatLimits.writeVersion
         if !isNewer, let offset = firstStrayByte(page) {
+            // Only these bytes have a checksum.
+            guard offset >= HeaderField.bytes else {
+                throw .newer("F2", "a reserved field of the header page is in use", offset: UInt64(offset))
+            }
             throw StoreError(
                 .damaged, "F2: the header page has a byte that must be zero and is not.", offset: UInt64(offset))
         }
@@ -124,7 +132,8 @@ package struct FileHeader: Equatable, Sendable {
             baseNumber: page.integer(at: HeaderField.baseNumber, as: UInt64.self),
             baseTag: page.integer(at: HeaderField.baseTag, as: UInt64.self),
             baseTime: page.integer(at: HeaderField.baseTime, as: Int64.self))
-        if isNewer { (header.writeVersion, header.newerChecksum) = (writeVersion, expected) }
+        (header.readVersion, header.writeVersion) = (readVersion, writeVersion)
+        if isNewer { header.newerPage = withoutHints(page) }
         guard header.generation > 0 || (header.baseNumber == 0 && header.baseTag == 0 && header.baseTime == .min) else {
             throw StoreError(
                 .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
@@ -137,13 +146,15 @@ package struct FileHeader: Equatable, Sendable {
         return header
     }
 
-    /// Throws `unsupportedVersion` if this program may not write to the file.
-    func requireWritable() throws(StoreError) {
-        guard writeVersion > FormatLimits.writeVersion else { return }
-        throw StoreError(
-            .unsupportedVersion,
-            "A newer version of Annals wrote this store. This one can read it, and cannot write to it without harm: "
-                + "use the newer one.", offset: UInt64(HeaderField.writeVersion))
+    /// Whether a program of this version may write to the file, as far as the header page says.
+    var allowsWriting: Bool { writeVersion <= FormatLimits.writeVersion }
+
+    private static func withoutHints(_ page: UnsafeRawBufferPointer) -> [UInt8] {
+        var bytes = Array(page.prefix(FormatLimits.pageBytes))
+        for slot in HintField.slots {
+            bytes.replaceSubrange(slot..<slot + HintField.bytes, with: repeatElement(0, count: HintField.bytes))
+        }
+        return bytes
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {

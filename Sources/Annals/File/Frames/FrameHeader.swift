@@ -16,6 +16,13 @@ package enum FrameField {
     package static let bytes = 64
 }
 
+/// The bits of `frame.flags`.
+package enum FrameFlag {
+    package static let member: UInt8 = 1
+    package static let skippable: UInt8 = 2
+    package static let stopsWriters: UInt8 = 4
+}
+
 package enum FrameKind: UInt8, CaseIterable, Sendable {
     /// Of any kind that this program does not know, and that may be skipped. No frame has this number.
     case skipped = 0
@@ -59,6 +66,8 @@ package enum FrameMembership: Sendable {
 package struct FrameHeader: Equatable, Sendable {
     package var kind: FrameKind
     package var isMember: Bool
+    /// Whether a program that skips the frame must not write to the file any more.
+    package var stopsWriters = false
     /// The whole frame, header included.
     package var frameBytes: UInt32
     package var tableBytes: UInt32
@@ -143,16 +152,19 @@ package struct FrameHeader: Equatable, Sendable {
             tableChecksum: bytes.integer(at: FrameField.tableChecksum, as: UInt64.self),
             bodyChecksum: bytes.integer(at: FrameField.bodyChecksum, as: UInt64.self))
         header.checksum = expected
+        header.stopsWriters = flags & FrameFlag.stopsWriters != 0
         return .good(header)
     }
 
     /// The kind of a frame with that number and these flags; nil if only a newer program can read the frame.
     @inline(__always)
     private static func kind(_ number: UInt8, flags: UInt8) -> FrameKind? {
-        if number == 0 || flags > 3 { return nil }
+        if number == 0 { return nil }
         let known = FrameKind(rawValue: number)
         if flags <= 1 { return known }
-        return known == nil ? .skipped : nil
+        // Whoever skips a frame, but not its effect, knows the flag for that.
+        let isSkippable = flags <= 7 && flags & FrameFlag.skippable != 0
+        return isSkippable && known == nil ? .skipped : nil
     }
 
     /// Whether 64 bytes are a header that `decode` takes as good: for reading a field or two of it afterwards.

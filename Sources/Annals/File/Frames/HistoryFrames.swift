@@ -66,18 +66,23 @@ package struct ConsumerRecord: Hashable, Sendable {
     }
 
     package static func decode(_ frame: FrameView) throws(StoreError) -> ConsumerRecord {
-        guard frame.body.isEmpty, let record = decode(frame.table) else {
-            throw StoreError(.damaged, "F26: a consumer frame has another form.", offset: frame.offset)
+        do throws(StoreError) {
+            if frame.body.isEmpty, let record = try decode(frame.table) { return record }
+        } catch {
+            throw error.at(offset: frame.offset)
         }
-        return record
+        throw StoreError(.damaged, "F26: a consumer frame has another form.", offset: frame.offset)
     }
 
-    /// Nil for another form.
-    static func decode(_ table: UnsafeRawBufferPointer) -> ConsumerRecord? {
+    /// Nil for another form. Throws `unsupportedVersion` for a kind of a later format.
+    static func decode(_ table: UnsafeRawBufferPointer) throws(StoreError) -> ConsumerRecord? {
         guard table.count > ConsumerField.bytes else { return nil }
         let bytes = Int(table.integer(at: ConsumerField.nameBytes, as: UInt16.self))
         let kind = ConsumerKind(rawValue: table.integer(at: ConsumerField.kind, as: UInt16.self))
-        guard bytes > 0, bytes <= FormatLimits.maximumNameBytes, ConsumerKind.all.isSuperset(of: kind),
+        guard ConsumerKind.all.isSuperset(of: kind) else {
+            throw .newer("F26", "a consumer is of kind \(kind.rawValue)")
+        }
+        guard bytes > 0, bytes <= FormatLimits.maximumNameBytes,
             table.count == (ConsumerField.bytes + bytes).paddedTo8,
             table[(ConsumerField.bytes + bytes)...].allSatisfy({ $0 == 0 }),
             let name = table.slice(ConsumerField.bytes, bytes).text
@@ -147,9 +152,9 @@ package struct CleaningRecord: Hashable, Sendable {
     package static func decode(_ frame: FrameView) throws(StoreError) -> CleaningRecord {
         let table = frame.table
         let malformed = StoreError(.damaged, "F26: a cleaning frame has another form.", offset: frame.offset)
-        guard frame.body.isEmpty, table.count >= CleaningField.bytes,
-            table.integer(at: CleaningField.zero, as: UInt32.self) == 0
-        else { throw malformed }
+        let newer = StoreError.newer("F26", "a reserved field of a cleaning frame is in use", offset: frame.offset)
+        guard frame.body.isEmpty, table.count >= CleaningField.bytes else { throw malformed }
+        guard table.integer(at: CleaningField.zero, as: UInt32.self) == 0 else { throw newer }
         let count = Int(table.integer(at: CleaningField.authors, as: UInt32.self))
         guard table.count == CleaningField.bytes + count * HiddenField.bytes else { throw malformed }
         var record = CleaningRecord(
@@ -158,9 +163,8 @@ package struct CleaningRecord: Hashable, Sendable {
         for index in 0..<count {
             let start = CleaningField.bytes + index * HiddenField.bytes
             let author = table.integer(at: start + HiddenField.author, as: UInt32.self)
-            guard table.integer(at: start + HiddenField.zero, as: UInt32.self) == 0,
-                record.hidden.last.map({ author > $0.author }) ?? true
-            else { throw malformed }
+            guard table.integer(at: start + HiddenField.zero, as: UInt32.self) == 0 else { throw newer }
+            guard record.hidden.last.map({ author > $0.author }) ?? true else { throw malformed }
             let before = table.integer(at: start + HiddenField.before, as: UInt64.self)
             record.hidden.append(Hidden(author: author, before: before))
         }

@@ -35,8 +35,11 @@ package struct ValuePiece: Equatable, Sendable {
     /// Reads the table of a value frame and checks it against the frame's body (F24, as far as one frame shows it).
     package static func decode(_ frame: FrameView) throws(StoreError) -> ValuePiece {
         let table = frame.table
-        guard table.count == ValueField.bytes, table.integer(at: ValueField.zero, as: UInt32.self) == 0 else {
+        guard table.count == ValueField.bytes else {
             throw StoreError(.damaged, "F24: a value frame's table has another form.", offset: frame.offset)
+        }
+        guard table.integer(at: ValueField.zero, as: UInt32.self) == 0 else {
+            throw .newer("F24", "a reserved field of a value frame is in use", offset: frame.offset)
         }
         let piece = ValuePiece(
             valueBytes: table.integer(at: ValueField.valueBytes, as: UInt64.self),
@@ -62,8 +65,11 @@ package enum MetadataRecord: Equatable, Sendable {
     case objectNumbers(entity: UInt16, next: UInt64)
     /// How long history stays, and how much of it.
     case retention(RetentionLimits)
+    /// What the file uses of later formats from here on.
+    case features(FormatFeatures)
 
     static let recordHeaderBytes = 8
+    private static let knownTypes: ClosedRange<UInt16> = 1...5
 
     package func append(to table: inout [UInt8]) {
         var content: [UInt8] = []
@@ -85,6 +91,10 @@ package enum MetadataRecord: Equatable, Sendable {
             type = 4
             content.append(integer: limits.microseconds)
             content.append(integer: limits.bytes)
+        case .features(let features):
+            type = 5
+            content.append(integer: features.reading)
+            content.append(integer: features.writing)
         }
         table.append(integer: type)
         table.append(integer: UInt16(0))
@@ -100,10 +110,11 @@ package enum MetadataRecord: Equatable, Sendable {
         let malformed = StoreError(.damaged, "F26: a metadata frame has another form.", offset: frame.offset)
         guard frame.body.isEmpty else { throw malformed }
         while position < table.count {
-            guard table.count - position >= recordHeaderBytes,
-                table.integer(at: position + 2, as: UInt16.self) == 0
-            else { throw malformed }
+            guard table.count - position >= recordHeaderBytes else { throw malformed }
             let type = table.integer(at: position, as: UInt16.self)
+            guard knownTypes.contains(type), table.integer(at: position + 2, as: UInt16.self) == 0 else {
+                throw .newer("F26", "a metadata frame has a record of type \(type)", offset: frame.offset)
+            }
             let bytes = Int(table.integer(at: position + 4, as: UInt32.self))
             position += recordHeaderBytes
             guard bytes <= table.count - position, bytes.paddedTo8 <= table.count - position,
@@ -139,6 +150,12 @@ package enum MetadataRecord: Equatable, Sendable {
                 RetentionLimits(
                     microseconds: content.integer(at: 0, as: UInt64.self),
                     bytes: content.integer(at: 8, as: UInt64.self)))
+        case 5:
+            guard content.count == 16 else { return nil }
+            return .features(
+                FormatFeatures(
+                    reading: content.integer(at: 0, as: UInt64.self),
+                    writing: content.integer(at: 8, as: UInt64.self)))
         default: return nil
         }
     }

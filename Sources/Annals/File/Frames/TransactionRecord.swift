@@ -64,9 +64,7 @@ package struct TransactionRecord: Equatable, Sendable {
         }
         let flags = table.integer(at: TransactionField.flags, as: UInt16.self)
         guard flags <= 7 else {
-            throw StoreError(
-                .unsupportedVersion,
-                "F8: a transaction has flags that this program does not know: use a newer version of Annals.")
+            throw .newer("F13", "a transaction has flags \(flags)")
         }
         var record = TransactionRecord()
         record.tag = table.integer(at: TransactionField.tag, as: UInt64.self)

@@ -22,6 +22,11 @@ struct FrameCursor {
         FrameHeader.decode(try start(), offset: position, salt: salt)
     }
 
+    /// Whether a header stands at the position that checks, but for its sizes.
+    func hasImpossibleSize() throws(StoreError) -> Bool {
+        FrameHeader.hasImpossibleSize(try start(), offset: position, salt: salt)
+    }
+
     /// The header at the position; nil if no good one stands there.
     func header() throws(StoreError) -> FrameHeader? {
         if case .good(let header) = try decoded() { header } else { nil }

@@ -5,6 +5,8 @@ package enum ScanStop: Equatable, Sendable {
     /// Fewer than 64 bytes are left in the file, or 64 zero bytes stand here.
     case nothing
     case badHeader
+    /// A header whose checksum is right, with sizes that no frame has.
+    case impossibleSize
     /// A header that checks but names another frame as the one before it.
     case brokenChain
     case badTable
@@ -17,6 +19,7 @@ package enum ScanStop: Equatable, Sendable {
         switch self {
         case .nothing: .nothing
         case .unsupported: .unsupported
+        case .impossibleSize: .invalid
         default: .bad
         }
     }
@@ -25,12 +28,13 @@ package enum ScanStop: Equatable, Sendable {
         switch self {
         case .nothing: "nothing was written here"
         case .badHeader: "F4: no frame header checks here"
+        case .impossibleSize: "F6: the header of this frame checks, but its sizes are not possible"
         case .brokenChain: "F5: the frame here does not follow the one before it"
         case .badTable: "F7: the table of this frame does not match its checksum"
         case .badBody: "F7: the body of this frame does not match its checksum"
         case .cutShort: "F4: the file ends within this frame"
         case .unsupported(let kind, let flags) where kind > 0 && FrameKind(rawValue: kind) != nil && flags <= 1:
-            "F6: bytes of this frame's header that are called zero are not"
+            "F8: a reserved field of this frame's header is in use"
         case .unsupported(let kind, let flags): "F8: kind \(kind) with flags \(flags) is not known"
         }
     }
@@ -58,7 +62,9 @@ final class FrameScanner {
     func next() throws(StoreError) -> ScanStep {
         let header: FrameHeader
         switch try cursor.decoded() {
-        case .bad: return .stop(try cursor.isZero() ? .nothing : .badHeader)
+        case .bad:
+            if try cursor.isZero() { return .stop(.nothing) }
+            return .stop(try cursor.hasImpossibleSize() ? .impossibleSize : .badHeader)
         case .unsupported(let kind, let flags):
             return .stop(.unsupported(kind: kind, flags: flags))
         case .good(let decoded): header = decoded

@@ -152,6 +152,7 @@ extension Log {
             if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
             if hasNews, isTailJudged { keeping.beginAnew() }
             if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+            if hasNews { try requireWritable(state) }
             if !isTailJudged || state.isReplacing {
                 // Before anything is removed: beside a file that was replaced stands what compacts the new one.
                 try requireIdentity()

@@ -24,6 +24,7 @@ extension Log {
 
     /// Takes in everything that stands after `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
+        if let adoptionFailure { throw adoptionFailure }
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
         knownSize = 0
@@ -32,14 +33,17 @@ extension Log {
         var walk = LogWalk(state: state, window: window, endsBesideWriters: true)
         defer {
             walk.state.dropOpenTransaction()
-            if walk.state.end > state.end { adopt(walk.state) }
+            // A frame that the follower refused never counts for this handle: it stays before what was new.
+            if !walk.hasFailedToVisit, walk.state.end > state.end { adopt(walk.state) }
         }
         do throws(StoreError) {
             return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(StoreError) in
                 try follower?.adopt(frame, accepted, state)
             }
         } catch {
-            throw error.at(path: path)
+            let failure = error.at(path: path)
+            if walk.hasFailedToVisit { adoptionFailure = failure }
+            throw failure
         }
     }
 

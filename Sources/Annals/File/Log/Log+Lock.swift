@@ -45,7 +45,7 @@ extension Log {
             throw StoreError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
-        do throws(StoreError) { try current.header.requireWritable() } catch { throw error.at(path: path) }
+        do throws(StoreError) { try requireWritable(current) } catch { throw error.at(path: path) }
         // Threads wait in real time, whatever clock the environment has.
         guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw StoreError(
@@ -53,6 +53,12 @@ extension Log {
                 "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
                 path: path)
         }
+    }
+
+    /// Throws `unsupportedVersion` if only a newer program may append after that state.
+    @inline(__always)
+    func requireWritable(_ state: borrowing LogState) throws(StoreError) {
+        guard state.allowsWriting || options.writesForNewer else { throw .readableOnly() }
     }
 
     /// With `writer` locked. Returns what the wall clock shows.

@@ -55,6 +55,9 @@ package final class Log: @unchecked Sendable {
     /// The file has at least this size as long as nothing stands after `state.end`, because cutting a file leaves
     /// something there: G4. 0 for not known.
     var knownSize: UInt64 = 0
+    /// Why the follower could not adopt what others appended: it is part way then, and this handle reads and writes
+    /// nothing more. Touched with `follow` locked.
+    var adoptionFailure: StoreError?
     /// The size that the file had when it was opened.
     let openedSize: UInt64
     /// Whether the mapping may show another file than the descriptor reads (`requireLiveMapping`).

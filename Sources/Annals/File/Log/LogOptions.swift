@@ -13,6 +13,9 @@ package struct LogOptions: Sendable {
     /// Whether the file is mapped. A foreign program that truncates a mapped file, or a full file system in memory, can
     /// end the process.
     package var maps = true
+    /// Whether the file may be written although it uses what only newer programs know. Only for a copy that is not
+    /// complete: it gets no more of that than it was made with.
+    package var writesForNewer = false
     /// Permissions of a new store file, before the process's mask.
     package var mode: UInt32 = 0o600
 

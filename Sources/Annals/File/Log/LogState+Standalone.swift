@@ -70,9 +70,25 @@ extension LogState {
                 try require(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
             case .retention(let limits): uniqueShared().tracking.retention = limits
+            case .features(let features): try accept(features)
             case .objectNumbers: break
             }
         }
+    }
+
+    // MARK: Later formats
+
+    private mutating func accept(_ features: FormatFeatures) throws(StoreError) {
+        try features.requireReadable()
+        if !rare.features.isSuperset(of: features) { uniqueShared().features.formUnion(features) }
+    }
+
+    /// What a checkpoint says of later formats; its document is not read.
+    mutating func accept(checkpoint frame: FrameView) throws(StoreError) {
+        let features = try CheckpointField.features(frame)
+        try require(
+            features.isSuperset(of: rare.features), "F36: a checkpoint lacks features that the frames below it use")
+        try accept(features)
     }
 
     // MARK: The base

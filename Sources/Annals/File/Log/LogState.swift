@@ -40,6 +40,13 @@ package struct LogState: Sendable {
     package var tracking: TrackingState { rare.tracking }
     /// Whether no transaction stands in the file yet: what compaction folded comes before the first.
     package var isInBase: Bool { lastNumber == rare.header.baseNumber && rare.header.generation > 0 }
+    package var features: FormatFeatures { rare.features }
+    /// Whether this program may append to the file, if it may write at all.
+    package var allowsWriting: Bool {
+        !rare.stopsWriters && rare.features.allowsWriting && rare.header.allowsWriting
+    }
+    /// Whether a copy of the file would lack what stops writers: it was not declared, and no copy has it.
+    var stopsCopies: Bool { rare.stopsWriters && rare.features.allowsWriting && rare.header.allowsWriting }
     package var nameNumbers: NameNumbers { rare.nameNumbers }
     package var open: OpenTransaction? { unfinished?.transaction }
     package var reach: UInt64 { unfinished?.transaction.reach ?? end }
@@ -57,6 +64,10 @@ package struct LogState: Sendable {
         @exclusivity(unchecked) var names: [String] = []
         @exclusivity(unchecked) var nameNumbers = NameNumbers()
         @exclusivity(unchecked) var tracking: TrackingState
+        /// What the file uses of later formats, as far as records and checkpoints below `reach` say.
+        @exclusivity(unchecked) var features = FormatFeatures.none
+        /// Whether something that this program skips must be known by writers.
+        @exclusivity(unchecked) var stopsWriters = false
         /// A large value of the base whose last piece is not read yet.
         @exclusivity(unchecked) var baseValue: OpenValue?
 
@@ -72,6 +83,8 @@ package struct LogState: Sendable {
             names = other.names
             nameNumbers = other.nameNumbers
             tracking = other.tracking
+            features = other.features
+            stopsWriters = other.stopsWriters
             baseValue = other.baseValue
         }
     }
@@ -115,6 +128,8 @@ package struct LogState: Sendable {
         /// The catalog with that, once the schema frames are complete.
         fileprivate var catalog: SchemaCatalog?
         fileprivate var value: OpenValue?
+        /// Whether it has a frame that stops writers.
+        fileprivate var stopsWriters = false
         /// Cursors that count with the transaction.
         fileprivate var consumers: [ConsumerRecord] = []
     }
@@ -158,6 +173,8 @@ package struct LogState: Sendable {
             }
         }
         rare.tracking = TrackingState(content)
+        rare.features = content.features
+        rare.stopsWriters = content.extensions.contains(where: \.stopsWriters)
         (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
         (recoveries, frames, mayStepBack) = (
             Int(clamping: content.recoveries), content.frames &+ UInt64(pieces) &+ 1, content.mayStepBack
@@ -242,6 +259,7 @@ package struct LogState: Sendable {
         next.reach = frame.end
         next.checksum = frame.header.checksum
         next.durableMark = frame.header.durableMark
+        if frame.header.stopsWriters { next.stopsWriters = true }
         next.frames += 1
     }
 
@@ -344,6 +362,7 @@ package struct LogState: Sendable {
             for consumer in settled.transaction.consumers { try apply(consumer, known) }
         }
         if let catalog = settled?.transaction.catalog { uniqueShared().catalog = catalog }
+        if let settled, settled.transaction.stopsWriters { uniqueShared().stopsWriters = true }
         lastNumber = frame.header.number
         lastTime = record.time
         lastTag = record.tag
@@ -401,6 +420,7 @@ package struct LogState: Sendable {
         case .consumer: try apply(try consumer(frame), uniqueShared())
         case .cleaning: try accept(cleaning: frame)
         case .replacing: try accept(replacing: frame)
+        case .skipped: if frame.header.stopsWriters { uniqueShared().stopsWriters = true }
         case .metadata: try accept(metadata: frame)
         case .recovery:
             _ = try RecoveryRecord.decode(frame)
@@ -412,6 +432,7 @@ package struct LogState: Sendable {
             try require(
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
             if frame.header.kind == .checkpoint {
+                try accept(checkpoint: frame)
                 checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
             }
         default: break

@@ -14,6 +14,8 @@ package struct LogWalk {
     private var scanner: FrameScanner
     /// Whether the walk may end beside a writer that goes on: with everything that was there when it began.
     private let endsBesideWriters: Bool
+    /// Whether `visit` has thrown: the state has a frame that it has not.
+    private(set) var hasFailedToVisit = false
     /// The file's size, asked after the walk began: what was acknowledged before stands below.
     private var knownSize: UInt64?
     /// How often the walk goes on because a writer has written more while it looked above the end.
@@ -76,7 +78,11 @@ package struct LogWalk {
         while true {
             switch try scanner.next() {
             case .frame(let frame):
-                try visit(frame, try state.accept(frame), state)
+                let accepted = try state.accept(frame)
+                do throws(StoreError) { try visit(frame, accepted, state) } catch {
+                    hasFailedToVisit = true
+                    throw error
+                }
                 if endsBesideWriters, frame.end - start > Self.longWayBytes, try hasReadEnough() { return nil }
             case .stop(let stop):
                 return stop
@@ -133,10 +139,12 @@ package struct LogWalk {
     }
 
     private func damage(_ stop: ScanStop, at place: UInt64) -> StoreError {
-        StoreError(
+        let proof =
+            stop.place == .invalid ? "and no crash writes such a header" : "and bytes above were durable"
+        return StoreError(
             .damaged,
-            "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or "
-                + "salvage what can still be read of it.",
+            "\(stop.sentence), \(proof): the store is damaged. Restore it from a backup, or salvage what can still be "
+                + "read of it.",
             offset: place
         ).under("F4")
     }

@@ -33,7 +33,7 @@ package struct StopFindings: Equatable, Hashable, Sendable {
         case bad
         /// A header that checks, written by a newer program.
         case unsupported
-        /// A good frame of the chain that breaks a rule of the format.
+        /// A good frame of the chain that breaks a rule of the format, or a header that checks, of no possible size.
         case invalid
     }
 

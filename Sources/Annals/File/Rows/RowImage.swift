@@ -217,8 +217,11 @@ package struct RowImage {
 
     @inline(never)
     func malformed(_ position: Int) -> StoreError {
-        StoreError(
-            .damaged, "F22: a value in a row is not one of its type.",
-            offset: fileOffset &+ UInt64(slot(at: position).offset))
+        let (start, type) = (Int(slot(at: position).offset), slot(at: position).type)
+        let offset = fileOffset &+ UInt64(start)
+        if StoredForm.isNewer(bytes.slice(start, type.slotBytes), type) {
+            return .newer("F22", "a value in a row has another form", offset: offset)
+        }
+        return StoreError(.damaged, "F22: a value in a row is not one of its type.", offset: offset)
     }
 }

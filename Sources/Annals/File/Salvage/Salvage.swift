@@ -89,6 +89,8 @@ private struct SalvageRun {
     private var report = SalvageResult()
     private var salt: UInt64 = 0
     private var scan: SalvageScan?
+    /// Nil if the page is damaged.
+    private var header: FileHeader?
     private var schema = SalvagedSchema()
     /// The newest readable checkpoint.
     private var checkpoint: (offset: UInt64, content: CheckpointContent)?
@@ -126,6 +128,7 @@ private struct SalvageRun {
         if scan.transactions.highest > base { report.transactionsMissing = scan.transactions.highest - base }
         report.transactionsMissing -= min(known, report.transactionsMissing)
         self.scan = scan
+        self.header = header
         try readSchema(scan)
         if checkpoint == nil, header?.generation != 0 { report.bytesUncounted = scan.bytesPassedOverInBase }
     }
@@ -156,17 +159,22 @@ private struct SalvageRun {
         for (offset, changes) in scan.checkpoints.reversed() where !scan.transactions.isDropped(offset) {
             do throws(StoreError) {
                 let content = try reader.checkpoint(at: offset).content
+                if content.extensions.contains(where: \.stopsWriters) { scan.stopsWriters = offset }
                 checkpoint = (offset, content)
                 if content.changes > changes { report.changesMissing = content.changes - changes }
                 for version in content.schemas { schema.collect(version) }
                 for root in content.entities { scan.note(next: root.nextNumber, root.entity) }
                 break
-            } catch  where error.isAboutContent {}
+            } catch  where error.isBreach {}
         }
         for (offset, definition) in scan.definitions where !scan.transactions.isDropped(offset) {
             schema.collect(definition)
         }
         report.schemaVersionsMissing = schema.missingVersions
+        // The new store has neither skipped frames nor extensions. It stops writers only if that was declared.
+        if let offset = scan.stopsWriters, scan.features.allowsWriting, header?.allowsWriting ?? true {
+            throw .newer("F36", "something that writers must know was not declared", offset: offset)
+        }
     }
 
     // MARK: Writing
@@ -178,15 +186,18 @@ private struct SalvageRun {
         guard let scan else { preconditionFailure("What is written was read before.") }
         let isWhole = report.framesBad == 0 && report.bytesPassedOver == 0 && report.schemaVersionsMissing == 0
         let definitions = schema.newest(isWhole: isWhole, &report.schemaChanges)
-        let header = FileHeader(
+        var header = FileHeader(
             storeID: .random(environment), salt: environment.random(), created: environment.wallClockMicroseconds())
+        if let old = self.header { header = header.keeping(old) }
         var chosen = options.engine
+        chosen.log.writesForNewer = true
         chosen.log.limits.expectedFileBytes = try files.size(file)
         let engine = try unfinished.open(header, chosen)
         do throws(StoreError) {
             let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
             let rows = try SalvagedRows(window, scan, schema, definitions, SalvageLosses(indexed(scan)))
             let writer = SalvageWriter(engine, definitions, values, options, fileBytes: report.fileBytes)
+            try writer.write(scan.features)
             try writer.writeSchema()
             try writer.write(rows)
             try rows.finishLosses(

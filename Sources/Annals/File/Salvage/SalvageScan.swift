@@ -42,6 +42,10 @@ final class SalvageScan {
     private var isInBase = true
     /// By entity: one above the highest object number in any frame.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
+    /// What the file uses of later formats. The new store says the same.
+    private(set) var features = FormatFeatures.none
+    /// The offset of something skipped that stops writers.
+    var stopsWriters: UInt64?
     /// The end and checksum of the last frame whose header checks, and whether a recovery has dropped it.
     private var last: (end: UInt64, checksum: UInt64, isStray: Bool)?
 
@@ -59,7 +63,8 @@ final class SalvageScan {
         try options.report(position, of: fileBytes)
     }
 
-    /// Throws `unsupportedVersion` if a newer program wrote frames, and what reading throws.
+    /// Throws `unsupportedVersion` if a newer program wrote something that the new store would lack, and what reading
+    /// throws.
     func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageResult) throws(StoreError) {
         var position = UInt64(FormatLimits.pageBytes)
         var expected = position
@@ -116,11 +121,7 @@ final class SalvageScan {
                 switch FrameHeader.decode(bytes.slice(index, FrameField.bytes), offset: offset, salt: salt) {
                 case .good(let header): return (offset, header)
                 case .unsupported(let kind, let flags):
-                    throw StoreError(
-                        .unsupportedVersion,
-                        "A newer program wrote a frame of kind \(kind) with flags \(flags): salvage the store with "
-                            + "the version of Annals that wrote it.",
-                        offset: offset)
+                    throw .newer("F8", "a frame is of kind \(kind) with flags \(flags)", offset: offset)
                 case .bad: index += FormatLimits.frameAlignment
                 }
             }
@@ -159,12 +160,22 @@ final class SalvageScan {
                 definitions.append((frame.offset, try SchemaDefinition(table: frame.table, fileOffset: frame.offset)))
             case .nodes: nodes.note(frame)
             case .metadata:
-                for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
-                    note(next: next, entity)
+                for record in try MetadataRecord.decodeAll(frame) {
+                    switch record {
+                    case .objectNumbers(let entity, let next): note(next: next, entity)
+                    case .features(let found): try note(found)
+                    case .name, .clockStep, .retention: break
+                    }
                 }
-            default: break
+            case .checkpoint: try note(try CheckpointField.features(frame))
+            // None of them matters, unless a newer program wrote it.
+            case .consumer: _ = try ConsumerRecord.decode(frame)
+            case .cleaning: _ = try CleaningRecord.decode(frame)
+            case .value: _ = try ValuePiece.decode(frame)
+            case .skipped where frame.header.stopsWriters: stopsWriters = stopsWriters ?? frame.offset
+            case .skipped, .recovery, .seal, .replacing: break
             }
-        } catch  where error.code == .damaged || error.code == .unsupportedVersion {
+        } catch  where error.code == .damaged {
             return false
         }
         let commit = kind == .transaction ? record : nil
@@ -172,6 +183,11 @@ final class SalvageScan {
         changesRead += count
         if kind == .checkpoint { checkpoints.append((frame.offset, changesRead - transactions.changesDropped)) }
         return true
+    }
+
+    private func note(_ found: FormatFeatures) throws(StoreError) {
+        try found.requireReadable()
+        features.formUnion(found)
     }
 
     private func countChanges(_ frame: FrameView) throws(StoreError) -> UInt64 {

@@ -42,6 +42,15 @@ final class SalvageWriter {
         }
     }
 
+    func write(_ features: FormatFeatures) throws(StoreError) {
+        guard !features.isEmpty else { return }
+        try engine.appendStandalone(.relaxed) { _ in
+            var table: [UInt8] = []
+            MetadataRecord.features(features).append(to: &table)
+            return [(.metadata, table)]
+        }
+    }
+
     func writeSchema() throws(StoreError) {
         let loose = definitions.map(\.withoutRules)
         guard !loose.isEmpty else { return }

@@ -39,7 +39,7 @@ extension SchemaDefinition {
         var reader = ByteReader(table, fileOffset: fileOffset)
         version = try reader.readUInt16()
         let count = try reader.readUInt16()
-        try reader.readZeros(4)
+        try reader.readReserved(4)
         guard version != 0 else { throw StoreError(.damaged, "A schema version is 0.", offset: fileOffset) }
         entities = []
         for _ in 0..<count { entities.append(try reader.readEntityDefinition()) }
@@ -96,9 +96,12 @@ private struct SchemaTableWriter: ~Copyable {
         writer.append(0 as UInt8)
         writer.append(UInt16(attribute.name.text.utf8.count))
         writer.append(attribute.defaultValue.map { UInt32($0.count) } ?? AttributeField.noDefault)
+        writer.append(UInt16(attribute.parameters.count))
+        writer.append(0 as UInt16)
         writer.append(text: attribute.name.text)
         if let inverse = attribute.inverse { writer.append(text: inverse.text) }
         if let bytes = attribute.defaultValue { writer.append(bytes) }
+        writer.append(attribute.parameters)
     }
 
     private mutating func append(_ key: KeyDefinition) {
@@ -120,6 +123,7 @@ extension EntityDefinition {
         for attribute in attributes {
             bytes += AttributeField.bytes + attribute.name.text.utf8.count
             bytes += (attribute.inverse?.text.utf8.count ?? 0) + (attribute.defaultValue?.count ?? 0)
+            bytes += attribute.parameters.count
         }
         for key in keys { bytes += 4 + 2 * key.attributes.count }
         return (bytes + 7) & ~7
@@ -150,15 +154,16 @@ extension ByteReader {
 
     private mutating func readEntityBody() throws(StoreError) -> EntityDefinition {
         let number = try readUInt16()
-        guard let state = EntityDefinition.State(rawValue: try readUInt8()) else {
-            throw damaged("An entity's state is neither present nor removed.")
+        let stateCode = try readUInt8()
+        guard let state = EntityDefinition.State(rawValue: stateCode) else {
+            throw newer("An entity has state \(stateCode)")
         }
         let flags = try readUInt8()
-        guard flags <= 1 else { throw damaged("An entity has flags that mean nothing.") }
+        guard flags <= 1 else { throw newer("An entity has flags \(flags)") }
         let nameBytes = try readUInt16()
         let attributeCount = try readUInt16()
         let keyCount = try readUInt16()
-        try readZeros(2)
+        try readReserved(2)
         let name = IdentifierName(try readText(Int(nameBytes)))
         var attributes: [AttributeDefinition] = []
         for _ in 0..<attributeCount { attributes.append(try readAttribute()) }
@@ -169,26 +174,37 @@ extension ByteReader {
 
     private mutating func readAttribute() throws(StoreError) -> AttributeDefinition {
         let number = try readUInt16()
-        guard let type = AttributeType(code: try readUInt8()) else { throw damaged("A type is not known.") }
+        let typeCode = try readUInt8()
+        guard let type = AttributeType(code: typeCode) else { throw newer("An attribute has type \(typeCode)") }
         let flags = AttributeFlags(rawValue: try readUInt8())
+        guard flags.isSubset(of: .known) else { throw newer("An attribute has flags \(flags.rawValue)") }
         let target = try readUInt16()
         let inverseBytes = try readUInt16()
-        guard let rule = DeleteRule(code: try readUInt8()) else { throw damaged("A delete rule is not known.") }
-        try readZeros(1)
+        let ruleCode = try readUInt8()
+        guard let rule = DeleteRule(code: ruleCode) else { throw newer("An attribute has delete rule \(ruleCode)") }
+        try readReserved(1)
         let nameBytes = try readUInt16()
         let defaultBytes = try readUInt32()
+        let parameterBytes = try readUInt16()
+        try readReserved(2)
         let name = try readText(Int(nameBytes))
         let inverse = inverseBytes == 0 ? nil : try readText(Int(inverseBytes))
         var defaultValue: [UInt8]?
-        if defaultBytes != AttributeField.noDefault { defaultValue = Array(try readBytes(Int(defaultBytes))) }
-        return AttributeDefinition(
+        if defaultBytes != AttributeField.noDefault {
+            let content = try readBytes(Int(defaultBytes))
+            guard !StoredForm.isNewer(content, type) else { throw newer("A default value has another form") }
+            defaultValue = Array(content)
+        }
+        var definition = AttributeDefinition(
             number: number, type: type, flags: flags, target: target, inverse: inverse, deleteRule: rule, name: name,
             defaultValue: defaultValue)
+        definition.parameters = Array(try readBytes(Int(parameterBytes)))
+        return definition
     }
 
     private mutating func readKey() throws(StoreError) -> KeyDefinition {
         let flags = try readUInt16()
-        guard flags <= 1 else { throw damaged("A key has flags that mean nothing.") }
+        guard flags <= 1 else { throw newer("A key has flags \(flags)") }
         let count = try readUInt16()
         var attributes: [UInt16] = []
         for _ in 0..<count { attributes.append(try readUInt16()) }

@@ -32,7 +32,9 @@ package enum AttributeField {
     package static let zero = 9
     package static let nameBytes = 10
     package static let defaultBytes = 12
-    package static let bytes = 16
+    package static let parameterBytes = 16
+    package static let zero2 = 18
+    package static let bytes = 20
     /// What `defaultBytes` says if there is none.
     package static let noDefault: UInt32 = 4_294_967_295
 }
@@ -62,6 +64,8 @@ package struct AttributeDefinition: Hashable, Sendable {
     package var name: IdentifierName
     /// A slot's content, or a variable value's bytes.
     package var defaultValue: [UInt8]?
+    /// Parameters that later formats define. This program only keeps them.
+    package var parameters: [UInt8] = []
 
     package init(
         number: UInt16, type: AttributeType, flags: AttributeFlags = [], target: UInt16 = 0, inverse: String? = nil,

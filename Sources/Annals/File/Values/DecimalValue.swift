@@ -72,6 +72,8 @@ extension DecimalValue {
     private static let negativeClass: UInt8 = 1
     private static let notANumberClass: UInt8 = 2
 
+    static let highestClass = notANumberClass
+
     package var decimalClass: UInt8 {
         isNotANumber ? Self.notANumberClass : isNegative ? Self.negativeClass : Self.positiveClass
     }

@@ -16,6 +16,12 @@ enum StoredForm {
         }
     }
 
+    /// Whether only a later format can mean these bytes as a value of the type: another class of decimals.
+    static func isNewer(_ content: UnsafeRawBufferPointer, _ type: AttributeType) -> Bool {
+        type == .decimal && content.count == DecimalField.bytes
+            && (content[DecimalField.decimalClass] > DecimalValue.highestClass || content[DecimalField.zero] != 0)
+    }
+
     /// Strictly ascending object IDs; nil if they are not.
     static func objects(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
         guard let list = list(content), ObjectList.isStrictlyAscending(list) else { return nil }

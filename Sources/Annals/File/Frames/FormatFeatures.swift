@@ -1,0 +1,61 @@
+// What marks bytes as those of a later format: feature bits of a file, and the error about anything else that is unknown
+// (FileFormat.md, "Versions and compatibility").
+
+/// Features of later formats that a file uses, one bit each. Version 1 has none.
+package struct FormatFeatures: Equatable, Sendable {
+    /// A program that does not know one of these does not read the file.
+    package var reading: UInt64
+    /// A program that does not know one of these reads the file, and writes nothing to it.
+    package var writing: UInt64
+
+    package init(reading: UInt64 = 0, writing: UInt64 = 0) { (self.reading, self.writing) = (reading, writing) }
+
+    package static let none = FormatFeatures()
+    /// What this program knows.
+    private static let known = FormatFeatures()
+
+    var isEmpty: Bool { self == .none }
+
+    func isSuperset(of other: FormatFeatures) -> Bool {
+        other.reading & ~reading == 0 && other.writing & ~writing == 0
+    }
+
+    mutating func formUnion(_ other: FormatFeatures) {
+        reading |= other.reading
+        writing |= other.writing
+    }
+
+    /// Throws `unsupportedVersion` if the file may not be read by this program.
+    func requireReadable() throws(StoreError) {
+        let unknown = reading & ~Self.known.reading
+        guard unknown == 0 else {
+            throw .newer("F36", "the store uses features \(String(unknown, radix: 16)) (hexadecimal)")
+        }
+    }
+
+    var allowsWriting: Bool { writing & ~Self.known.writing == 0 }
+}
+
+extension StoreError {
+    /// The error about something that is whole and that only a later format can mean. It is never damage: nothing is
+    /// lost, and the program that wrote it can read it.
+    static func newer(_ rule: String, _ what: String, offset: UInt64? = nil) -> StoreError {
+        newer("\(rule): \(what)", offset: offset)
+    }
+
+    /// The same, if the caller names the rule.
+    static func newer(_ what: String, offset: UInt64?) -> StoreError {
+        StoreError(
+            .unsupportedVersion,
+            "\(what), which this program does not know: a newer version of Annals wrote this store, use that version.",
+            offset: offset)
+    }
+
+    /// The error about a store that this program can read, and must not write to.
+    static func readableOnly(offset: UInt64? = nil) -> StoreError {
+        StoreError(
+            .unsupportedVersion,
+            "A newer version of Annals wrote this store. This one can read it, and cannot write to it without harm: "
+                + "use the newer one.", offset: offset)
+    }
+}

@@ -1,0 +1,283 @@
+// What a program of version 1 does with everything that a later format may bring (FileFormat.md, "Versions and
+// compatibility"): "unsupported" or kept, and no byte written.
+
+import Annals
+import FoundationEssentials
+import SimulatedDisk
+import TestSupport
+import Testing
+
+@Suite struct NewerFileTests {
+    private func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do { try body() } catch { return (error as? StoreError)?.code }
+        return nil
+    }
+
+    private func machine(_ bytes: [UInt8]) -> EngineMachine {
+        let machine = EngineMachine()
+        machine.machine.disk.install(bytes, at: EngineMachine.path)
+        return machine
+    }
+
+    private func salvage(_ machine: EngineMachine) throws {
+        var options = SalvageOptions()
+        options.engine = machine.options
+        _ = try Salvage.run(
+            from: EngineMachine.path, to: "/data/salvaged", options: options, files: machine.machine.files(),
+            environment: machine.machine.environment)
+    }
+
+    private func insert(_ engine: Engine) throws {
+        _ = try engine.commit { try $0.insert(entity: Note.entity, Note.row("two", 2)) }
+    }
+
+    /// The newer program writes what the file lacks of these bytes.
+    private func append(_ bytes: [UInt8], to machine: EngineMachine) throws {
+        let files = machine.machine.files(9)
+        let directory = try files.openDirectory("/data")
+        let file = try files.open("s.annals", in: directory, access: .readWrite)
+        defer {
+            files.close(file)
+            files.close(directory)
+        }
+        _ = try bytes.withUnsafeBytes { try files.write(file, at: 0, from: $0) }
+        try files.setSize(file, to: UInt64(bytes.count))
+    }
+
+    /// Nothing of the file has changed, and nothing stands beside it.
+    private func expectUntouched(_ machine: EngineMachine, _ bytes: [UInt8], _ name: String) {
+        #expect(machine.machine.disk.contents(of: EngineMachine.path) == bytes, "\(name)")
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"], "\(name)")
+    }
+
+    // MARK: All kinds
+
+    @Test(arguments: NewerFile.all.filter { $0.effect == NewerFile.Effect.stops })
+    func whatAReaderMustKnowStopsEverything(_ file: NewerFile) throws {
+        let bytes = try file.bytes()
+        let machine = machine(bytes)
+        for access in [FileAccess.readOnly, .readWrite] {
+            #expect(code { _ = try machine.open(access: access) } == .unsupportedVersion)
+        }
+        #expect(code { try salvage(machine) } == .unsupportedVersion)
+        let report = try check(bytes)
+        #expect(!report.isIntact && !report.hasDamage && report.stoppedAt != nil, "\(report.findings)")
+        expectUntouched(machine, bytes, file.name)
+    }
+
+    /// A handle that was open before keeps what it has seen, and gets and writes nothing more.
+    @Test(arguments: NewerFile.all.filter { $0.effect == NewerFile.Effect.stops })
+    func whatAReaderMustKnowStopsOpenHandles(_ file: NewerFile) throws {
+        let bytes = try file.bytes()
+        var old = try ForgedFile.withNotes()
+        old.addCommit([.insert(1, try Note.encoded("one"))])
+        // Not what was in the file from its beginning, and nothing that only a checkpoint says to who opens there.
+        guard bytes.starts(with: old.bytes) else { return }
+        let machine = machine(old.finished())
+        let engine = try machine.open()
+        let view = try engine.view()
+        try append(bytes, to: machine)
+        #expect(code { _ = try engine.view() } == .unsupportedVersion)
+        #expect(code { try insert(engine) } == .unsupportedVersion)
+        #expect(try view.title(Note.object(1)) == "one")
+        #expect(code { try engine.close() } == nil)
+        expectUntouched(machine, bytes, file.name)
+    }
+
+    @Test(arguments: NewerFile.all.filter { $0.effect != NewerFile.Effect.stops }, [false, true])
+    func whatAWriterMustKnowStopsWriters(_ file: NewerFile, belowCheckpoint: Bool) throws {
+        if belowCheckpoint, !file.isDeclared { return }
+        let bytes = belowCheckpoint ? try file.bytesBelowCheckpoint() : try file.bytes()
+        let machine = machine(bytes)
+        let report = try check(bytes)
+        #expect(report.isIntact, "\(report.findings)")
+        let engine = try machine.open()
+        #expect(try engine.view().title(Note.object(1)) == "one")
+        #expect(code { try insert(engine) } == .unsupportedVersion)
+        #expect(code { try engine.writeCheckpoint() } == .unsupportedVersion)
+        #expect(code { try engine.setRetention(.standard) } == .unsupportedVersion)
+        #expect(code { _ = try StoreFiles(engine).compact(.lowered) } == .unsupportedVersion)
+        try engine.close()
+        expectUntouched(machine, bytes, file.name)
+        try expectCopies(machine, bytes, file)
+    }
+
+    /// A copy keeps what stops writers, or is not made.
+    private func expectCopies(_ machine: EngineMachine, _ bytes: [UInt8], _ file: NewerFile) throws {
+        let disk = machine.machine.disk
+        let store = StoreFiles(try machine.open())
+        let backup = code { _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered) }
+        let salvage = code { try self.salvage(machine) }
+        try store.close()
+        guard file.effect == .stopsWriters else {
+            #expect(backup == .unsupportedVersion && salvage == .unsupportedVersion)
+            return expectUntouched(machine, bytes, file.name)
+        }
+        #expect(backup == nil && salvage == nil)
+        for copy in ["/data/copy", "/data/salvaged"] {
+            try expectIntact(disk, copy, isSealed: true)
+            let made = try #require(disk.contents(of: copy))
+            let other = self.machine(made)
+            let engine = try other.open()
+            #expect(try engine.view().title(Note.object(1)) == "one")
+            #expect(code { try insert(engine) } == .unsupportedVersion)
+            try engine.close()
+            expectUntouched(other, made, file.name)
+            for offset in [HeaderField.zero + 3, 130, 4095] { #expect(made[offset] == bytes[offset]) }
+        }
+        #expect(disk.contents(of: EngineMachine.path) == bytes)
+    }
+
+    // MARK: Below a checkpoint
+
+    /// The frames below are not read, and the checkpoint says that there is something.
+    @Test func aCheckpointTellsWhatStandsBelowIt() throws {
+        let kinds = NewerFile.all.filter { $0.name.hasSuffix("in a checkpoint") || $0.name == "a feature for writers" }
+        #expect(kinds.count == 2)
+        for kind in kinds {
+            // Opening looks at no frame below the checkpoint's own MiB.
+            var bytes =
+                kind.effect == .stops ? try kind.bytes() : try kind.bytesBelowCheckpoint(addingBytes: 3 << 20)
+            // The table of the first frame is rotten: a program that reads from the beginning finds damage.
+            bytes[4096 + FrameField.bytes] ^= 0xFF
+            let machine = machine(bytes)
+            #expect(code { try insert(try machine.open()) } == .unsupportedVersion, "\(kind.name)")
+            expectUntouched(machine, bytes, kind.name)
+        }
+    }
+
+    /// No program writes one: it does not read beyond what it does not know.
+    @Test func noCheckpointLacksAFeatureOfTheFramesBelow() throws {
+        var file = try ForgedFile.withNotes()
+        var table: [UInt8] = []
+        MetadataRecord.features(.init(writing: 6)).append(to: &table)
+        file.add(.metadata, table: table)
+        file.addCheckpoint(number: 1, hinted: false) { $0.features.writing = 2 }
+        try expectRules(["F36"], file)
+    }
+
+    // MARK: Extensions
+
+    /// They are kept from checkpoint to checkpoint, and left out where their offsets would be wrong.
+    @Test func extensionsAreKept() throws {
+        let known = CheckpointExtension(kind: 7, number: 2, bytes: [1, 2, 3])
+        let file = NewerFile.withExtension(known)
+        let machine = machine(try file.bytes())
+        var engine = try machine.open()
+        try insert(engine)
+        try engine.writeCheckpoint()
+        try machine.closeAndCheck(engine)
+        #expect(try extensions(machine) == [known])
+        // Followed, and not opened from.
+        engine = try machine.open()
+        let other = try machine.open(2)
+        try insert(engine)
+        try engine.writeCheckpoint()
+        try insert(other)
+        try other.writeCheckpoint()
+        try engine.close()
+        try machine.closeAndCheck(other)
+        #expect(try extensions(machine) == [known])
+        let store = StoreFiles(try machine.open())
+        _ = try store.compact(.lowered)
+        try store.newest().engine.writeCheckpoint()
+        try store.close()
+        #expect(try extensions(machine) == [])
+    }
+
+    /// Those of the newest checkpoint.
+    private func extensions(_ machine: EngineMachine) throws -> [CheckpointExtension] {
+        let engine = try machine.open(access: .readOnly)
+        let place = try #require(engine.log.current.checkpoint)
+        try engine.close()
+        let bytes = try #require(machine.machine.disk.contents(of: EngineMachine.path))
+        return try NewerFile.checkpoint(in: bytes, at: Int(place.offset)).extensions
+    }
+
+    // MARK: Parameters
+
+    /// What this program does not know of an attribute survives a schema change and every copy.
+    @Test func parametersOfAttributesAreKept() throws {
+        let parameters: [UInt8] = [1, 0, 0, 0, 3, 0, 0, 0, 9, 9, 9]
+        var definition = Note.definition
+        definition.attributes[1].parameters = parameters
+        var file = ForgedFile()
+        file.addSchema(table: try SchemaDefinition(version: 1, entities: [definition]).encodeTables()[0])
+        file.addCommit()
+        file.addCommit([.insert(1, try Note.encoded("one"))])
+        let machine = machine(file.finished())
+        let store = StoreFiles(try machine.open())
+        let engine = try store.newest().engine
+        try engine.writeCheckpoint()
+        var changed = try #require(engine.log.current.catalog.entity(Note.entity, version: 1))
+        changed.name = IdentifierName("Renamed")
+        _ = try engine.commit { try $0.changeSchema([changed]) }
+        _ = try store.compact(.lowered)
+        _ = try store.backUp(to: "/data/copy", newIdentity: true, .lowered)
+        try store.close()
+        try salvage(machine)
+        for path in [EngineMachine.path, "/data/copy", "/data/salvaged"] {
+            let other = self.machine(try #require(machine.machine.disk.contents(of: path)))
+            let catalog = try other.open().log.current.catalog
+            let entity = try #require(catalog.entity(Note.entity, version: catalog.newestVersion))
+            #expect(entity.attributes[1].parameters == parameters && entity.name.text == "Renamed", "\(path)")
+        }
+    }
+
+    // MARK: Rows
+
+    /// Their readers notice them, and whoever copies them.
+    @Test(arguments: NewerFile.rows) func aValueOfAnotherFormIsUnsupported(_ file: NewerFile) throws {
+        let bytes = try file.bytes()
+        let machine = machine(bytes)
+        let engine = try machine.open()
+        let read = {
+            _ = try engine.view().withRow(NewerFile.price()) { (row) throws(StoreError) in
+                _ = try row.value(at: 0)
+            }
+        }
+        #expect(code(read) == .unsupportedVersion)
+        let store = StoreFiles(engine)
+        #expect(code { _ = try store.compact(.lowered) } == .unsupportedVersion)
+        #expect(code { _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered) } == .unsupportedVersion)
+        try store.close()
+        #expect(code { try salvage(machine) } == .unsupportedVersion)
+        let report = try check(bytes)
+        #expect(!report.isIntact && !report.hasDamage && report.stoppedAt != nil)
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+    }
+
+    // MARK: The tool
+
+    /// Every command that opens a store.
+    private static let commands: [(name: String, writes: Bool, arguments: [String])] = [
+        ("find", false, ["Note"]), ("count", false, ["Note"]), ("dump", false, []), ("schema", false, []),
+        ("history", false, []), ("versions", false, ["Note", "1"]), ("get", false, ["Note", "1"]),
+        ("export", false, []), ("info", false, []), ("consumers", false, []), ("retention", false, []),
+        ("insert", true, ["Note", "title=\"two\""]), ("set", true, ["Note", "1", "title=\"two\""]),
+        ("delete", true, ["Note", "1"]), ("revert", true, ["2"]), ("clean", true, ["--before", "2"]),
+        ("compact", true, []),
+    ]
+
+    @Test(arguments: NewerFile.all) func theToolSaysSoAndWritesNothing(_ file: NewerFile) throws {
+        let temporary = try TemporaryDirectory()
+        let path = temporary.path("s.annals")
+        let bytes = try file.bytes()
+        try Data(bytes).write(to: URL(fileURLWithPath: path))
+        for command in Self.commands where file.effect == .stops || command.writes {
+            let run = try runTool([command.name, path] + command.arguments)
+            #expect(run.status == 1 && run.errors.contains("newer version of Annals"), "\(command.name): \(run)")
+        }
+        let verified = try runTool(["verify", path])
+        #expect(verified.status == (file.effect == .stops ? 1 : 0), "\(verified)")
+        #expect(!verified.output.contains("damage"), "\(verified)")
+        for name in ["backup", "salvage"] {
+            let run = try runTool([name, path, temporary.path(name)])
+            #expect((run.status == 0) == (file.effect == .stopsWriters), "\(name): \(run)")
+            if run.status != 0 { #expect(run.errors.contains("newer version of Annals"), "\(name): \(run)") }
+        }
+        #expect(try [UInt8](Data(contentsOf: URL(fileURLWithPath: path))) == bytes)
+        let copies: Set = file.effect == .stopsWriters ? ["backup", "salvage"] : []
+        #expect(Set(temporary.names) == copies.union(["s.annals"]))
+    }
+}
