@@ -239,14 +239,10 @@ final class Compactor {
     // MARK: The base
 
     private func writeBase() throws(StoreError) {
-        let names = source.log.current.names
         try appending { (appender) throws(StoreError) in
             var writer = StandaloneWriter(target)
             let features = source.log.current.features
             if !features.isEmpty { try writer.add(.features(features), &appender) }
-            for (index, name) in names.enumerated() {
-                try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
-            }
             // Of the state with which this began. Objects deleted without history after the base are not copied, but
             // had numbers.
             let totals = folded.state.totals ?? StoreTotals()
@@ -353,13 +349,15 @@ final class Compactor {
         case .consumer where frame.header.isMember: try copier.copy(frame, maintaining: maintaining, &appender)
         case .consumer: try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
         case .cleaning where isCaughtUp:
-            try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+            let mark = try copier.names.define(of: try CleaningRecord.decode(frame), &appender)
+            try StandaloneWriter(target).append(.cleaning, mark.encoded(), &appender)
         case .metadata:
             var writer = StandaloneWriter(target)
             for record in try MetadataRecord.decodeAll(frame) {
                 switch record {
-                case .name(let number, _) where Int(number) <= appender.state.names.count: break
-                case .name, .clockStep, .objectNumbers, .features: try writer.add(record, &appender)
+                // Defined where it is used.
+                case .name: break
+                case .clockStep, .objectNumbers, .features: try writer.add(record, &appender)
                 case .retention where isCaughtUp: try writer.add(record, &appender)
                 case .retention: break
                 }
@@ -390,6 +388,7 @@ final class Compactor {
             if tracking.horizon > appender.state.tracking.horizon { mark.before = min(tracking.horizon, last) + 1 }
             for index in mark.hidden.indices { mark.hidden[index].before = min(mark.hidden[index].before, last + 1) }
             if mark.before > 0 || !mark.hidden.isEmpty {
+                mark = try copier.names.define(of: mark, &appender)
                 try writer.append(.cleaning, mark.encoded(), &appender)
             }
         }

@@ -24,6 +24,7 @@ final class FrameCopier {
     private let target: Engine
     private let folded: FoldedHistory
     private var values: [UInt64: CopiedValue] = [:]
+    var names: CopiedNames
     private var validator = ChangesValidator()
     private var buffer = ByteWriter(capacity: 1 << 16)
     private let pieces = FrameCopy()
@@ -49,11 +50,13 @@ final class FrameCopier {
 
     init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
         (self.source, self.target, self.folded) = (source, target, folded)
+        names = CopiedNames(source, target)
         catalog = folded.state.catalog
     }
 
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
+        if appender.state.open == nil { try names.define(of: frame, &appender) }
         if frame.header.kind == .value, try isLeftOut(value: frame) { return }
         if frame.header.kind == .part || frame.header.kind == .transaction {
             try validate(frame, newestVersion: appender.state.schemaVersion + (changesSchema ? 1 : 0))
@@ -134,6 +137,7 @@ final class FrameCopier {
         var record = try TransactionRecord.decode(frame.table)
         record.isCopied = true
         record.start = start
+        try names.settle(&record)
         buffer.appendZeros(TransactionField.bytes)
         touchesIndexes = false
         let number = frame.header.number

@@ -216,7 +216,7 @@ struct Appender {
             throw StoreError(
                 .tooLarge,
                 "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no "
-                    + "more: use fewer."
+                    + "more: clean history and compact the store, which frees the names that its history no longer has."
             )
         }
         added.append(name)
