@@ -224,6 +224,37 @@ import Testing
         }
     }
 
+    // MARK: Entities of the store's own
+
+    /// Later formats keep notes in them, and rely on every program to keep them.
+    @Test func unknownEntitiesOfTheStoreSurviveEverything() throws {
+        let machine = EngineMachine()
+        let store = StoreFiles(try machine.create())
+        let future = EntityDefinition(
+            number: 9, name: "_annals.future",
+            attributes: [AttributeDefinition(number: 1, type: .string, flags: [.unique], name: "note")])
+        let (object, _) = try store.newest().engine.commit { transaction in
+            try transaction.changeSchema([future])
+            return try transaction.insert(entity: 9, [.string("kept")])
+        }
+        _ = try store.newest().engine.insertNotes(1...50)
+        try store.current.deleteHistory(before: store.newest().view.number + 1)
+        var later = EngineNote.definition
+        later.name = IdentifierName("Renamed")
+        _ = try store.newest().engine.commit { try $0.changeSchema([later]) }
+        _ = try store.compact(.lowered)
+        _ = try store.backUp(to: "/data/copy", newIdentity: true, .lowered)
+        try store.close()
+        try salvage(machine)
+        for path in [EngineMachine.path, "/data/copy", "/data/salvaged"] {
+            let other = self.machine(try #require(machine.machine.disk.contents(of: path)))
+            let engine = try other.open()
+            #expect(engine.log.current.catalog.number(ofEntity: "_annals.future") == 9, "\(path)")
+            #expect(try engine.view().title(object) == "kept", "\(path)")
+            try engine.close()
+        }
+    }
+
     // MARK: Rows
 
     /// Their readers notice them, and whoever copies them.

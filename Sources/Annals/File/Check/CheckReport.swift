@@ -15,7 +15,7 @@ package struct CheckOptions: Sendable {
 
 /// Something in a file that is not as FileFormat.md says.
 package struct Finding: Equatable, Sendable {
-    /// The invariant that it breaks, "F1" to "F34".
+    /// The invariant that it breaks, "F1" to "F37".
     package var rule: String
     package var offset: UInt64
     /// A sentence without contents of rows.

@@ -279,7 +279,7 @@ final class IndexChecker {
     private static func noLargeKeys(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
-        throw StoreError(.damaged, "F31: a value that an index is over does not stand in its row.")
+        throw StoreError(.damaged, "F37: a value that an index is over is not in its row.")
     }
 
     /// Each entry of an index must have its counterpart among those that rows ask for.
