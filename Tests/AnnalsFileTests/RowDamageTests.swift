@@ -174,8 +174,8 @@ import Testing
         }
     }
 
-    /// Reads every attribute; all errors must be about the content. Copied to the end of its own block, so that a sanitizer sees a
-    /// step too far.
+    /// Reads every attribute; all errors must be about the content. Copied to the end of its own block, so that a
+    /// sanitizer sees a step too far.
     private func readEverything(_ bytes: [UInt8], _ layout: RowLayout) {
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { block.deallocate() }

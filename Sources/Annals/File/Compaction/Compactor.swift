@@ -124,8 +124,8 @@ final class Compactor {
         guard !source.log.current.stopsCopies else {
             throw StoreError(
                 .unsupportedVersion,
-                "A newer version of Annals has written something to this store that a copy made by this one would lack: "
-                    + "use the newer one.", path: source.log.path)
+                "A newer version of Annals has written something to this store that a copy made by this one would "
+                    + "lack: use the newer one.", path: source.log.path)
         }
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let log = source.log

@@ -1,5 +1,5 @@
-// What marks bytes as those of a later format: feature bits of a file, and the error about anything else that is unknown
-// (FileFormat.md, "Versions and compatibility").
+// What marks bytes as those of a later format: feature bits of a file, and the error about anything else that is
+// unknown (FileFormat.md, "Versions and compatibility").
 
 /// Features of later formats that a file uses, one bit each. Version 1 has none.
 package struct FormatFeatures: Equatable, Sendable {
