@@ -13,6 +13,7 @@
 #   savers      processes whose contexts save in the background while they follow the store, and are killed
 #   processes   processes with a context each, which are killed, against a model in memory
 #   tracker     processes with a tracker each, which are killed, stopped and kept away; 80 operations take a second
+#   equal       values are found by all that are equal to them; an operation is a value
 #   flips       a bit of the file flips, and a mapped handle compacts or backs up; an operation is a trial
 # Exit status 1 at the first difference; what the test says of it is printed. SCRATCH names the build folder,
 # CONFIGURATION debug or release.
@@ -36,9 +37,10 @@ savers) suite=SaverProcessTests each=30000 ;;
 ways) suite=WaysTests each=1000 ;;
 processes) suite=ContextProcessTests ;;
 tracker) suite=TrackerProcessTests each=200000 ;;
+equal) suite=Equal each=2000 ;;
 flips) suite=FlippedBitTests each=500 ;;
 *)
-    sed -n '4,16s/^# //p' "$0" >&2
+    sed -n '4,17s/^# //p' "$0" >&2
     exit 2
     ;;
 esac

@@ -154,7 +154,7 @@ extension FuzzTargets {
         case .double: .double(0)
         case .string: .string("")
         case .data: .data([])
-        case .date: .date(microseconds: 0)
+        case .date: .date(0)
         case .uuid: .uuid(UUIDBytes(high: 0, low: 0))
         case .decimal: .decimal(.zero)
         case .json: .json("0")

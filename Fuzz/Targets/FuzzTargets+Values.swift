@@ -132,7 +132,7 @@ extension FuzzTargets {
         case 4: if let string = try reader.readString() { return OrderedKey.append(string: string, to: &key) }
         case 5: if let uuid = try reader.readUUID() { return OrderedKey.append(uuid: uuid.high, uuid.low, to: &key) }
         case 6: if let object = try reader.readObject() { return OrderedKey.append(object: object, to: &key) }
-        case 7: if let date = try reader.readDate() { return OrderedKey.append(date: date, to: &key) }
+        case 7: if let date = try reader.readDate() { return OrderedKey.append(double: date, to: &key) }
         default:
             switch try reader.readDecimal() {
             case nil: break

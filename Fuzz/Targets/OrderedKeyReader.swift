@@ -29,7 +29,7 @@ package struct OrderedKeyReader {
         return Int64(bitPattern: bits ^ OrderedKey.signBit)
     }
 
-    package mutating func readDate() throws(StoreError) -> Int64? { try readInt() }
+    package mutating func readDate() throws(StoreError) -> Double? { try readDouble() }
 
     package mutating func readDouble() throws(StoreError) -> Double? {
         guard let bits = try readBits() else { return nil }

@@ -7,8 +7,10 @@ extension Command {
         "dump", "Prints the objects of a store, one a line.",
         details: """
             In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's
-            order. Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. JSON has no NaN and
-            infinities: they are the strings "NaN", "Infinity" and "-Infinity". A JSON value that is not valid JSON
+            order. Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. A date has as many digits as
+            it needs to be read back exactly. One before the year 0 or after 9999 is the seconds since 2001, such as
+            "2001-01-01T00:00:00Z+1e+20s". JSON has no NaN and infinities: they are the strings "NaN", "Infinity" and
+            "-Infinity". A JSON value that is not valid JSON
             text is {"_notJSON":"TEXT"}. An attribute named “_id” or “_entity” gets one more “_”, which “load”
             removes again.
 

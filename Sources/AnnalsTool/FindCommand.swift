@@ -172,9 +172,7 @@ private struct ConditionConversion {
 
     private func value(_ json: JSONValue, _ type: AttributeType, _ path: [String]) throws(ToolFailure) -> Value {
         let type = type.isObjectList ? .object : type
-        if type == .date, case .string(let text) = json, let microseconds = Timestamp.moment(text) {
-            return .date(Timestamp.date(microseconds))
-        }
+        if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
         guard let value = ValueConversion.value(json, as: type) else {
             throw ToolFailure(
                 .failed,

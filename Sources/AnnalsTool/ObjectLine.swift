@@ -46,8 +46,8 @@ struct ObjectLine {
                 let isThere = try row.withBytes(at: position) { JSONText.appendString($0, to: &line) }
                 if !isThere { line += "null".utf8 }
             case .date:
-                if let microseconds = row.microseconds(at: position) {
-                    line += "\"\(Timestamp.text(microseconds))\"".utf8
+                if let date = row.date(at: position) {
+                    line += "\"\(DateText.text(date))\"".utf8
                 } else {
                     line += "null".utf8
                 }

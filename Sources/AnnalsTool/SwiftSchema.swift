@@ -329,16 +329,19 @@ struct SwiftSchema {
         }
     }
 
+    private static func text(_ double: Double) -> String {
+        double.isNaN ? ".nan" : double.isInfinite ? (double < 0 ? "-Double.infinity" : ".infinity") : "\(double)"
+    }
+
     private func literal(_ value: Value) -> String {
         switch value {
         case .null: "nil"
         case .bool(let bool): bool ? "true" : "false"
         case .int(let int): String(int)
-        case .double(let double):
-            double.isNaN ? ".nan" : double.isInfinite ? (double < 0 ? "-Double.infinity" : ".infinity") : "\(double)"
+        case .double(let double): Self.text(double)
         case .string(let text): Self.text(text)
         case .data(let data): "Data([" + data.map(String.init).joined(separator: ", ") + "])"
-        case .date(let date): "Date(timeIntervalSince1970: \(date.timeIntervalSince1970))"
+        case .date(let date): "Date(timeIntervalSinceReferenceDate: \(Self.text(date.timeIntervalSinceReferenceDate)))"
         case .uuid(let uuid): "UUID(uuidString: \"\(uuid.uuidString)\") ?? UUID()"
         case .decimal(let decimal): decimal.isNaN ? ".nan" : "Decimal(string: \"\(decimal)\") ?? 0"
         case .json(let text): "JSONText(attributeValue: .json(\(Self.text(text)))) ?? JSONText()"

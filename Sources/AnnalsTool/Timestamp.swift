@@ -1,28 +1,41 @@
-// Dates in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970.
+// Times of transactions in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970.
 
 internal import FoundationEssentials
 
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
-    private static let perDay: Int64 = 86_400 * perSecond
+    private static let perDay: Int64 = 86_400
 
     /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and as many digits as they
     /// need.
     package static func text(_ microseconds: Int64) -> String {
-        let day = floorDivided(microseconds, perDay)
-        let remainder = microseconds % perDay
-        let rest = remainder < 0 ? remainder + perDay : remainder
+        let seconds = floorDivided(microseconds, perSecond)
+        let rest = microseconds % perSecond
+        return text(seconds: seconds, fraction: padded(rest < 0 ? rest + perSecond : rest, 6))
+    }
+
+    /// The same for seconds since 1970 and the digits after the point.
+    static func text(seconds: Int64, fraction: String) -> String {
+        let day = floorDivided(seconds, perDay)
+        let rest = seconds - day * perDay
         let (year, month, dayOfMonth) = civil(day)
-        let seconds = rest / perSecond
         let sign = year < 0 ? "-" : year > 9999 ? "+" : ""
         return sign + padded(abs(year), 4) + "-" + padded(month, 2) + "-" + padded(dayOfMonth, 2) + "T"
-            + padded(seconds / 3600, 2) + ":" + padded(seconds / 60 % 60, 2) + ":" + padded(seconds % 60, 2) + "."
-            + padded(rest % perSecond, 6) + "Z"
+            + padded(rest / 3600, 2) + ":" + padded(rest / 60 % 60, 2) + ":" + padded(rest % 60, 2) + "."
+            + fraction + "Z"
     }
 
     /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
     /// anything else.
-    package static func microseconds(_ text: String) -> Int64? {
+    package static func microseconds(_ text: String) -> Int64? { parts(text).flatMap(microseconds) }
+
+    private static func microseconds(_ seconds: Int64, _ fraction: String) -> Int64? {
+        guard fraction.utf8.count <= 6, let rest = Int64("0" + fraction) else { return nil }
+        return seconds * perSecond + (fraction.utf8.count..<6).reduce(rest) { value, _ in value * 10 }
+    }
+
+    /// Seconds since 1970, and the digits after the point if there are any.
+    static func parts(_ text: String) -> (seconds: Int64, fraction: String)? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), bytes[4] == UInt8(ascii: "-"),
             bytes[7] == UInt8(ascii: "-"), bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"),
@@ -35,40 +48,43 @@ package enum Timestamp {
         let days = days(year, month, day)
         // A day that the month does not have becomes another day.
         guard civil(days) == (year, month, day) else { return nil }
-        return days * perDay + (hour * 3600 + minute * 60 + second) * perSecond + fraction
+        return (days * perDay + hour * 3600 + minute * 60 + second, fraction)
     }
 
-    /// The library rounds dates to the nearest microsecond, so this value survives unchanged.
+    /// The store rounds times to the nearest microsecond, so this one survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 
     /// Parses a moment as people write it: a date, or a date and a time, with or without seconds and a zone. Without a
     /// zone it is UTC. A date alone is the beginning of that day. Nil for anything else.
-    package static func moment(_ text: String) -> Int64? {
+    package static func moment(_ text: String) -> Int64? { momentParts(text).flatMap(microseconds) }
+
+    static func momentParts(_ text: String) -> (seconds: Int64, fraction: String)? {
         guard
             let match = text.wholeMatch(
-                of: /(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?/),
-            let local = microseconds("\(match.1)T\(match.2 ?? "00:00")\(match.3 ?? ":00")Z")
+                of: /(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?/),
+            let local = parts("\(match.1)T\(match.2 ?? "00:00")\(match.3 ?? ":00")Z")
         else { return nil }
         guard let zone = match.4, zone != "Z" else { return local }
         let digits = zone.filter(\.isNumber)
         guard let hours = Int64(digits.prefix(2)), let minutes = Int64(digits.suffix(2)), hours < 24, minutes < 60
         else { return nil }
-        let offset = (hours * 3600 + minutes * 60) * perSecond
-        return zone.hasPrefix("-") ? local + offset : local - offset
+        let offset = hours * 3600 + minutes * 60
+        return (zone.hasPrefix("-") ? local.seconds + offset : local.seconds - offset, local.fraction)
     }
 
-    private static func fraction(_ bytes: ArraySlice<UInt8>) -> Int64? {
-        guard let point = bytes.first else { return 0 }
+    private static func fraction(_ bytes: ArraySlice<UInt8>) -> String? {
+        guard let point = bytes.first else { return "" }
         let digits = bytes.dropFirst()
-        guard point == UInt8(ascii: "."), (1...6).contains(digits.count), let number = number(digits) else {
-            return nil
-        }
-        return (digits.count..<6).reduce(number) { value, _ in value * 10 }
+        guard point == UInt8(ascii: "."), !digits.isEmpty, areDigits(digits) else { return nil }
+        return String(decoding: digits, as: UTF8.self)
     }
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> Int64? {
-        guard bytes.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
-        return Int64(String(decoding: bytes, as: UTF8.self))
+        areDigits(bytes) ? Int64(String(decoding: bytes, as: UTF8.self)) : nil
+    }
+
+    private static func areDigits(_ bytes: ArraySlice<UInt8>) -> Bool {
+        bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     }
 
     private static func padded(_ number: Int64, _ width: Int) -> String { String(number).zeroPadded(to: width) }

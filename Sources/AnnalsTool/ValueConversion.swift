@@ -20,8 +20,7 @@ package enum ValueConversion {
         case (.string, .string(let text)): return .string(text)
         case (.json, _): return .json(JSONText.unwrapped(json) ?? JSONText.text(json))
         case (.date, .string(let text)):
-            // The library rounds dates to the nearest microsecond, so this value survives unchanged.
-            return Timestamp.microseconds(text).map { .date(Date(timeIntervalSince1970: Double($0) / 1e6)) }
+            return DateText.date(text).map { .date($0) }
         case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
         case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
         case (.decimal, .int(let int)): return .decimal(Decimal(int))
@@ -68,7 +67,7 @@ package enum ValueConversion {
         case .double(let double): bytes += JSONText.double(double).utf8
         case .string(let text): JSONText.appendString(text, to: &bytes)
         case .data(let data): JSONText.appendString(data.base64EncodedString(), to: &bytes)
-        case .date(let date): JSONText.appendString(Timestamp.text(microseconds(date)), to: &bytes)
+        case .date(let date): JSONText.appendString(DateText.text(date), to: &bytes)
         case .uuid(let uuid): JSONText.appendString(uuid.uuidString, to: &bytes)
         case .decimal(let decimal): bytes += (decimal.isNaN ? "\"NaN\"" : decimal.description).utf8
         case .json(let text): JSONText.append(json: text, to: &bytes)
@@ -84,7 +83,7 @@ package enum ValueConversion {
         case .null: return ""
         case .string(let text): return text
         case .data(let data): return data.base64EncodedString()
-        case .date(let date): return Timestamp.text(microseconds(date))
+        case .date(let date): return DateText.text(date)
         case .uuid(let uuid): return uuid.uuidString
         case .object(let object): return object.description
         case .double(let double) where !double.isFinite: return String(JSONText.double(double).dropFirst().dropLast())
@@ -95,7 +94,7 @@ package enum ValueConversion {
         }
     }
 
-    /// Microseconds since 1970; for a date that is too far away, the nearest possible.
+    /// A time in microseconds since 1970; for one that is too far away, the nearest possible.
     static func microseconds(_ date: Date) -> Int64 {
         Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
     }

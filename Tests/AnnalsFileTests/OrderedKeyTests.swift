@@ -140,7 +140,6 @@ import Testing
         let absent = [key { OrderedKey.appendAbsent(to: &$0) }]
         return [
             ("int", [absent] + ints.map { value in [key { OrderedKey.append(int: value, to: &$0) }] }),
-            ("date", [absent] + ints.map { value in [key { OrderedKey.append(date: value, to: &$0) }] }),
             (
                 "double",
                 [absent] + doubles.map { $0.map { value in key { OrderedKey.append(double: value, to: &$0) } } }

@@ -70,14 +70,14 @@ import Testing
     @Test func typedAccessorsReadWithoutCopies() throws {
         let layout = Samples.layout([.int, .double, .date, .object, .string, .uuid, .decimal, .bool])
         let values: [StoredValue] = [
-            .int(-5), .double(2.5), .date(microseconds: 9), .object(Samples.object(4)), .string("text"),
+            .int(-5), .double(2.5), .date(9.1), .object(Samples.object(4)), .string("text"),
             .uuid(UUIDBytes(high: 1, low: 2)), .decimal(.zero), .bool(true),
         ]
         try Samples.row(values, layout).withUnsafeBytes { (bytes) throws in
             let row = try RowImage(bytes, layout: layout)
             #expect(row.int(at: 0) == -5)
             #expect(row.double(at: 1) == 2.5)
-            #expect(row.date(at: 2) == 9)
+            #expect(row.date(at: 2) == 9.1)
             #expect(try row.object(at: 3) == Samples.object(4))
             #expect(row.uuid(at: 5) == UUIDBytes(high: 1, low: 2))
             #expect(try row.decimal(at: 6) == .zero)
@@ -136,7 +136,7 @@ import Testing
             ([], Samples.layout([.int]), .invalidArgument),
             ([.int(1), .int(1)], Samples.layout([.int]), .invalidArgument),
             ([.int(1)], Samples.layout([.double]), .invalidArgument),
-            ([.date(microseconds: 1)], Samples.layout([.int]), .invalidArgument),
+            ([.date(1)], Samples.layout([.int]), .invalidArgument),
             ([.string("")], Samples.layout([.json]), .invalidArgument),
             ([.absent], Samples.layout([.int], flags: []), .invalidArgument),
             ([.orderedObjects(twice)], Samples.layout([.orderedObjects]), .invalidArgument),

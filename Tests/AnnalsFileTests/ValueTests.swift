@@ -39,7 +39,8 @@ import Testing
         #expect(StoredValue.double(0) != .double(-0.0))
         #expect(StoredValue.string("\u{e9}") != .string("e\u{301}"))
         #expect(StoredValue.string("a") != .json("a"))
-        #expect(StoredValue.int(1) != .date(microseconds: 1))
+        #expect(StoredValue.double(1) != .date(1))
+        #expect(StoredValue.date(.nan) == .date(.nan) && StoredValue.date(0) != .date(-0.0))
         #expect(StoredValue.absent == .absent)
     }
 

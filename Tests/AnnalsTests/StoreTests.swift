@@ -324,7 +324,7 @@ import Testing
                 }
                 if let failure { throw failure }
                 try row.set(.data(Data([1, 2])), at: 4)
-                try row.set(microseconds: 7, at: 5)
+                try row.set(date: Date(timeIntervalSinceReferenceDate: 0.1), at: 5)
                 try row.set(uuid: uuid, at: 6)
                 try row.set(decimal: 2.5, at: 7)
                 try row.set(string: "[1]", at: 8)
@@ -339,7 +339,7 @@ import Testing
             let object = try row.object(at: 9)
             #expect(bool == true && row.int(at: 1) == -5 && row.double(at: 2)?.sign == .minus)
             #expect(text == "ä" && json == "[1]" && object == other)
-            #expect(row.microseconds(at: 5) == 7 && row.uuid(at: 6) == uuid)
+            #expect(row.date(at: 5)?.timeIntervalSinceReferenceDate == 0.1 && row.uuid(at: 6) == uuid)
             #expect(row.isPresent(at: 0) && !row.isPresent(at: 11) && row.count == 12)
             for position in 0..<row.count { values.append(try row.value(at: position)) }
             _ = try row.withBytes(at: 4) { bytes = Array($0) }

@@ -142,6 +142,47 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         #expect(Timestamp.text(microseconds) == text && Timestamp.microseconds(text) == microseconds)
     }
 
+    @Test(arguments: [
+        (0, "2001-01-01T00:00:00.000000Z"), (721_692_800.1229999, "2023-11-14T22:13:20.1229999Z"),
+        (721_692_800.25, "2023-11-14T22:13:20.250000Z"), (-1e-10, "2000-12-31T23:59:59.9999999999Z"),
+        (-63_113_904_000, "0001-01-01T00:00:00.000000Z"), (252_423_993_599.5, "9999-12-31T23:59:59.500000Z"),
+        (252_423_993_600, "2001-01-01T00:00:00Z+252423993600.0s"), (1e20, "2001-01-01T00:00:00Z+1e+20s"),
+        (-1e300, "2001-01-01T00:00:00Z-1e+300s"), (-0.0, "2001-01-01T00:00:00Z-0.0s"),
+        (.leastNonzeroMagnitude, "2001-01-01T00:00:00Z+5e-324s"), (.infinity, "Infinity"), (-.infinity, "-Infinity"),
+        (.nan, "NaN"),
+    ]) func datesAreReadBackExactly(seconds: Double, text: String) {
+        let date = Date(timeIntervalSinceReferenceDate: seconds)
+        #expect(DateText.text(date) == text)
+        let read = DateText.date(text)?.timeIntervalSinceReferenceDate
+        #expect(seconds.isNaN ? read?.isNaN == true : read?.bitPattern == seconds.bitPattern)
+    }
+
+    @Test func everyDateIsReadBackExactly() {
+        var random = SystemRandomNumberGenerator()
+        for count in 0..<20_000 {
+            let seconds =
+                switch count % 4 {
+                case 0: Double(bitPattern: random.next())
+                case 1: Double.random(in: -1e11...1e12, using: &random)
+                case 2: Double.random(in: -1e10...1e10, using: &random)
+                default: Double(Int.random(in: 0...2_000_000_000_000, using: &random)) / 1000 - 978_307_200
+                }
+            let text = DateText.text(Date(timeIntervalSinceReferenceDate: seconds))
+            let read = DateText.date(text)?.timeIntervalSinceReferenceDate
+            #expect(seconds.isNaN || read?.bitPattern == seconds.bitPattern, "\(seconds): \(text)")
+        }
+    }
+
+    @Test func otherTextsAreNoDates() {
+        for text in [
+            "", "5", "2026-01-02", "2026-02-29T00:00:00Z", "2001-01-01T00:00:00Z+s", "2001-01-01T00:00:00Z5s", "nan",
+            "2001-01-01T00:00:00Z+nans", "2001-01-01T00:00:00Z+1e400s", "2001-01-01T00:00:00Z+1",
+            "2001-01-01T00:00:00.12345678901234567890123456Z", "2026-01-02T03:04:05Z+1s", "inf",
+        ] { #expect(DateText.date(text) == nil, "\(text)") }
+        #expect(DateText.moment("2001-01-01T02:00:00.25+02:00") == Date(timeIntervalSinceReferenceDate: 0.25))
+        #expect(DateText.moment("2001-01-02") == Date(timeIntervalSinceReferenceDate: 86_400))
+    }
+
     @Test func otherTextsAreNoTimestamps() {
         for text in [
             "", "2026-01-02", "2026-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00:00Z",

@@ -210,10 +210,10 @@ def component(kind, value):
         return b"\0"
     if kind == 1:
         return bytes([1, value])
-    if kind in (2, 6):
-        return b"\1" + struct.pack(">Q", (value if kind == 2 else value["date"]) + (1 << 63))
-    if kind == 3:
-        bits = int(value["double"], 16)
+    if kind == 2:
+        return b"\1" + struct.pack(">Q", value + (1 << 63))
+    if kind in (3, 6):
+        bits = int(value["double" if kind == 3 else "date"], 16)
         if bits << 1 & (1 << 64) - 1 > 0x7ff << 53:
             bits = 0x7ff8 << 48
         elif bits == 1 << 63:

@@ -124,7 +124,7 @@ def decode(kind, raw):
     if name == "data":
         return {"data": raw.hex()}
     if name == "date":
-        return {"date": i64(raw, 0)}
+        return {"date": f"{u64(raw, 0):016x}"}
     if name == "uuid":
         return {"uuid": raw.hex()}
     if name == "json":

@@ -23,6 +23,9 @@ struct Aggregate {
         switch (left, right) {
         case (.int(let a), .int(let b)): return a < b
         case (.double(let a), .double(let b)): return OrderedKey.orderedBits(of: a) < OrderedKey.orderedBits(of: b)
+        case (.date(let a), .date(let b)):
+            return OrderedKey.orderedBits(of: a.timeIntervalSinceReferenceDate)
+                < OrderedKey.orderedBits(of: b.timeIntervalSinceReferenceDate)
         default:
             guard let a = try? left.storedValue(), let b = try? right.storedValue() else { return false }
             var first = ByteWriter(capacity: 64)

@@ -98,10 +98,10 @@ extension String: AttributeValue {
 }
 
 extension Date: AttributeValue {
-    /// Microseconds since 1970.
+    /// Seconds since 2001, as `Date` holds them.
     public static var attributeType: AttributeType { .date }
 
-    /// The date, rounded to the nearest microsecond.
+    /// The date.
     public func attributeValue() throws -> Value { .date(self) }
 
     /// The date.

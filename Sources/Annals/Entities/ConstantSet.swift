@@ -11,6 +11,7 @@ struct ConstantSet: Sendable {
     private var hasNull = false
     private var ints: Set<Int64> = []
     private var doubles: Set<Double> = []
+    private var dates: Set<Date> = []
     private var texts: Set<String> = []
     private var decimals: Set<DecimalValue> = []
     private var others: Set<Value> = []
@@ -20,8 +21,9 @@ struct ConstantSet: Sendable {
             switch constant {
             case .null: hasNull = true
             case .int(let int): ints.insert(int)
-            // A set would keep each NaN, and find none.
+            // A set would keep each NaN, and find none; the same is true of dates.
             case .double(let double): if !double.isNaN { doubles.insert(double) }
+            case .date(let date): if date == date { dates.insert(date) }
             case .string(let text): texts.insert(text)
             case .decimal(let decimal): if let key = DecimalValue(decimal) { decimals.insert(key) }
             default: others.insert(constant)
@@ -36,6 +38,7 @@ struct ConstantSet: Sendable {
         case .null: hasNull
         case .int(let int): ints.contains(int)
         case .double(let double): doubles.contains(double)
+        case .date(let date): dates.contains(date)
         case .string(let text): texts.contains(text)
         case .decimal(let decimal): DecimalValue(decimal).map { decimals.contains($0) } ?? false
         default: others.contains(value)

@@ -173,7 +173,7 @@ private struct DerivedWork {
     }
 
     private static func now(_ position: Int) -> (position: Int, value: StoredValue) {
-        (position, .date(microseconds: Microseconds.from(.now) ?? 0))
+        (position, .date(Date.now.timeIntervalSinceReferenceDate))
     }
 
     private mutating func collect(_ change: ChangeView, _ row: RowImage?, _ number: Int) throws(StoreError) {

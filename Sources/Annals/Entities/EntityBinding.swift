@@ -218,7 +218,7 @@ final class EntityBinding: @unchecked Sendable {
             }
         case .int64: readWord(Int64.self, cells, column, place) { Int64(bitPattern: $0) }
         case .double: readWord(Double.self, cells, column, place) { Double(bitPattern: $0) }
-        case .date: readWord(Date.self, cells, column, place) { Microseconds.date(Int64(bitPattern: $0)) }
+        case .date: readWord(Date.self, cells, column, place) { Date(bitPattern: $0) }
         case .bool:
             let byte = column.place.slot(cells)?.load(as: UInt8.self)
             // Says what is wrong with any other byte.
@@ -395,8 +395,7 @@ final class EntityBinding: @unchecked Sendable {
                     try writeNull(column, to: &row)
                     continue
                 }
-                guard let microseconds = Microseconds.from(date) else { throw cannotStore(index) }
-                try row.set(microseconds: microseconds, at: position)
+                try row.set(date: date, at: position)
             case .reference:
                 guard let target = place.load(as: ReferenceContent?.self) else {
                     try writeNull(column, to: &row)
@@ -539,10 +538,8 @@ final class EntityBinding: @unchecked Sendable {
 
     /// After all other properties: what is new or differs was changed now.
     func writeLastChange(to row: inout RowWriter) throws(StoreError) {
-        guard lastChange >= 0, row.isNew || row.isInsertedAgain || row.differs, let now = Microseconds.from(.now) else {
-            return
-        }
-        try row.set(microseconds: now, at: lastChange)
+        guard lastChange >= 0, row.isNew || row.isInsertedAgain || row.differs else { return }
+        try row.set(date: .now, at: lastChange)
     }
 
     /// Whether the program requires a value that the store does not.

@@ -130,11 +130,11 @@ extension EntityModel.Place {
         let isOptional = property.codec.isOptional
         comparison =
             switch property.codec.form {
-            case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .double:
+            case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .double, .date:
                 isOptional ? .stored : .bytes
             case .reference: isOptional ? .optionalReference : .stored
             case .string: isOptional ? .optionalText : .text
-            case .float, .date, .other: .stored
+            case .float, .other: .stored
             }
     }
 }

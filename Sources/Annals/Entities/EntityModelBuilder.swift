@@ -328,7 +328,7 @@ private struct RulesOf<E: Entity>: EntityRules {
 
     /// A value as text, without the optional around it.
     private static func text(_ value: Any) -> String {
-        guard let optional = value as? any OptionalProperty else { return "\(value)" }
-        return optional.content.map { "\($0)" } ?? "nil"
+        guard let optional = value as? any OptionalProperty else { return (value as? Date)?.text ?? "\(value)" }
+        return optional.content.map { ($0 as? Date)?.text ?? "\($0)" } ?? "nil"
     }
 }

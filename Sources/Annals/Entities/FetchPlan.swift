@@ -116,13 +116,13 @@ struct FetchPlan {
             }
             // Keys of integers are whole, so a range of them has nothing else in it.
             let isDecided = decided.count == prefix.count && layout.slots[position].type == .int
-            if let equal = tests.first(where: { $0.comparison == .equal && $0.isExactKey }) {
+            if let equal = tests.first(where: { $0.comparison == .equal }) {
                 prefix.append(equal.constants[0])
                 names.append(equal.name)
                 if isDecided { decided.append(equal) }
                 continue
             }
-            if let several = tests.first(where: { $0.comparison == .oneOf && $0.isExactKey }) {
+            if let several = tests.first(where: { $0.comparison == .oneOf }) {
                 // Constants with the same key are one range: an object is found once.
                 let ranges = Set(several.constants.map(\.withOneZero)).map { constant in
                     FetchRange(lower: .including(prefix + [constant]), upper: .including(prefix + [constant]))
@@ -154,12 +154,8 @@ struct FetchPlan {
             case .startsWith:
                 let bound = RangeBound.prefix(prefix + [test.constants[0]])
                 return (FetchRange(lower: bound, upper: bound), true, [])
-            case .equal:
-                // A date: stored ones are rounded.
-                lower = bound(test, -1, prefix) ?? lower
-                upper = bound(test, 1, prefix) ?? upper
-            case .less, .lessOrEqual: upper = upper ?? bound(test, 1, prefix)
-            case .greater, .greaterOrEqual: lower = lower ?? bound(test, -1, prefix)
+            case .less, .lessOrEqual: upper = upper ?? bound(test, prefix)
+            case .greater, .greaterOrEqual: lower = lower ?? bound(test, prefix)
             default: continue
             }
         }
@@ -173,10 +169,8 @@ struct FetchPlan {
         )
     }
 
-    private static func bound(
-        _ test: PropertyTest, _ microseconds: Int64, _ prefix: [Value]
-    ) -> (bound: RangeBound, test: PropertyTest)? {
-        guard let value = test.widened(microseconds) else { return nil }
+    private static func bound(_ test: PropertyTest, _ prefix: [Value]) -> (bound: RangeBound, test: PropertyTest)? {
+        guard let value = test.constants.first else { return nil }
         let isIncluded = test.type != .int || test.comparison != .less && test.comparison != .greater
         return (isIncluded ? .including(prefix + [value]) : .excluding(prefix + [value]), test)
     }
@@ -277,10 +271,16 @@ struct FetchPlan {
 }
 
 extension Value {
-    /// The value as all that are equal to it: a double has two zeros and many NaNs, which an index has once.
+    /// The value as all that are equal to it: doubles and dates have two zeros and many NaNs, which an index has once.
     var withOneZero: Value {
-        guard case .double(let double) = self else { return self }
-        return double == 0 ? .double(0) : double.isNaN ? .double(.nan) : self
+        switch self {
+        case .double(let double): double == 0 ? .double(0) : double.isNaN ? .double(.nan) : self
+        case .date(let date):
+            date.timeIntervalSinceReferenceDate == 0
+                ? .date(Date(timeIntervalSinceReferenceDate: 0))
+                : date == date ? self : .date(Date(timeIntervalSinceReferenceDate: .nan))
+        default: self
+        }
     }
 }
 
@@ -289,6 +289,7 @@ extension PropertyTest {
     func isIndexable(_ layout: RowLayout) -> Bool {
         guard !isFolded, !constants.contains(where: \.isNull), let first = constants.first else { return false }
         if case .double(let double) = first, double.isNaN { return false }
+        if case .date(let date) = first, date != date { return false }
         switch comparison {
         case .isNull, .contains, .hasElement: return false
         default: break
@@ -297,15 +298,4 @@ extension PropertyTest {
         return !layout.slots[position].isOptional || absent.isNull || !matches(absent)
     }
 
-    /// Whether the constant is the key: dates are rounded when they are stored.
-    var isExactKey: Bool { type != .date }
-
-    /// The constant; a date so many microseconds later.
-    func widened(_ microseconds: Int64) -> Value? {
-        guard let constant = constants.first else { return nil }
-        guard case .date(let date) = constant else { return constant }
-        guard let exact = Microseconds.from(date) else { return nil }
-        let (sum, overflow) = exact.addingReportingOverflow(microseconds)
-        return overflow ? nil : .date(Microseconds.date(sum))
-    }
 }

@@ -46,7 +46,8 @@ final class PropertyTest: @unchecked Sendable {
     private enum Fast {
         case int(Int64)
         case double(Double)
-        case date(Date)
+        /// In seconds since 2001.
+        case date(Double)
         case bool(Bool)
         case text
         case none
@@ -71,7 +72,7 @@ final class PropertyTest: @unchecked Sendable {
         case (.oneOf, _): fast = .none
         case (_, .int(let int)): fast = .int(int)
         case (_, .double(let double)): fast = .double(double)
-        case (_, .date(let date)): fast = .date(date)
+        case (_, .date(let date)): fast = .date(date.timeIntervalSinceReferenceDate)
         case (.equal, .bool(let bool)): fast = .bool(bool)
         case (_, .string(let string)) where !isFolded:
             var string = string
@@ -115,6 +116,7 @@ final class PropertyTest: @unchecked Sendable {
     private static func areEqual(_ left: Value, _ right: Value) -> Bool {
         switch (left, right) {
         case (.double(let a), .double(let b)): a == b
+        case (.date(let a), .date(let b)): a == b
         case (.string(let a), .string(let b)): a == b
         default: left == right
         }
@@ -145,7 +147,7 @@ final class PropertyTest: @unchecked Sendable {
             return compare(Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self))), bound)
         case .date(let bound):
             guard let slot = row.cells.slot(position, type: 6) else { break }
-            return compare(Microseconds.date(Int64(littleEndian: slot.loadUnaligned(as: Int64.self))), bound)
+            return compare(Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self))), bound)
         case .bool(let bound):
             guard let bool = try row.bool(at: position) else { break }
             return bool == bound

@@ -70,8 +70,7 @@ public struct ExportedValue: Sendable {
         }
     }
 
-    /// The value. Nil if it refers to objects, and for a decimal that `Decimal` cannot represent. A date is the nearest
-    /// `Date`.
+    /// The value. Nil if it refers to objects, and for a decimal that `Decimal` cannot represent.
     public var value: Value? {
         guard case .plain(let value) = content else { return nil }
         return try? Value(value)
@@ -102,8 +101,8 @@ extension ExportedValue: Hashable {
         guard case .plain(let value) = content else { return hasher.combine(objects) }
         switch value {
         case .bool(let bool): hasher.combine(bool)
-        case .int(let int), .date(let int): hasher.combine(int)
-        case .double(let double): hasher.combine(double.bitPattern)
+        case .int(let int): hasher.combine(int)
+        case .double(let double), .date(let double): hasher.combine(double.bitPattern)
         case .string(let text), .json(let text): hasher.combine(IdentifierName(text))
         case .data(let bytes): hasher.combine(bytes)
         case .uuid(let uuid): hasher.combine(uuid)
@@ -122,7 +121,7 @@ extension ExportedValue: Hashable {
 // | int | `42` |
 // | double | `{"double": "1.5"}`: the shortest text for these bits; not finite: `{"double": "#7ff8000000000001"}` |
 // | data | `{"data": "base 64"}` |
-// | date | `{"date": 1700000000000000}`: microseconds since 1970 |
+// | date | `{"date": "721692800.25"}`: seconds since 2001-01-01T00:00:00Z, in the form of a double |
 // | uuid | `{"uuid": "…"}` |
 // | decimal | `{"decimal": "-123e-2"}`, or `{"decimal": "NaN"}` |
 // | json | `{"json": "the text"}` |
@@ -155,7 +154,6 @@ extension ExportedValue: Codable {
     }
 
     private static func content(_ key: Key, _ container: KeyedDecodingContainer<Key>) throws -> Content {
-        if key == .date { return .plain(.date(microseconds: try container.decode(Int64.self, forKey: key))) }
         if key == .orderedObjects || key == .objects {
             let objects = try container.decode([String].self, forKey: key).map(object)
             return key == .objects ? .objects(objects) : .orderedObjects(objects)
@@ -163,6 +161,7 @@ extension ExportedValue: Codable {
         let text = try container.decode(String.self, forKey: key)
         switch key {
         case .double: return .plain(.double(try double(text)))
+        case .date: return .plain(.date(try double(text)))
         case .json: return .plain(.json(text))
         case .object: return .object(try object(text))
         case .decimal: return .plain(.decimal(try decimal(text)))
@@ -182,11 +181,17 @@ extension ExportedValue: Codable {
         return object
     }
 
+    private static func text(_ double: Double) -> String {
+        double.isFinite ? double.description : "#" + HistoryToken.digits(double.bitPattern)
+    }
+
     private static func double(_ text: String) throws -> Double {
         if text.hasPrefix("#"), text.utf8.count == 17, let bits = UInt64(text.dropFirst(), radix: 16) {
             return Double(bitPattern: bits)
         }
-        guard let double = Double(text), double.isFinite else { throw StoreError.malformedExport("a double is none") }
+        guard let double = Double(text), double.isFinite else {
+            throw StoreError.malformedExport("a double or a date is no number")
+        }
         return double
     }
 
@@ -207,12 +212,9 @@ extension ExportedValue: Codable {
         case .plain(.bool(let bool)): try single(encoder) { try $0.encode(bool) }
         case .plain(.int(let int)): try single(encoder) { try $0.encode(int) }
         case .plain(.string(let text)): try single(encoder) { try $0.encode(text) }
-        case .plain(.double(let double)):
-            try keyed(
-                encoder, .double,
-                double.isFinite ? double.description : "#" + HistoryToken.digits(double.bitPattern))
+        case .plain(.double(let double)): try keyed(encoder, .double, Self.text(double))
         case .plain(.data(let bytes)): try keyed(encoder, .data, Data(bytes).base64EncodedString())
-        case .plain(.date(let microseconds)): try keyed(encoder, .date, microseconds)
+        case .plain(.date(let seconds)): try keyed(encoder, .date, Self.text(seconds))
         case .plain(.uuid(let uuid)): try keyed(encoder, .uuid, UUID(uuid).uuidString)
         case .plain(.decimal(let decimal)):
             let text = "\(decimal.isNegative ? "-" : "")\(decimal.mantissa)e\(decimal.exponent)"

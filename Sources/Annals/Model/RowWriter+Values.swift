@@ -21,15 +21,12 @@ extension RowWriter {
         try set(stored: .double(double), at: position)
     }
 
-    /// Sets a date, in microseconds since 1970, UTC. Throws `typeMismatch` if the attribute has another type.
-    public mutating func set(microseconds: Int64, at position: Int) throws(StoreError) {
-        if storeNew(date: microseconds, at: position) { return }
-        try set(stored: .date(microseconds: microseconds), at: position)
+    /// Sets an attribute by its position. Throws `typeMismatch` if it has another type.
+    public mutating func set(date: Date, at position: Int) throws(StoreError) {
+        let seconds = date.timeIntervalSinceReferenceDate
+        if storeNew(date: seconds, at: position) { return }
+        try set(stored: .date(seconds), at: position)
     }
-
-    /// Sets a date, rounded to the nearest microsecond. Throws `typeMismatch` if the attribute has another type, and
-    /// `valueOutOfRange` if the date is too far away.
-    public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
 
     /// Sets an attribute by its position. Throws `typeMismatch` if it has another type.
     public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {

@@ -69,7 +69,7 @@ extension SchemaPlan {
         }
         try requireSameReference(declared, there, of: entity)
         if let value = declared.defaultValue {
-            // In the stored form: dates are rounded, sets are sorted.
+            // In the stored form: sets are sorted.
             let kept = try Value(try value.storedValue())
             guard kept == there.defaultValue ?? .null else {
                 throw mismatch(
@@ -143,7 +143,7 @@ extension SchemaPlan {
     }
 
     private static func shortText(_ value: Value) -> String {
-        let text = "\(value)"
+        let text = value.date.map { "date(\($0.text))" } ?? "\(value)"
         return text.count <= 60 ? text : text.prefix(60) + "…"
     }
 }

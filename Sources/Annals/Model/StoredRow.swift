@@ -80,17 +80,14 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.double(place)
     }
 
-    /// The date in microseconds since 1970, UTC, exactly as the store has it; nil for null.
-    public func microseconds(at position: Int) -> Int64? {
+    /// The value, or nil for null.
+    public func date(at position: Int) -> Date? {
         guard let place = isCurrent ? position : place(of: position) else {
-            if case .date(let microseconds) = fallback(position) { return microseconds }
+            if case .date(let seconds) = fallback(position) { return Date(timeIntervalSinceReferenceDate: seconds) }
             return nil
         }
-        return row.pointee.cells.date(place)
+        return row.pointee.cells.date(place).map { Date(timeIntervalSinceReferenceDate: $0) }
     }
-
-    /// The nearest `Date`, or nil for null. It is exact from 1930 to 2071.
-    public func date(at position: Int) -> Date? { microseconds(at: position).map(Microseconds.date) }
 
     /// The value, or nil for null.
     public func uuid(at position: Int) -> UUID? {

@@ -1,25 +1,36 @@
 // Conversion between the model's values and the stored ones: exact, or with an error that says why not.
 //
-// 1. A value that is read and written again has the same bytes, except for dates far from today (see `Microseconds`).
-// 2. Nothing is silently cut, rounded or corrected, except that dates are rounded to microseconds, as documented.
+// 1. A value that is read and written again has the same bytes.
+// 2. Nothing is silently cut, rounded or corrected.
 
-internal import FoundationEssentials
+package import FoundationEssentials
 
-/// Dates in their stored form.
-enum Microseconds {
-    /// The seconds from 1970, where stored dates begin, to 2001, where `Date` begins.
+extension Date {
+    /// The bits of the seconds since 2001-01-01T00:00:00Z: the stored form.
+    var bitPattern: UInt64 { timeIntervalSinceReferenceDate.bitPattern }
+
+    /// For errors. `description` traps if the date is not a number.
+    var text: String { self == self ? description : "NaN" }
+
+    /// From the stored form. Every bit pattern is a date.
+    init(bitPattern: UInt64) { self.init(timeIntervalSinceReferenceDate: Double(bitPattern: bitPattern)) }
+}
+
+/// Times of transactions and other facts about the file in their stored form. Values of attributes are not rounded.
+package enum Microseconds {
+    /// The seconds from 1970, where stored times begin, to 2001, where `Date` begins.
     static let referenceSeconds: Int64 = 978_307_200
     private static let perSecond: Int64 = 1_000_000
 
     /// The nearest `Date`. A `Date` distinguishes all microseconds from 1930 to 2071.
-    static func date(_ microseconds: Int64) -> Date {
+    package static func date(_ microseconds: Int64) -> Date {
         let seconds = microseconds / perSecond - referenceSeconds
         return Date(timeIntervalSinceReferenceDate: Double(seconds) + Double(microseconds % perSecond) / 1e6)
     }
 
     /// The nearest microsecond. Nil if 64 bits cannot represent it (before the year -290,308 or after 294,247), and for
     /// NaN.
-    static func from(_ date: Date) -> Int64? {
+    package static func from(_ date: Date) -> Int64? {
         let interval = date.timeIntervalSinceReferenceDate
         let whole = interval.rounded(.down)
         guard let seconds = Int64(exactly: whole) else { return nil }
@@ -92,13 +103,7 @@ extension Value {
         case .object(let object): return .object(object)
         case .orderedObjects(let objects): return .orderedObjects(objects)
         case .objects(let objects): return .objectSet(objects)
-        case .date(let date):
-            guard let microseconds = Microseconds.from(date) else {
-                throw StoreError(
-                    .valueOutOfRange,
-                    "A date is not a number or too far away: a store keeps dates from 290,308 BC to the year 294,247.")
-            }
-            return .date(microseconds: microseconds)
+        case .date(let date): return .date(date.timeIntervalSinceReferenceDate)
         case .decimal(let decimal):
             guard let value = DecimalValue(decimal) else {
                 throw StoreError(.valueOutOfRange, "A decimal has more digits than a store keeps: round it first.")
@@ -117,7 +122,7 @@ extension Value {
         case .double(let double): self = .double(double)
         case .string(let text): self = .string(text)
         case .data(let bytes): self = .data(Data(bytes))
-        case .date(let microseconds): self = .date(Microseconds.date(microseconds))
+        case .date(let seconds): self = .date(Date(timeIntervalSinceReferenceDate: seconds))
         case .uuid(let uuid): self = .uuid(UUID(uuid))
         case .json(let text): self = .json(text)
         case .object(let object): self = .object(object)

@@ -4,9 +4,9 @@ public import FoundationEssentials
 
 /// A value of any type that an attribute can have, or null.
 ///
-/// Two values are equal if the store would keep the same bytes for them. Doubles are compared by their bits (every NaN
-/// equals itself, and -0 is not 0), strings by their UTF-8 (different Unicode forms differ), and sets of objects
-/// without regard to order.
+/// Two values are equal if the store would keep the same bytes for them. Doubles and dates are compared by their bits
+/// (every NaN equals itself, and -0 is not 0), strings by their UTF-8 (different Unicode forms differ), and sets of
+/// objects without regard to order.
 public enum Value: Sendable {
     /// No value. Every optional attribute can have it.
     case null
@@ -20,7 +20,7 @@ public enum Value: Sendable {
     case string(String)
     /// Bytes.
     case data(Data)
-    /// A date, rounded to the nearest microsecond.
+    /// A date, exactly as `Date` holds it.
     case date(Date)
     /// A UUID.
     case uuid(UUID)
@@ -98,7 +98,7 @@ extension Value: Hashable {
         case (.double(let a), .double(let b)): a.bitPattern == b.bitPattern
         case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.utf8.elementsEqual(b.utf8)
         case (.data(let a), .data(let b)): a == b
-        case (.date(let a), .date(let b)): a == b
+        case (.date(let a), .date(let b)): a.bitPattern == b.bitPattern
         case (.uuid(let a), .uuid(let b)): a == b
         case (.decimal(let a), .decimal(let b)): a == b
         case (.object(let a), .object(let b)): a == b
@@ -118,7 +118,7 @@ extension Value: Hashable {
         case .string(var text), .json(var text):
             text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         case .data(let data): hasher.combine(data)
-        case .date(let date): hasher.combine(date)
+        case .date(let date): hasher.combine(date.bitPattern)
         case .uuid(let uuid): hasher.combine(uuid)
         case .decimal(let decimal): hasher.combine(decimal)
         case .object(let object): hasher.combine(object)
@@ -183,7 +183,8 @@ extension Value: Codable {
             case .double: .double(Double(bitPattern: try decoded(UInt64.self)))
             case .string: .string(try decoded(String.self))
             case .data: .data(try decoded(Data.self))
-            case .date: .date(try decoded(Date.self))
+            // As bits, for the same reason.
+            case .date: .date(Date(bitPattern: try decoded(UInt64.self)))
             case .uuid: .uuid(try decoded(UUID.self))
             // As text: JSON has no NaN, and coders may convert to doubles.
             case .decimal: .decimal(try Self.decimal(try decoded(String.self), container))
@@ -217,7 +218,7 @@ extension Value: Codable {
         case .double(let double): try container.encode(double.bitPattern, forKey: .value)
         case .string(let text), .json(let text): try container.encode(text, forKey: .value)
         case .data(let data): try container.encode(data, forKey: .value)
-        case .date(let date): try container.encode(date, forKey: .value)
+        case .date(let date): try container.encode(date.bitPattern, forKey: .value)
         case .uuid(let uuid): try container.encode(uuid, forKey: .value)
         case .decimal(let decimal): try container.encode(decimal.description, forKey: .value)
         case .object(let object): try container.encode(object, forKey: .value)

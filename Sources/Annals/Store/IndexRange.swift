@@ -133,10 +133,9 @@ struct IndexRange {
         switch value {
         case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
         case .int(let int): OrderedKey.append(int: int, to: &writer)
-        case .double(let double): OrderedKey.append(double: double, to: &writer)
+        case .double(let double), .date(let double): OrderedKey.append(double: double, to: &writer)
         case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
         case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
-        case .date(let microseconds): OrderedKey.append(date: microseconds, to: &writer)
         case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
         case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
         case .decimal(let decimal) where decimal.isNotANumber: OrderedKey.appendDecimalNotANumber(to: &writer)

@@ -245,8 +245,7 @@ enum ModelKey {
         switch value {
         case .bool(let bool): OrderedKey.append(bool: bool, to: &key)
         case .int(let int): OrderedKey.append(int: int, to: &key)
-        case .double(let double): OrderedKey.append(double: double, to: &key)
-        case .date(let date): OrderedKey.append(date: date, to: &key)
+        case .double(let double), .date(let double): OrderedKey.append(double: double, to: &key)
         case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &key)
         case .object(let object): OrderedKey.append(object: object.rawValue, to: &key)
         case .string(let text), .json(let text): OrderedKey.append(string: text, to: &key)

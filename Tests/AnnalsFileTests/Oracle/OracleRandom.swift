@@ -37,7 +37,7 @@ struct OracleRandom {
         switch type {
         case .bool: .bool(chance(1, in: 2))
         case .int: .int(number(span))
-        case .date: .date(microseconds: number(span))
+        case .date: .date(double(span))
         case .double: .double(double(span))
         case .string: .string(text(span, isInIndex))
         case .json: .json(text(span, isInIndex))

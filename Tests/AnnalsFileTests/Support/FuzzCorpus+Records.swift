@@ -110,7 +110,7 @@ extension FuzzCorpus {
         case .string(let text): (component, _) = (4, OrderedKey.append(string: text, to: &key))
         case .uuid(let uuid): (component, _) = (5, OrderedKey.append(uuid: uuid.high, uuid.low, to: &key))
         case .object(let object): (component, _) = (6, OrderedKey.append(object: object.rawValue, to: &key))
-        case .date(let time): (component, _) = (7, OrderedKey.append(date: time, to: &key))
+        case .date(let seconds): (component, _) = (7, OrderedKey.append(double: seconds, to: &key))
         case .decimal(.notANumber): (component, _) = (8, OrderedKey.appendDecimalNotANumber(to: &key))
         case .decimal(let decimal):
             component = 8

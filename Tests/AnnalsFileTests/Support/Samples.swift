@@ -15,7 +15,8 @@ enum Samples {
             ]
         case .string: [.string(""), .string("\0"), .string("e\u{301}\u{10ffff}"), .string(text(65536))]
         case .data: [.data([]), .data([0]), .data([UInt8](repeating: 0xff, count: 65536))]
-        case .date: [.date(microseconds: .min), .date(microseconds: 0), .date(microseconds: .max)]
+        case .date:
+            [.date(-0.0), .date(0), .date(.nan), .date(-.infinity), .date(-62_135_769_600), .date(721_692_800.123)]
         case .uuid: [.uuid(UUIDBytes(high: 0, low: 0)), .uuid(UUIDBytes(high: 0x0102_0304_0506_0708, low: .max))]
         case .decimal:
             [

@@ -96,7 +96,7 @@ enum TransactionDump {
         case .double(let double): return "{\"double\":\"\(hex(double.bitPattern))\"}"
         case .string(let text): return quoted(text)
         case .data(let bytes): return "{\"data\":\"" + bytes.map { hexByte($0) }.joined() + "\"}"
-        case .date(let time): return "{\"date\":\(time)}"
+        case .date(let seconds): return "{\"date\":\"\(hex(seconds.bitPattern))\"}"
         case .uuid(let uuid): return "{\"uuid\":\"\(hex(uuid.high))\(hex(uuid.low))\"}"
         case .decimal(let decimal): return "{\"decimal\":\"\(text(decimal))\"}"
         case .json(let text): return "{\"json\":\(quoted(text))}"

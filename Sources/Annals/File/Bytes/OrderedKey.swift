@@ -12,14 +12,14 @@ import Glibc
 /// |---|---|
 /// | absent | 00; everything else begins with 01 and so comes after it |
 /// | bool | 01, 00 or 01 |
-/// | int, date | 01, i64 big-endian with its sign bit inverted |
-/// | double | 01, the bits big-endian: all inverted if negative, otherwise the sign bit inverted |
+/// | int | 01, i64 big-endian with its sign bit inverted |
+/// | double, date | 01, the bits big-endian: all inverted if negative, otherwise the sign bit inverted |
 /// | string, data | 01, the bytes with 00 written as 00 FF, then 00 00 |
 /// | uuid | 01, its 16 bytes |
 /// | object | 01, u64 big-endian |
 /// | decimal | 01, then class 00 negative, 01 zero, 02 positive, 03 not a number; see below |
 ///
-/// Doubles: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet NaN for
+/// Doubles and dates: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet NaN for
 /// every NaN. Strings compare by their UTF-8 bytes: the order of Unicode scalars, not normalised, the same in every
 /// locale.
 ///
@@ -42,10 +42,6 @@ package enum OrderedKey {
 
     package static func append(int: Int64, to key: inout ByteWriter) {
         append(bits: UInt64(bitPattern: int) ^ signBit, to: &key)
-    }
-
-    package static func append(date microseconds: Int64, to key: inout ByteWriter) {
-        append(int: microseconds, to: &key)
     }
 
     package static func append(double: Double, to key: inout ByteWriter) {

@@ -11,7 +11,7 @@ struct RowFill {
         case .bool(let bool): row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
         case .int(let int): row.pointee.set(int: int, at: position, in: &bytes.pointee)
         case .double(let double): row.pointee.set(double: double, at: position, in: &bytes.pointee)
-        case .date(let microseconds): row.pointee.set(date: microseconds, at: position, in: &bytes.pointee)
+        case .date(let seconds): row.pointee.set(date: seconds, at: position, in: &bytes.pointee)
         case .uuid(let uuid): row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
         case .decimal(let decimal): row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
         case .object(let object): row.pointee.set(object: object, at: position, in: &bytes.pointee)

@@ -117,10 +117,10 @@ public struct RowWriter: ~Copyable {
         storeNew(word: double.bitPattern, 3, position)
     }
 
-    /// Microseconds since 1970.
+    /// Seconds since 2001-01-01T00:00:00Z.
     @inline(__always)
-    package mutating func storeNew(date: Int64, at position: Int) -> Bool {
-        storeNew(word: UInt64(bitPattern: date), 6, position)
+    package mutating func storeNew(date: Double, at position: Int) -> Bool {
+        storeNew(word: date.bitPattern, 6, position)
     }
 
     @inline(__always)

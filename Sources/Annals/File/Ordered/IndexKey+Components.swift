@@ -14,7 +14,7 @@ extension IndexKey {
         case .bool: if let bool = try row.bool(at: position) { OrderedKey.append(bool: bool, to: &writer) }
         case .int: if let int = row.int(at: position) { OrderedKey.append(int: int, to: &writer) }
         case .double: if let double = row.double(at: position) { OrderedKey.append(double: double, to: &writer) }
-        case .date: if let date = row.date(at: position) { OrderedKey.append(date: date, to: &writer) }
+        case .date: if let date = row.date(at: position) { OrderedKey.append(double: date, to: &writer) }
         case .uuid: if let uuid = row.uuid(at: position) { OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer) }
         case .decimal: if let decimal = try row.decimal(at: position) { append(decimal, &writer) }
         case .object:
@@ -51,7 +51,7 @@ extension IndexKey {
         case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
         case .int(let int): OrderedKey.append(int: int, to: &writer)
         case .double(let double): OrderedKey.append(double: double, to: &writer)
-        case .date(let date): OrderedKey.append(date: date, to: &writer)
+        case .date(let date): OrderedKey.append(double: date, to: &writer)
         case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
         case .decimal(let decimal): append(decimal, &writer)
         case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)

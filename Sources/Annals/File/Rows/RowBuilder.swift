@@ -42,8 +42,8 @@ package struct RowBuilder: ~Copyable {
     }
 
     @inline(__always)
-    package func set(date microseconds: Int64, at position: Int, in writer: inout ByteWriter) {
-        set(word: UInt64(bitPattern: microseconds), slot(position, .date), position, in: &writer)
+    package func set(date seconds: Double, at position: Int, in writer: inout ByteWriter) {
+        set(word: seconds.bitPattern, slot(position, .date), position, in: &writer)
     }
 
     @inline(__always)

@@ -47,9 +47,9 @@ package struct RowCells {
     @inline(__always)
     package func double(_ position: Int) -> Double? { bits(position, type: 3).map { Double(bitPattern: $0) } }
 
-    /// Microseconds since 1970.
+    /// Seconds since 2001-01-01T00:00:00Z.
     @inline(__always)
-    package func date(_ position: Int) -> Int64? { bits(position, type: 6).map { Int64(bitPattern: $0) } }
+    package func date(_ position: Int) -> Double? { bits(position, type: 6).map { Double(bitPattern: $0) } }
 
     /// The bytes of a variable value that stands in the row, not yet checked against its type. Nil for an absent one, a
     /// reference, and damage: `RowImage.variable` tells which.

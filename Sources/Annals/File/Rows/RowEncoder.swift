@@ -108,7 +108,7 @@ package enum RowEncoder {
         case .bool(let bool): row.set(bool: bool, at: position, in: &writer)
         case .int(let int): row.set(int: int, at: position, in: &writer)
         case .double(let double): row.set(double: double, at: position, in: &writer)
-        case .date(let microseconds): row.set(date: microseconds, at: position, in: &writer)
+        case .date(let seconds): row.set(date: seconds, at: position, in: &writer)
         case .uuid(let uuid): row.set(uuid: uuid, at: position, in: &writer)
         case .decimal(let decimal): row.set(decimal: decimal, at: position, in: &writer)
         case .object(let object): row.set(object: object, at: position, in: &writer)

@@ -109,8 +109,8 @@ package struct RowImage {
 
     package func double(at position: Int) -> Double? { cells.double(position) }
 
-    /// Microseconds since 1970.
-    package func date(at position: Int) -> Int64? { cells.date(position) }
+    /// Seconds since 2001-01-01T00:00:00Z.
+    package func date(at position: Int) -> Double? { cells.date(position) }
 
     package func uuid(at position: Int) -> UUIDBytes? {
         slot(position, .uuid).map { UUIDBytes(high: load8($0, 0).byteSwapped, low: load8($0, 8).byteSwapped) }
@@ -190,7 +190,7 @@ package struct RowImage {
         case .bool: try bool(at: position).map { .bool($0) } ?? .absent
         case .int: int(at: position).map { .int($0) } ?? .absent
         case .double: double(at: position).map { .double($0) } ?? .absent
-        case .date: date(at: position).map { .date(microseconds: $0) } ?? .absent
+        case .date: date(at: position).map { .date($0) } ?? .absent
         case .uuid: uuid(at: position).map { .uuid($0) } ?? .absent
         case .decimal: try decimal(at: position).map { .decimal($0) } ?? .absent
         case .object: try object(at: position).map { .object($0) } ?? .absent

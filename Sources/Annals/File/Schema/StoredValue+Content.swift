@@ -10,7 +10,7 @@ extension StoredValue {
             case .bool: content[0] <= 1 ? .bool(content[0] == 1) : nil
             case .int: .int(Int64(bitPattern: StoredValue.load8(content, 0)))
             case .double: .double(Double(bitPattern: StoredValue.load8(content, 0)))
-            case .date: .date(microseconds: Int64(bitPattern: StoredValue.load8(content, 0)))
+            case .date: .date(Double(bitPattern: StoredValue.load8(content, 0)))
             case .uuid:
                 .uuid(
                     UUIDBytes(
@@ -40,7 +40,7 @@ extension StoredValue {
         case .bool(let bool): writer.append((bool ? 1 : 0) as UInt8)
         case .int(let int): writer.append(int)
         case .double(let double): writer.append(double.bitPattern)
-        case .date(let microseconds): writer.append(microseconds)
+        case .date(let seconds): writer.append(seconds.bitPattern)
         case .uuid(let uuid):
             writer.append(uuid.high.byteSwapped)
             writer.append(uuid.low.byteSwapped)

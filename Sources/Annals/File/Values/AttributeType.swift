@@ -12,7 +12,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
     case string
     /// Bytes.
     case data
-    /// Microseconds since 1970, UTC.
+    /// A moment as a number of seconds, 64 bits, IEEE 754; every bit pattern is kept.
     case date
     /// 128 bits.
     case uuid

@@ -47,8 +47,8 @@ package struct LargeValueReference: Hashable, Sendable {
 
 /// A value of any type, or none.
 ///
-/// Equality is that of the bytes in the file: doubles by their bits (so every NaN equals itself, and -0 is not 0),
-/// texts by their UTF-8 (so differently composed letters differ).
+/// Equality is that of the bytes in the file: doubles and dates by their bits (so every NaN equals itself, and -0 is
+/// not 0), texts by their UTF-8 (so differently composed letters differ).
 package enum StoredValue: Sendable {
     case absent
     case bool(Bool)
@@ -56,7 +56,8 @@ package enum StoredValue: Sendable {
     case double(Double)
     case string(String)
     case data([UInt8])
-    case date(microseconds: Int64)
+    /// Seconds since 2001-01-01T00:00:00Z.
+    case date(Double)
     case uuid(UUIDBytes)
     case decimal(DecimalValue)
     case json(String)
@@ -109,8 +110,8 @@ extension StoredValue: Equatable {
         switch (left, right) {
         case (.absent, .absent): true
         case (.bool(let a), .bool(let b)): a == b
-        case (.int(let a), .int(let b)), (.date(let a), .date(let b)): a == b
-        case (.double(let a), .double(let b)): a.bitPattern == b.bitPattern
+        case (.int(let a), .int(let b)): a == b
+        case (.double(let a), .double(let b)), (.date(let a), .date(let b)): a.bitPattern == b.bitPattern
         case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.utf8.elementsEqual(b.utf8)
         case (.data(let a), .data(let b)): a == b
         case (.uuid(let a), .uuid(let b)): a == b
