@@ -60,6 +60,8 @@ extension FuzzTargets {
     /// Commits once through the engine and closes, which may write a checkpoint: an intact store stays so.
     static func commitWithEngine(_ store: FuzzedStore, _ report: CheckReport, hasTrueSets: Bool) {
         guard let engine = open(store, .readWrite, .mapped, report.isIntact) else { return }
+        // An extension of the checkpoint from which it was opened may stop writers.
+        guard engine.log.current.allowsWriting else { return refuseWriting(store) }
         do {
             let view = try engine.view()
             let catalog = view.catalog

@@ -8,7 +8,8 @@
 // Z4  Opening for reading changes nothing; writing changes nothing below the end but the hint slots.
 // Z5  Errors about bytes are of a code that speaks of bytes.
 // Z6  A closed store is sealed, has one spare page of zeros (F27), and no torn tail.
-// Z7  The whole-file checker comes as far as opening does, and finds something where a store does not open.
+// Z7  The whole-file checker comes as far as opening does, or to something deeper that only a newer program knows. It
+//     finds something where a store does not open.
 // Z8  Where the checker finds nothing, the engine opens, and answers what a fold of the log says; what it writes then
 //     is intact as well.
 // Z9  Compaction of such a store changes nothing of what it holds above the horizon, and what it writes is intact.
