@@ -55,7 +55,9 @@ package struct OrderedKeyReader {
 
     package mutating func readString() throws(StoreError) -> String? {
         guard let data = try readData() else { return nil }
-        guard let string = data.withUnsafeBytes(\.text) else { throw malformed() }
+        guard let string = data.withUnsafeBytes(\.text), string.utf8.elementsEqual(NormalForm.of(string).utf8) else {
+            throw malformed()
+        }
         return string
     }
 

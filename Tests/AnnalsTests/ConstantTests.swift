@@ -223,7 +223,7 @@ import Testing
         #expect(try unindexed(#Predicate { $0.sortTitle == word }) == ["sortTitle == …: “sortTitle” has no index"])
         #expect(
             try unindexed(#Predicate { $0.title.caseFolded == word && $0.pages == number }) == [
-                "title.caseFolded == …: no index has small letters"
+                "title.caseFolded == …: no index has folded texts"
             ])
         #expect(
             try unindexed(#Predicate { $0.title == word || $0.pages == number }) == [

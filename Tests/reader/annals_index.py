@@ -1,5 +1,6 @@
 """Checkpoints and the indexes they name, held against what was read from the log below them."""
 import struct
+import unicodedata
 
 import annals_history
 from annals_parts import (VARIABLE, decode, definitions, hash64, known, need, padded, text, u16, u32, u64)
@@ -220,7 +221,8 @@ def component(kind, value):
             bits = 0
         return b"\1" + struct.pack(">Q", bits ^ (1 << 63 if bits >> 63 == 0 else (1 << 64) - 1))
     if kind in VARIABLE:
-        raw = bytes.fromhex(value["data"]) if kind == 5 else (value if kind == 4 else value["json"]).encode("utf-8")
+        raw = bytes.fromhex(value["data"]) if kind == 5 else unicodedata.normalize(
+            "NFC", value if kind == 4 else value["json"]).encode("utf-8")
         return b"\1" + raw.replace(b"\0", b"\0\xff") + b"\0\0"
     if kind == 7:
         return b"\1" + bytes.fromhex(value["uuid"])

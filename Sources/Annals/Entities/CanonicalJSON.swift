@@ -109,7 +109,8 @@ private func inOrder<Element, Part: Encodable>(
     var keyed: [(text: String, element: Element)] = []
     keyed.reserveCapacity(elements.count)
     for element in elements { keyed.append((try CanonicalJSON.text(part(element)), element)) }
-    keyed.sort { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }
+    // As Swift compares texts, so that equal elements have the same place in every form.
+    keyed.sort { $0.text < $1.text }
     return keyed.map(\.element)
 }
 

@@ -32,7 +32,7 @@ extension FetchPlan {
     }
 
     private func reason(_ test: PropertyTest, _ view: View) -> String? {
-        if test.isFolded { return "no index has small letters" }
+        if test.folding != nil { return "no index has folded texts" }
         switch test.comparison {
         case .contains, .hasElement: return "no index finds what contains something"
         default: break

@@ -287,7 +287,7 @@ extension Value {
 extension PropertyTest {
     /// Whether an index finds all rows that satisfy the comparison.
     func isIndexable(_ layout: RowLayout) -> Bool {
-        guard !isFolded, !constants.contains(where: \.isNull), let first = constants.first else { return false }
+        guard folding == nil, !constants.contains(where: \.isNull), let first = constants.first else { return false }
         if case .double(let double) = first, double.isNaN { return false }
         if case .date(let date) = first, date != date { return false }
         switch comparison {

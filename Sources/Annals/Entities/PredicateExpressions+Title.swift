@@ -49,7 +49,7 @@ extension PredicateExpressions.KeyPath: TitledExpression {
         return switch kind {
         case .collectionCount: "\(root).count"
         case .collectionIsEmpty: "\(root).isEmpty"
-        default: keyPath as AnyKeyPath == \String.caseFolded ? "\(root).caseFolded" : "\(root).…"
+        default: "\(root).\(TextFolding(keyPath)?.title ?? "…")"
         }
     }
 

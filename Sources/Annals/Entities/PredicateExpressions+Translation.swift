@@ -151,10 +151,10 @@ extension PredicateExpressions.Variable: VariableExpression {
 extension PredicateExpressions.KeyPath: OperandExpression {
     func operand(_ translator: PredicateTranslator) -> PredicateOperand? {
         if translator.isVariable(root) {
-            if let index = translator.property(keyPath) { return .property(index, isFolded: false, absent: nil) }
+            if let index = translator.property(keyPath) { return .property(index, folding: nil, absent: nil) }
             return Output.self is any AnyReference.Type ? .identity : nil
         }
-        if keyPath as AnyKeyPath == \String.caseFolded, let inner = translator.operand(root) { return inner.folded }
+        if let folding = TextFolding(keyPath), let inner = translator.operand(root) { return inner.folded(folding) }
         if let kind, case .collectionCount = kind, let step = translator.step(root) {
             return .count(step)
         }
@@ -163,12 +163,12 @@ extension PredicateExpressions.KeyPath: OperandExpression {
 }
 
 extension PredicateOperand {
-    /// The operand with its cases folded, if it is a text.
-    fileprivate var folded: PredicateOperand? {
+    /// The operand folded, if it is a text.
+    fileprivate func folded(_ folding: TextFolding) -> PredicateOperand? {
         switch self {
-        case .property(let index, false, nil): .property(index, isFolded: true, absent: nil)
+        case .property(let index, nil, nil): .property(index, folding: folding, absent: nil)
         case .step(let step, let translator, let inner, nil):
-            inner.folded.map { .step(step, translator, $0, absent: nil) }
+            inner.folded(folding).map { .step(step, translator, $0, absent: nil) }
         default: nil
         }
     }
@@ -176,7 +176,7 @@ extension PredicateOperand {
     /// The operand with a value in place of nil.
     fileprivate func replacing(_ absent: Any) -> PredicateOperand? {
         switch self {
-        case .property(let index, let isFolded, nil): .property(index, isFolded: isFolded, absent: absent)
+        case .property(let index, let folding, nil): .property(index, folding: folding, absent: absent)
         case .step(let step, let translator, let inner, nil): .step(step, translator, inner, absent: absent)
         default: nil
         }
@@ -414,7 +414,7 @@ extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
         }
         let bound = BoundProperty(translator: translator, index: index, variable: variable.key)
         guard let present = bound.condition(transform) else { return nil }
-        guard let isNull = translator.compared(.property(index, isFolded: false, absent: nil), .isNull, []) else {
+        guard let isNull = translator.compared(.property(index, folding: nil, absent: nil), .isNull, []) else {
             return nil
         }
         return isMissing ? .either([isNull, present]) : .both(.not(isNull), present)
@@ -427,7 +427,7 @@ extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
     }
 
     private func wholeProperty(_ translator: PredicateTranslator) -> (Int, EntityModel.Property)? {
-        guard let operand = translator.operand(wrapped), case .property(let index, false, nil) = operand else {
+        guard let operand = translator.operand(wrapped), case .property(let index, nil, nil) = operand else {
             return nil
         }
         return (index, translator.binding.properties[index])
@@ -446,7 +446,7 @@ private struct BoundProperty {
 
     func operand<X>(_ expression: X) -> PredicateOperand? {
         guard PredicateNode.of(X.self).variable?.cast(expression).variable == variable else { return nil }
-        return .property(index, isFolded: false, absent: nil)
+        return .property(index, folding: nil, absent: nil)
     }
 }
 

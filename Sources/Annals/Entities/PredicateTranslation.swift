@@ -153,8 +153,8 @@ struct PredicateTranslator {
         let constants = all.filter { !isForeign($0) }
         if constants.isEmpty, !all.isEmpty { return .constant(false) }
         switch operand {
-        case .property(let index, let isFolded, let absent):
-            return test(index, isFolded, absent, comparison, constants)
+        case .property(let index, let folding, let absent):
+            return test(index, folding, absent, comparison, constants)
         case .identity:
             let objects = constants.compactMap { Self.reference($0) }
             guard comparison == .equal || comparison == .oneOf, objects.count == constants.count else { return nil }
@@ -176,8 +176,8 @@ struct PredicateTranslator {
     }
 
     private func withAbsent(_ operand: PredicateOperand, _ absent: Any) -> PredicateOperand? {
-        if case .property(let index, let isFolded, nil) = operand, binding.properties[index].codec.isOptional {
-            return .property(index, isFolded: isFolded, absent: absent)
+        if case .property(let index, let folding, nil) = operand, binding.properties[index].codec.isOptional {
+            return .property(index, folding: folding, absent: absent)
         }
         return nil
     }
@@ -208,7 +208,7 @@ struct PredicateTranslator {
     }
 
     private func test(
-        _ index: Int, _ isFolded: Bool, _ absent: Any?, _ comparison: PropertyTest.Comparison, _ constants: [Any]
+        _ index: Int, _ folding: TextFolding?, _ absent: Any?, _ comparison: PropertyTest.Comparison, _ constants: [Any]
     ) -> Condition? {
         let property = binding.properties[index]
         let type = property.codec.attributeType
@@ -243,7 +243,7 @@ struct PredicateTranslator {
         return .test(
             PropertyTest(
                 binding.position(of: index), type, property.name, comparison, values, absent: known,
-                isFolded: isFolded))
+                folding: folding))
     }
 
     /// Whether stored values compare as the properties do.
@@ -267,7 +267,7 @@ struct PredicateTranslator {
 /// What stands on one side of a comparison.
 indirect enum PredicateOperand {
     /// A property of the object, by its index; `absent` is what it is if it is nil.
-    case property(Int, isFolded: Bool, absent: Any?)
+    case property(Int, folding: TextFolding?, absent: Any?)
     /// The reference of the object.
     case identity
     /// An operand of the object that a property refers to; `absent` is what it is if that is nil.

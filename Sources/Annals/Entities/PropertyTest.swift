@@ -35,8 +35,8 @@ final class PropertyTest: @unchecked Sendable {
     let constants: [Value]
     /// What a property without a value counts as.
     let absent: Value
-    /// Whether cases do not count: the property is folded, and the constant is compared as it is.
-    let isFolded: Bool
+    /// What does not count: the property is folded, and the constant is compared as it is.
+    let folding: TextFolding?
     /// UTF-8 of the first constant, if rows are compared with it.
     private let text: UnsafeMutableRawBufferPointer?
     private let set: ConstantSet
@@ -55,7 +55,7 @@ final class PropertyTest: @unchecked Sendable {
 
     init(
         _ position: Int, _ type: AttributeType, _ name: String, _ comparison: Comparison, _ constants: [Value],
-        absent: Value = .null, isFolded: Bool = false
+        absent: Value = .null, folding: TextFolding? = nil
     ) {
         self.position = position
         self.type = type
@@ -63,7 +63,7 @@ final class PropertyTest: @unchecked Sendable {
         self.comparison = comparison
         self.constants = constants
         self.absent = absent
-        self.isFolded = isFolded
+        self.folding = folding
         set = ConstantSet(comparison == .oneOf ? constants : [])
         var text: UnsafeMutableRawBufferPointer?
         switch (comparison, constants.first) {
@@ -74,7 +74,7 @@ final class PropertyTest: @unchecked Sendable {
         case (_, .double(let double)): fast = .double(double)
         case (_, .date(let date)): fast = .date(date.timeIntervalSinceReferenceDate)
         case (.equal, .bool(let bool)): fast = .bool(bool)
-        case (_, .string(let string)) where !isFolded:
+        case (_, .string(let string)) where folding == nil:
             var string = string
             text = string.withUTF8 { utf8 in
                 let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: utf8.count, alignment: 1)
@@ -96,7 +96,7 @@ final class PropertyTest: @unchecked Sendable {
     /// Whether a value satisfies the condition, as Swift decides it.
     func matches(_ value: Value) -> Bool {
         var value = value.isNull ? absent : value
-        if isFolded, let text = value.string { value = .string(text.caseFolded) }
+        if let folding, let text = value.string { value = .string(folding.folded(text)) }
         switch comparison {
         case .isNull: return value.isNull
         case .equal: return value.isNull ? constant.isNull : Self.areEqual(value, constant)
@@ -127,7 +127,7 @@ final class PropertyTest: @unchecked Sendable {
         case (.int(let a), .int(let b)): a < b
         case (.double(let a), .double(let b)): a < b
         case (.date(let a), .date(let b)): a < b
-        case (.string(let a), .string(let b)): a < b
+        case (.string(let a), .string(let b)): NormalForm.isBefore(a, b)
         default: false
         }
     }
@@ -209,15 +209,9 @@ extension UnsafeRawBufferPointer {
     fileprivate var isPlainText: Bool { isASCII && !contains(byte: 13) }
 }
 
-extension String {
-    /// The text in small letters, for comparisons in predicates that leave cases aside:
-    /// `$0.title.caseFolded.contains("swift")`. The same in every locale.
-    public var caseFolded: String { lowercased() }
-}
-
 extension PropertyTest: CustomStringConvertible {
     var description: String {
-        let title = isFolded ? "\(name).caseFolded" : name
+        let title = folding.map { "\(name).\($0.title)" } ?? name
         // Not the constants: they are values of objects.
         return switch comparison {
         case .equal: constant.isNull ? "\(title) == nil" : "\(title) == …"

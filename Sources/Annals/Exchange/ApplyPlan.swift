@@ -292,7 +292,8 @@ struct ApplyPlan {
             // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
             // counts references to what was deleted here.
             let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
-            if try known != existing(now[position]), try isWritten(position, of: target, layout),
+            if !value.isSame(as: now[position]), try known?.isSame(as: existing(now[position])) != true,
+                try isWritten(position, of: target, layout),
                 !isDerived(layout.entity.attributes[position].number, layout.entity.number)
             {
                 changedHere.append(position)

@@ -4,9 +4,9 @@ public import FoundationEssentials
 
 /// A value of any type that an attribute can have, or null.
 ///
-/// Two values are equal if the store would keep the same bytes for them. Doubles and dates are compared by their bits
-/// (every NaN equals itself, and -0 is not 0), strings by their UTF-8 (different Unicode forms differ), and sets of
-/// objects without regard to order.
+/// Two values are equal if they have the same type and content. Doubles and dates are compared by their bits
+/// (every NaN equals itself, and -0 is not 0), texts as Swift compares strings ("é" is one text, composed or not), and
+/// sets of objects without regard to order.
 public enum Value: Sendable {
     /// No value. Every optional attribute can have it.
     case null
@@ -16,7 +16,7 @@ public enum Value: Sendable {
     case int(Int64)
     /// A floating-point number. Every bit pattern is kept.
     case double(Double)
-    /// Unicode text, kept byte for byte.
+    /// Unicode text, kept byte for byte, and compared as Swift compares strings.
     case string(String)
     /// Bytes.
     case data(Data)
@@ -96,7 +96,7 @@ extension Value: Hashable {
         case (.bool(let a), .bool(let b)): a == b
         case (.int(let a), .int(let b)): a == b
         case (.double(let a), .double(let b)): a.bitPattern == b.bitPattern
-        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.utf8.elementsEqual(b.utf8)
+        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a == b
         case (.data(let a), .data(let b)): a == b
         case (.date(let a), .date(let b)): a.bitPattern == b.bitPattern
         case (.uuid(let a), .uuid(let b)): a == b
@@ -115,8 +115,7 @@ extension Value: Hashable {
         case .bool(let bool): hasher.combine(bool)
         case .int(let int): hasher.combine(int)
         case .double(let double): hasher.combine(double.bitPattern)
-        case .string(var text), .json(var text):
-            text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        case .string(let text), .json(let text): hasher.combine(text)
         case .data(let data): hasher.combine(data)
         case .date(let date): hasher.combine(date.bitPattern)
         case .uuid(let uuid): hasher.combine(uuid)

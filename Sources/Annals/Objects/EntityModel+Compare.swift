@@ -2,6 +2,7 @@
 //
 // Invariants:
 // EC1  Two properties are equal if they would be stored as the same bytes. What cannot be stored equals nothing.
+// EC2  Two properties are the same if Swift calls what is stored equal: texts may have different forms.
 
 internal import FoundationEssentials
 
@@ -31,6 +32,16 @@ extension EntityModel {
             return left.id == right.id && ReferenceContent.mayBeEqual(left.store, right.store)
         case .stored: return isStoredEqual(slot, left, right)
         }
+    }
+
+    /// Whether a property has the same value, whatever the form of a text (EC2).
+    func isSame(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
+        if isEqual(slot, left, right) { return true }
+        let (codec, offset) = (properties[slot].codec, properties[slot].offset)
+        guard let left = try? codec.value(at: left + offset), let right = try? codec.value(at: right + offset) else {
+            return false
+        }
+        return left == right
     }
 
     @inline(__always)

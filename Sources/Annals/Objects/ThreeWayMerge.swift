@@ -27,7 +27,7 @@ struct ThreeWayMerge<E: Entity> {
             if !isMine {
                 taken.append(slot)
                 rebased.append(slot)
-            } else if !Self.isDifferent(model, slot, mine, theirs) {
+            } else if Self.isSame(model, slot, mine, theirs) || Self.isSame(model, slot, base, theirs) {
                 rebased.append(slot)
             } else if model.properties[slot].codec.attributeType.isObjectList {
                 let merged = mergedList(
@@ -41,6 +41,13 @@ struct ThreeWayMerge<E: Entity> {
         }
         model.copy(taken, from: theirs, to: &value)
         model.copy(rebased, from: theirs, to: &self.base)
+    }
+
+    /// Texts of two forms are no conflict.
+    private static func isSame(_ model: EntityModel, _ slot: Int, _ left: E, _ right: E) -> Bool {
+        withUnsafePointer(to: left) { left in
+            withUnsafePointer(to: right) { right in model.isSame(slot, left, right) }
+        }
     }
 
     private static func isDifferent(_ model: EntityModel, _ slot: Int, _ left: E, _ right: E) -> Bool {

@@ -30,7 +30,7 @@ extension Snapshot {
     /// - null first;
     /// - false before true;
     /// - numbers and dates by value, with -0 equal to 0, and NaN last;
-    /// - strings and data by their bytes, which for strings is the order of Unicode scalars;
+    /// - strings as Swift compares them, which is the order of the scalars of their normal form NFC; data by its bytes;
     /// - objects with equal keys by their IDs.
     ///
     /// To read a range in pages, pass the last object of a page as `object` for the next one. This takes logarithmic

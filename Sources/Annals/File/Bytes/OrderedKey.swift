@@ -14,14 +14,15 @@ import Glibc
 /// | bool | 01, 00 or 01 |
 /// | int | 01, i64 big-endian with its sign bit inverted |
 /// | double, date | 01, the bits big-endian: all inverted if negative, otherwise the sign bit inverted |
-/// | string, data | 01, the bytes with 00 written as 00 FF, then 00 00 |
+/// | string, json | 01, the bytes of the normal form NFC with 00 written as 00 FF, then 00 00 |
+/// | data | 01, the bytes with 00 written as 00 FF, then 00 00 |
 /// | uuid | 01, its 16 bytes |
 /// | object | 01, u64 big-endian |
 /// | decimal | 01, then class 00 negative, 01 zero, 02 positive, 03 not a number; see below |
 ///
 /// Doubles and dates: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet NaN for
-/// every NaN. Strings compare by their UTF-8 bytes: the order of Unicode scalars, not normalised, the same in every
-/// locale.
+/// every NaN. Texts compare by the UTF-8 bytes of their normal form, as Swift compares strings: texts that are equal in
+/// Swift have one key. The order is the same in every locale.
 ///
 /// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that
 /// is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if
@@ -57,13 +58,25 @@ package enum OrderedKey {
     }
 
     package static func append(string: String, to key: inout ByteWriter) {
-        if string.utf8.withContiguousStorageIfAvailable({ append(data: UnsafeRawBufferPointer($0), to: &key) }) != nil {
+        if string.utf8.withContiguousStorageIfAvailable({ append(text: UnsafeRawBufferPointer($0), to: &key) }) != nil {
             return
         }
-        Array(string.utf8).withUnsafeBytes { append(data: $0, to: &key) }
+        Array(string.utf8).withUnsafeBytes { append(text: $0, to: &key) }
     }
 
-    /// Also for texts, as UTF-8.
+    /// A text as UTF-8.
+    package static func append(text: UnsafeRawBufferPointer, to key: inout ByteWriter) {
+        guard text.isASCIIWithoutZeros else { return appendNormal(text, to: &key) }
+        key.append(present)
+        key.append(text)
+        key.append(0 as UInt16)
+    }
+
+    @inline(never)
+    private static func appendNormal(_ text: UnsafeRawBufferPointer, to key: inout ByteWriter) {
+        NormalForm.with(text) { append(data: $0, to: &key) }
+    }
+
     package static func append(data: UnsafeRawBufferPointer, to key: inout ByteWriter) {
         key.append(present)
         var rest = data

@@ -111,6 +111,57 @@ extension UnsafeRawBufferPointer {
         return (bits.x | bits.y) & 0x8080_8080_8080_8080 == 0
     }
 
+    /// Whether all bytes are from 1 to 127.
+    @inline(__always)
+    var isASCIIWithoutZeros: Bool {
+        guard let start = baseAddress else { return true }
+        if count >= 32 { return Self.isLongASCIIWithoutZeros(start, count) }
+        if count >= 16 {
+            let first = start.loadUnaligned(as: SIMD2<UInt64>.self)
+            // The last vector overlaps the first one.
+            let last = start.loadUnaligned(fromByteOffset: count &- 16, as: SIMD2<UInt64>.self)
+            return Self.areASCIIWithoutZeros(first.x, first.y) && Self.areASCIIWithoutZeros(last.x, last.y)
+        }
+        if count >= 8 {
+            return Self.areASCIIWithoutZeros(
+                start.loadUnaligned(as: UInt64.self),
+                start.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+        }
+        if count >= 4 {
+            let first = UInt64(start.loadUnaligned(as: UInt32.self))
+            let last = UInt64(start.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self))
+            let word = first &<< 32 | last
+            return Self.areASCIIWithoutZeros(word, word)
+        }
+        if count == 0 { return true }
+        // The first byte, the middle one and the last one are all of them.
+        let word = UInt32(self[0]) | UInt32(self[count &>> 1]) &<< 8 | UInt32(self[count &- 1]) &<< 16
+        return ((word &- 0x01_0101) | word) & 0x80_8080 == 0
+    }
+
+    /// A byte of 0 borrows from the next one, which then may look wrong too; without one, no byte borrows.
+    @inline(__always)
+    private static func areASCIIWithoutZeros(_ first: UInt64, _ second: UInt64) -> Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        return ((first &- ones) | first | (second &- ones) | second) & 0x8080_8080_8080_8080 == 0
+    }
+
+    @inline(__always)
+    private static func isLongASCIIWithoutZeros(_ start: UnsafeRawPointer, _ count: Int) -> Bool {
+        let ones = SIMD4<UInt64>(repeating: 0x0101_0101_0101_0101)
+        // The last vector overlaps the one before it.
+        let last = count &- 32
+        var vector = start.loadUnaligned(fromByteOffset: last, as: SIMD4<UInt64>.self)
+        var bits = (vector &- ones) | vector
+        var offset = 0
+        while offset < last {
+            vector = start.loadUnaligned(fromByteOffset: offset, as: SIMD4<UInt64>.self)
+            bits |= (vector &- ones) | vector
+            offset &+= 32
+        }
+        return (bits.x | bits.y | bits.z | bits.w) & 0x8080_8080_8080_8080 == 0
+    }
+
     @inline(never)
     private var isShortASCII: Bool {
         var bits: UInt8 = 0

@@ -269,7 +269,7 @@ package struct RevertPlan {
     }
 
     private func isEqual(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
-        if left == right { return true }
+        if left.isSame(as: right) { return true }
         // The same long value may be in the file twice.
         guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
         let first = try base.content(of: a)

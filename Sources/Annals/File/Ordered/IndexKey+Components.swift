@@ -19,20 +19,22 @@ extension IndexKey {
         case .decimal: if let decimal = try row.decimal(at: position) { append(decimal, &writer) }
         case .object:
             if let object = try row.object(at: position) { OrderedKey.append(object: object.rawValue, to: &writer) }
-        case .string, .data, .json: try appendVariable(row, position, &key, &writer, large)
+        case .string, .json: try appendVariable(row, position, isText: true, &key, &writer, large)
+        case .data: try appendVariable(row, position, isText: false, &key, &writer, large)
         case .orderedObjects, .objects: throw listRefused()
         }
         return true
     }
 
     private static func appendVariable(
-        _ row: RowImage, _ position: Int, _ key: inout IndexKeyAssembly, _ writer: inout ByteWriter,
+        _ row: RowImage, _ position: Int, isText: Bool, _ key: inout IndexKeyAssembly, _ writer: inout ByteWriter,
         _ large: LargeValueReader
     ) throws(StoreError) {
         switch try row.variable(at: position) {
         case .absent: break
+        case .inline(let content) where isText: OrderedKey.append(text: content, to: &writer)
         case .inline(let content): OrderedKey.append(data: content, to: &writer)
-        case .large(let reference): try key.append(reference, to: &writer, large)
+        case .large(let reference): try key.append(reference, isText: isText, to: &writer, large)
         }
     }
 

@@ -15,25 +15,31 @@ struct IndexKeyAssembly {
     /// Where in the writer the bytes begin that are not hashed yet.
     private var pending: Int { hashed == 0 ? start : start + IndexKey.uncutBytes }
 
-    /// Appends the component of a large value, in memory of a few blocks.
+    /// Appends the component of a large value, in memory of a few blocks, of a text in that of a few pieces.
     mutating func append(
-        _ reference: LargeValueReference, to writer: inout ByteWriter, _ large: IndexKey.LargeValueReader
+        _ reference: LargeValueReference, isText: Bool, to writer: inout ByteWriter, _ large: IndexKey.LargeValueReader
     ) throws(StoreError) {
-        var part = ByteWriter(capacity: 2 * IndexKey.blockBytes)
+        var text = NormalFormStream()
         writer.append(OrderedKey.present)
         try large(reference) { (piece) throws(StoreError) in
-            var rest = piece
-            while !rest.isEmpty {
-                let count = min(rest.count, IndexKey.blockBytes)
-                part.truncate()
-                OrderedKey.append(data: rest.slice(0, count), to: &part)
-                // Without the byte that says present, and without the end, which the value has but once.
-                writer.append(part.bytes.slice(1, part.count - 3))
-                fold(&writer)
-                rest = rest.slice(count, rest.count - count)
-            }
+            if isText { text.append(piece) { append($0, to: &writer) } } else { append(piece, to: &writer) }
         }
+        text.finish { append($0, to: &writer) }
         writer.append(0 as UInt16)
+    }
+
+    /// Appends a piece of a component, without the byte that says present and without the end.
+    private mutating func append(_ piece: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
+        var part = ByteWriter(capacity: 2 * IndexKey.blockBytes)
+        var rest = piece
+        while !rest.isEmpty {
+            let count = min(rest.count, IndexKey.blockBytes)
+            part.truncate()
+            OrderedKey.append(data: rest.slice(0, count), to: &part)
+            writer.append(part.bytes.slice(1, part.count - 3))
+            fold(&writer)
+            rest = rest.slice(count, rest.count - count)
+        }
     }
 
     /// Hashes the whole blocks and forgets them.

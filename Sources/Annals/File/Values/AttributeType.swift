@@ -8,7 +8,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
     case int
     /// 64 bits, IEEE 754; every bit pattern is kept.
     case double
-    /// Unicode text, kept as it is: nothing is normalised.
+    /// Unicode text, kept as it is given. It is compared, and is found in indexes, as Swift compares strings.
     case string
     /// Bytes.
     case data

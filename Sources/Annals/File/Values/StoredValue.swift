@@ -124,6 +124,17 @@ extension StoredValue: Equatable {
     }
 }
 
+extension StoredValue {
+    /// Whether Swift calls both equal: texts that differ in their form alone are. What is compared to be written is
+    /// compared as bytes instead, so that rows keep texts as they were given.
+    package func isSame(as other: StoredValue) -> Bool {
+        switch (self, other) {
+        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a == b
+        default: self == other
+        }
+    }
+}
+
 /// The two shapes of lists of objects.
 package enum ObjectList {
     package static func isStrictlyAscending(_ objects: [ObjectID]) -> Bool {
