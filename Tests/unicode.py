@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the engine's tables of Unicode 17.0.0: UnicodeTables.swift, CompositionTables.swift
-and CaseTables.swift in Sources/Annals/File/Text.
+"""Makes the engine's tables of Unicode 17.0.0: UnicodeTables.swift, CompositionTables.swift and CaseTables.swift in
+Sources/Annals/File/Bytes.
 
 Tests/unicode.py CASEFOLDING [--check]: CASEFOLDING is Unicode's CaseFolding.txt of version 15.0 or later, such as
 /usr/share/unicode/CaseFolding.txt of Debian's package unicode-data. What later versions added is below. All else comes
@@ -16,7 +16,7 @@ import sys
 import unicodedata2 as unicode
 
 VERSION = "17.0.0"
-FOLDER = pathlib.Path(__file__).parent.parent / "Sources/Annals/File/Text"
+FOLDER = pathlib.Path(__file__).parent.parent / "Sources/Annals/File/Bytes"
 # First scalar, last scalar, and what the first is folded to: the others follow in the same step.
 FOLDED_SINCE_16 = [
     (0x1C89, 0x1C89, 0x1C8A), (0xA7CB, 0xA7CB, 0x264), (0xA7CC, 0xA7CC, 0xA7CD), (0xA7CE, 0xA7CE, 0xA7CF),

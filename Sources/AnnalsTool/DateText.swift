@@ -10,8 +10,8 @@ package enum DateText {
 
     // MARK: Writing
 
-    /// A text such as `2026-01-02T03:04:05.000006Z`. A date that cannot be written so is the seconds since 2001, such as
-    /// `2001-01-01T00:00:00Z+1e+20s`: before the year 0, after 9999, closer to that moment than a nanosecond, and
+    /// A text such as `2026-01-02T03:04:05.000006Z`. A date that cannot be written so is the seconds since 2001, such
+    /// as `2001-01-01T00:00:00Z+1e+20s`: before the year 0, after 9999, closer to that moment than a nanosecond, and
     /// minus zero. Dates that are no moment are `NaN`, `Infinity` and `-Infinity`.
     package static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSinceReferenceDate

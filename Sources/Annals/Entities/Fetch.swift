@@ -408,11 +408,12 @@ extension Snapshot {
     /// try snapshot.fetch(Clip.self, where: #Predicate { $0.rank > 10 }, sortedBy: .descending(\.rank), limit: 20)
     /// ```
     ///
-    /// Comparisons with constants, `nil`, ranges and collections, `starts(with:)`, `contains`, `caseFolded`, `caseAndDiacriticFolded` and one
-    /// step to other objects are decided by the bytes of rows and through indexes. A constant is every part without the
-    /// object, such as `limits[1] * 2`: it is computed once, before objects are read. Everything else is evaluated on
-    /// the object. `explain` says what happens, and which part keeps the predicate from an index. An index finds text
-    /// by its bytes: text that is not normalised is found only where it is written the same.
+    /// Comparisons with constants, `nil`, ranges and collections, `starts(with:)`, `contains`, `caseFolded`,
+    /// `caseAndDiacriticFolded` and one step to other objects are decided by the bytes of rows and through indexes. A
+    /// constant is every part without the object, such as `limits[1] * 2`: it is computed once, before objects are
+    /// read. Everything else is evaluated on the object. `explain` says what happens, and which part keeps the
+    /// predicate from an index. Text is compared as Swift compares
+    /// it, with an index and without one.
     ///
     /// - Parameters:
     ///   - type: The entity.

@@ -35,8 +35,8 @@ extension String {
     ///
     /// It is ``caseFolded`` of the decomposed text without combining diacritical marks, which are those of Unicode's
     /// five blocks of that name: "Résumé" becomes "resume", "Й" becomes "и", "ΐ" becomes "ι". Letters with a stroke,
-    /// such as "ø" and "ł", have no mark and stay. So do vowel signs and points of Hebrew, Arabic and Indic scripts, and
-    /// the voiced marks of Kana. It is the same in every locale. Fold the other text of a comparison, too.
+    /// such as "ø" and "ł", have no mark and stay. So do vowel signs and points of Hebrew, Arabic and Indic scripts,
+    /// and the voiced marks of Kana. It is the same in every locale. Fold the other text of a comparison, too.
     public var caseAndDiacriticFolded: String {
         utf8.allSatisfy { $0 < 0x80 } ? lowercased() : CaseFolding.folded(self, withoutDiacritics: true)
     }

@@ -20,9 +20,9 @@ import Glibc
 /// | object | 01, u64 big-endian |
 /// | decimal | 01, then class 00 negative, 01 zero, 02 positive, 03 not a number; see below |
 ///
-/// Doubles and dates: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet NaN for
-/// every NaN. Texts compare by the UTF-8 bytes of their normal form, as Swift compares strings: texts that are equal in
-/// Swift have one key. The order is the same in every locale.
+/// Doubles and dates: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet
+/// NaN for every NaN. Texts compare by the UTF-8 bytes of their normal form, as Swift compares strings: texts that are
+/// equal in Swift have one key. The order is the same in every locale.
 ///
 /// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that
 /// is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if

@@ -2,10 +2,10 @@
 
 /// Keys as they stand in ordered indexes.
 ///
-/// A key is the encoded components one after the other (`OrderedKey`), of texts their normal form. One of more than 240 bytes is *cut*: its first
-/// 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian; 256 bytes, which no other
-/// key has. The hash begins with 0 and takes the key in blocks of 4096 bytes, the last one shorter: hash =
-/// `Checksum.hash`(block, seed: hash).
+/// A key is the encoded components one after the other (`OrderedKey`), of texts their normal form. One of more than 240
+/// bytes is *cut*: its first 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian;
+/// 256 bytes, which no other key has. The hash begins with 0 and takes the key in blocks of 4096 bytes, the last one
+/// shorter: hash = `Checksum.hash`(block, seed: hash).
 ///
 /// So for any two keys:
 /// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same

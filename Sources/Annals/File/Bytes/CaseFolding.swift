@@ -1,8 +1,8 @@
 // Texts without the difference of cases, and without diacritics: the same in every locale.
 //
 // Invariants:
-// CF1  Texts that are equal in Swift have the same folded form, which is in the normal form NFC.
-// CF2  Folding a folded text changes nothing.
+// FT1  Texts that are equal in Swift have the same folded form, which is in the normal form NFC.
+// FT2  Folding a folded text changes nothing.
 
 package enum CaseFolding {
     /// Unicode's full case folding of a text. Without diacritics, the combining marks of Latin, Greek and Cyrillic are
