@@ -51,19 +51,21 @@ extension AttributeOption {
         Self(.check(message) { value in (value as? V).map(isValid) ?? false })
     }
 
-    /// The value must lie in a range. See also the form for optional values.
-    public static func range(_ range: ClosedRange<V>) -> Self where V: Comparable & Sendable {
-        check("must be from \(range.lowerBound) to \(range.upperBound)") { range.contains($0) }
+    /// The value must lie in a range, such as `0...10`, `0..<10` or `0...`. See also the form for optional values.
+    public static func range(_ range: some RangeExpression<V> & Sendable) -> Self where V: Comparable & Sendable {
+        check("must be \(RangeText.values(range))") { range.contains($0) }
     }
 
     /// The value, if there is one, must lie in a range.
-    public static func range<W: Comparable & Sendable>(_ range: ClosedRange<W>) -> Self where V == W? {
-        check("must be from \(range.lowerBound) to \(range.upperBound)") { $0.map(range.contains) ?? true }
+    public static func range<W: Comparable & Sendable>(
+        _ range: some RangeExpression<W> & Sendable
+    ) -> Self where V == W? {
+        check("must be \(RangeText.values(range))") { $0.map(range.contains) ?? true }
     }
 
     /// The text, if there is one, must have so many characters.
-    public static func length(_ range: ClosedRange<Int>) -> Self where V: TextProperty {
-        let message = "must have \(range.lowerBound) to \(range.upperBound) characters"
+    public static func length(_ range: some RangeExpression<Int> & Sendable) -> Self where V: TextProperty {
+        let message = "must have \(RangeText.numbers(range)) characters"
         return Self(.check(message) { value in (value as? String).map { range.contains($0.count) } ?? true })
     }
 
@@ -73,17 +75,41 @@ extension AttributeOption {
     }
 
     /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
-    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == [Reference<T>] {
-        check(countMessage(range)) { range.contains($0.count) }
+    public static func count<T: Entity>(
+        _ range: some RangeExpression<Int> & Sendable
+    ) -> Self where V == [Reference<T>] {
+        check("must have \(RangeText.numbers(range)) objects") { range.contains($0.count) }
     }
 
     /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
-    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == Set<Reference<T>> {
-        check(countMessage(range)) { range.contains($0.count) }
+    public static func count<T: Entity>(
+        _ range: some RangeExpression<Int> & Sendable
+    ) -> Self where V == Set<Reference<T>> {
+        check("must have \(RangeText.numbers(range)) objects") { range.contains($0.count) }
+    }
+}
+
+/// Ranges in sentences.
+enum RangeText {
+    /// Where a value must lie.
+    static func values<Bound>(_ range: some RangeExpression<Bound>) -> String {
+        switch range {
+        case let range as ClosedRange<Bound>: "from \(range.lowerBound) to \(range.upperBound)"
+        case let range as Range<Bound>: "at least \(range.lowerBound) and less than \(range.upperBound)"
+        case let range as PartialRangeFrom<Bound>: "at least \(range.lowerBound)"
+        case let range as PartialRangeThrough<Bound>: "at most \(range.upperBound)"
+        case let range as PartialRangeUpTo<Bound>: "less than \(range.upperBound)"
+        default: "in \(range)"
+        }
     }
 
-    private static func countMessage(_ range: ClosedRange<Int>) -> String {
-        "must have \(range.lowerBound) to \(range.upperBound) objects"
+    /// How many there must be.
+    static func numbers(_ range: some RangeExpression<Int>) -> String {
+        switch range {
+        case let range as ClosedRange<Int>: "\(range.lowerBound) to \(range.upperBound)"
+        case let range as Range<Int> where !range.isEmpty: "\(range.lowerBound) to \(range.upperBound - 1)"
+        default: values(range)
+        }
     }
 }
 
@@ -100,6 +126,18 @@ public protocol TextProperty {}
 extension String: TextProperty {}
 extension Optional: TextProperty where Wrapped == String {}
 
+/// How many objects there must be on the other side of a relationship.
+struct SideCount: Sendable {
+    let isValid: @Sendable (Int) -> Bool
+    /// What is said if it is not so.
+    let message: String
+
+    init(_ range: some RangeExpression<Int> & Sendable) {
+        isValid = { range.contains($0) }
+        message = "must have \(RangeText.numbers(range)) objects"
+    }
+}
+
 /// An option without the type of its property.
 enum PropertyOption<E: Entity>: Sendable {
     case unique
@@ -112,7 +150,7 @@ enum PropertyOption<E: Entity>: Sendable {
     case derived(@Sendable (inout E, PartialKeyPath<E>) -> Void)
     case fromOtherSide(DerivedRule)
     case lastChange
-    case sideCount(ClosedRange<Int>)
+    case sideCount(SideCount)
     case check(String, @Sendable (Any) -> Bool)
     case pattern(String, @Sendable (Any) -> Bool)
 }

@@ -48,8 +48,10 @@ extension AttributeOption {
 
     /// The other side of a relationship must have so many objects when a transaction ends that has inserted the object
     /// or changed what refers to it.
-    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == ToMany<T> {
-        Self(.sideCount(range))
+    public static func count<T: Entity>(
+        _ range: some RangeExpression<Int> & Sendable
+    ) -> Self where V == ToMany<T> {
+        Self(.sideCount(SideCount(range)))
     }
 }
 
@@ -83,7 +85,7 @@ struct DerivedRule: Sendable {
 struct SideLimit: Sendable {
     let name: String
     let side: Int
-    let range: ClosedRange<Int>
+    let count: SideCount
 }
 
 extension EntityModel {

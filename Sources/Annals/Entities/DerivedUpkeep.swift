@@ -243,11 +243,11 @@ private struct DerivedWork {
             for (side, limit) in owner.limits {
                 guard let count = totals[side]?.count else { continue }
                 hasLimits = true
-                guard !limit.range.contains(count) else { continue }
+                guard !limit.count.isValid(count) else { continue }
                 failures.append(
                     ValidationFailure(
                         entity: owner.name, attribute: limit.name, value: "\(count) objects",
-                        message: "must have \(limit.range.lowerBound) to \(limit.range.upperBound) objects"))
+                        message: limit.count.message))
             }
             noteTimeOfAmended(object)
         }

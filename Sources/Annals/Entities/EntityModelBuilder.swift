@@ -143,8 +143,8 @@ struct EntityModelBuilder<E: Entity> {
             otherSides.append(
                 .init(name: field.name, offset: field.offset, target: other.target, isOne: other.isOne))
             for option in item?.options ?? [] {
-                if case .sideCount(let range) = option {
-                    limits.append(SideLimit(name: field.name, side: field.offset, range: range))
+                if case .sideCount(let count) = option {
+                    limits.append(SideLimit(name: field.name, side: field.offset, count: count))
                 } else {
                     report("\(title) is the other side of a relationship: its options but .count stand at that one.")
                 }

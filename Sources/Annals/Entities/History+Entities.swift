@@ -32,6 +32,22 @@ public struct Tombstone<E: Entity>: Sendable {
     }
 }
 
+extension HistoryRequest {
+    /// A request for changes of entities of the program, by their types: `HistoryRequest(entities: [Clip.self])`.
+    public init(
+        after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
+        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], entities: [any Entity.Type],
+        objects: Set<ObjectID>? = nil, kinds: Set<HistoryChange.Kind>? = nil,
+        changedAttributes: [String: Set<String>]? = nil, order: Order = .oldestFirst, limit: Int? = nil
+    ) {
+        self.init(
+            after: after, before: before, authors: authors, excludedAuthors: excludedAuthors,
+            contextNames: contextNames, excludedContextNames: excludedContextNames,
+            entities: Set(entities.map { $0.model.name }), objects: objects, kinds: kinds,
+            changedAttributes: changedAttributes, order: order, limit: limit)
+    }
+}
+
 extension HistoryChange {
     /// What was kept of a deleted object. Nil if the change is no deletion, or one of another entity.
     public func tombstone<E: Entity>(of type: E.Type) -> Tombstone<E>? {

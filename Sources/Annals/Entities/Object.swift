@@ -136,9 +136,16 @@ public final class Object<E: Entity> {
 
     /// The objects that refer to this one, in the order in which they were inserted.
     public subscript<T: Entity>(dynamicMember path: KeyPath<E, ToMany<T>>) -> [Object<T>] {
-        let offset = MemoryLayout<E>.offset(of: path)
-        if source.noticesReads { noticeRead(path) }
-        return source.referring(to: reference, E.self, offset).compactMap { source.object(Reference<T>($0)) }
+        get {
+            let offset = MemoryLayout<E>.offset(of: path)
+            if source.noticesReads { noticeRead(path) }
+            return source.referring(to: reference, E.self, offset).compactMap { source.object(Reference<T>($0)) }
+        }
+        @available(
+            *, unavailable,
+            message: "the other side of a relationship is read only: set the property of the object that refers"
+        )
+        set { preconditionFailure("The other side of a relationship is read only.") }
     }
 
     /// The one object that refers to this one; nil if none does.

@@ -24,6 +24,13 @@ extension Transaction {
         try found(predicate, sort, limit: limit, offset: offset).map { $0.reference }
     }
 
+    /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
+    public func first<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
+    ) throws -> E? {
+        try found(predicate, sort, limit: 1, offset: 0).first?.value
+    }
+
     /// The number of objects that satisfy a predicate. As `fetch`.
     public func count<E: Entity>(_ type: E.Type, where predicate: Predicate<Object<E>>? = nil) throws -> Int {
         guard draft.hasChanges else { return try snapshot.count(type, where: predicate) }

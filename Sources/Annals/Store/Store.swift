@@ -10,27 +10,39 @@ public final class Store: Sendable {
     /// Options for opening a store.
     public struct Options: Sendable {
         /// What a commit waits for, unless the commit itself says.
-        public var durability = Durability.full
+        public var durability: Durability
         /// How long a commit waits for other writers before it throws `busy`. At least 3 milliseconds.
-        public var lockTimeout = Duration.seconds(5)
+        public var lockTimeout: Duration
         /// Whether the store is opened for reading only, or for writing too.
-        public var access = Access.readWrite
+        public var access: Access
         /// How the file is read.
-        public var reading = Reading.mapped
+        public var reading: Reading
         /// Whether a missing store is created. Otherwise opening it throws `notFound`.
-        public var createsIfMissing = true
+        public var createsIfMissing: Bool
         /// Who may use a store that is created. One that exists keeps its permissions, also when it is compacted.
-        public var sharing = Sharing.user
+        public var sharing: Sharing
         /// When the store is compacted automatically; nil for never. How much history is kept is a setting of the store
         /// itself (`setRetention`).
-        public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
+        public var automaticCompaction: AutomaticCompaction?
         /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
         /// The clock and other services of the machine.
         package var environment: any Environment = RealEnvironment()
 
-        /// The standard options.
-        public init() {}
+        /// The standard options, and those that you give.
+        public init(
+            durability: Durability = .full, lockTimeout: Duration = .seconds(5), access: Access = .readWrite,
+            reading: Reading = .mapped, createsIfMissing: Bool = true, sharing: Sharing = .user,
+            automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
+        ) {
+            self.durability = durability
+            self.lockTimeout = lockTimeout
+            self.access = access
+            self.reading = reading
+            self.createsIfMissing = createsIfMissing
+            self.sharing = sharing
+            self.automaticCompaction = automaticCompaction
+        }
     }
 
     /// What a handle may do with the store.

@@ -1,0 +1,118 @@
+// Shorter ways to say the same: the first object, ranges of every kind, options and requests with parameters.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+private struct Member: Entity, Equatable {
+    var name = ""
+    var rank = 0
+    var score: Double?
+    var club: Reference<Club>?
+    var friends: Set<Reference<Member>> = []
+
+    static let schema = Schema<Member> {
+        Attribute(\.name, .length(1...))
+        Attribute(\.rank, .range(0..<10))
+        Attribute(\.score, .range(...5.5))
+        Relationship(\.club, inverse: \.members)
+        Relationship(\.friends, .count(..<3))
+    }
+}
+
+private struct Club: Entity, Equatable {
+    var name = ""
+    var members = ToMany<Member>()
+
+    static let schema = Schema<Club> {
+        Attribute(\.name, .length(1..<4))
+        Attribute(\.members, .count(..<3))
+    }
+}
+
+@Suite struct SmallFormTests {
+    let folder: StoreFolder
+    let store: Store
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try Store(at: folder.path, entities: [Member.self, Club.self])
+    }
+
+    private func end() throws {
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func aTransactionFindsTheFirst() throws {
+        try store.write { transaction in
+            #expect(try transaction.first(Member.self) == nil)
+            for rank in [3, 1, 2] { try transaction.insert(Member(name: "m\(rank)", rank: rank)) }
+            #expect(try transaction.first(Member.self, sortedBy: .ascending(\.rank))?.name == "m1")
+            #expect(try transaction.first(Member.self, sortedBy: .descending(\.rank))?.name == "m3")
+            #expect(try transaction.first(Member.self, where: #Predicate { $0.rank == 2 })?.name == "m2")
+            #expect(try transaction.first(Member.self, where: #Predicate { $0.rank == 5 }) == nil)
+        }
+        try end()
+    }
+
+    // MARK: Ranges
+
+    @Test func rangesOfEveryKindAreOptions() throws {
+        func failures(_ member: Member) -> [String] {
+            let error = expect(.validationFailed) { try store.commit { try $0.insert(member) } }
+            return error?.validationFailures.map { "\($0.attribute) \($0.message)" } ?? []
+        }
+        #expect(failures(Member(name: "a", rank: 10)) == ["rank must be at least 0 and less than 10"])
+        #expect(failures(Member(name: "a", rank: -1)) == ["rank must be at least 0 and less than 10"])
+        #expect(failures(Member(name: "a", score: 5.6)) == ["score must be at most 5.5"])
+        #expect(failures(Member(name: "")) == ["name must have at least 1 characters"])
+        try store.commit { try $0.insert(Member(name: "a", rank: 9, score: 5.5)) }
+        let long = expect(.validationFailed) { try store.commit { try $0.insert(Club(name: "four")) } }
+        #expect(long?.validationFailures.map(\.message) == ["must have 1 to 3 characters"])
+        // Lists, and the other side of a relationship.
+        try store.commit { transaction in
+            let others = try (0..<3).map { try transaction.insert(Member(name: "o\($0)")) }
+            try transaction.insert(Member(name: "b", friends: Set(others.prefix(2))))
+        }
+        let members = try store.snapshot().references(to: Member.self)
+        #expect(
+            failures(Member(name: "c", friends: Set(members.prefix(3)))) == ["friends must have less than 3 objects"])
+        let club = try store.commit { try $0.insert(Club(name: "abc")) }.result
+        try store.commit { transaction in
+            for member in members.prefix(2) { try transaction.update(member) { $0.club = club } }
+        }
+        let full = expect(.validationFailed) {
+            try store.commit { try $0.update(members[2]) { $0.club = club } }
+        }
+        #expect(full?.validationFailures.map(\.message) == ["must have less than 3 objects"])
+        try end()
+    }
+
+    // MARK: Parameters
+
+    @Test func optionsHaveParameters() throws {
+        try store.close()
+        let reader = try Store(
+            at: folder.path, entities: [Member.self, Club.self], options: .init(access: .readOnly, reading: .copied))
+        expect(.readOnly) { try reader.commit { try $0.insert(Member(name: "a")) } }
+        try reader.close()
+        let missing = folder.temporary.path("none.annals")
+        expect(.notFound) { try Store(at: missing, options: Store.Options(createsIfMissing: false)) }
+        let options = Store.Options(durability: .relaxed, lockTimeout: .seconds(1), automaticCompaction: nil)
+        #expect(options.durability == .relaxed && options.lockTimeout == .seconds(1))
+        #expect(options.automaticCompaction == nil && options.access == .readWrite && options.createsIfMissing)
+        try folder.expectIntact()
+    }
+
+    @Test func aRequestNamesEntitiesByTheirTypes() throws {
+        try store.commit { try $0.insert(Member(name: "a")) }
+        try store.commit { try $0.insert(Club(name: "b")) }
+        let request = HistoryRequest(entities: [Club.self])
+        #expect(request == HistoryRequest(entities: ["Club"]))
+        #expect(try store.changes(request).map(\.entity) == ["Club"])
+        #expect(try store.changes(HistoryRequest(entities: [Club.self, Member.self], limit: 5)).count == 2)
+        try end()
+    }
+}
