@@ -213,16 +213,10 @@ public struct ToMany<E: Entity>: Hashable, Sendable {
 
 extension ToMany {
     /// Not available: the other side of a relationship is a place to read from.
-    @available(
-        *, unavailable,
-        message: "the other side of a relationship is read only: set the property of the object that refers"
-    )
+    @available(*, unavailable, message: "the other side is read only: set the property of the object that refers")
     public mutating func append(_ object: Object<E>) {}
 
     /// Not available: the other side of a relationship is a place to read from.
-    @available(
-        *, unavailable,
-        message: "the other side of a relationship is read only: set the property of the object that refers"
-    )
+    @available(*, unavailable, message: "the other side is read only: set the property of the object that refers")
     public mutating func append(_ reference: Reference<E>) {}
 }
