@@ -110,7 +110,7 @@ private struct Club: Entity, Equatable {
         try store.commit { try $0.insert(Member(name: "a")) }
         try store.commit { try $0.insert(Club(name: "b")) }
         let request = HistoryRequest(entities: [Club.self])
-        #expect(request == HistoryRequest(entities: ["Club"]))
+        #expect(request.entities == ["Club"])
         #expect(try store.changes(request).map(\.entity) == ["Club"])
         #expect(try store.changes(HistoryRequest(entities: [Club.self, Member.self], limit: 5)).count == 2)
         try end()

@@ -1,6 +1,6 @@
 // History in a program's own types.
 
-internal import FoundationEssentials
+public import FoundationEssentials
 
 /// What history has kept of a deleted object: its properties that are preserved on deletion.
 public struct Tombstone<E: Entity>: Sendable {
@@ -36,13 +36,14 @@ extension HistoryRequest {
     /// A request for changes of entities of the program, by their types: `HistoryRequest(entities: [Clip.self])`.
     public init(
         after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
-        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], entities: [any Entity.Type],
+        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], anyOf: [Source]? = nil,
+        where predicate: Predicate<TransactionFacts>? = nil, entities: [any Entity.Type],
         objects: Set<ObjectID>? = nil, kinds: Set<HistoryChange.Kind>? = nil,
         changedAttributes: [String: Set<String>]? = nil, order: Order = .oldestFirst, limit: Int? = nil
     ) {
         self.init(
             after: after, before: before, authors: authors, excludedAuthors: excludedAuthors,
-            contextNames: contextNames, excludedContextNames: excludedContextNames,
+            contextNames: contextNames, excludedContextNames: excludedContextNames, anyOf: anyOf, where: predicate,
             entities: Set(entities.map { $0.model.name }), objects: objects, kinds: kinds,
             changedAttributes: changedAttributes, order: order, limit: limit)
     }
