@@ -12,9 +12,9 @@ public import FoundationEssentials
 /// `entities`, or by one of its objects or attributes) throws `historyGap`. So does a request that reaches back to
 /// before the history of a requested entity began again.
 ///
-/// All conditions must hold; of those in `anyOf`, one. A nil condition selects everything, an empty set selects nothing.
-/// Skipping a transaction by author, context or predicate takes constant time, for any number of changes. No condition
-/// reads rows.
+/// All conditions must hold; of those in `anyOf`, one. A nil condition selects everything, an empty set selects
+/// nothing. Skipping a transaction by author, context or predicate takes constant time, for any number of changes. No
+/// condition reads rows.
 ///
 /// ```swift
 /// // What the app's imports did, and everything by the extension and the service:

@@ -123,7 +123,7 @@ private struct TransactionTranslator {
         return path == \TransactionFacts.contextName ? .context : nil
     }
 
-    func constant<X>(_ expression: X) -> Any? { (expression as? any ConstantExpression)?.constant }
+    func constant<X>(_ expression: X) -> Any? { (expression as? any FixedExpression)?.fixed }
 
     func equal<L, R>(_ left: L, _ right: R) -> TransactionCondition? {
         if let operand = operand(left), let name = constant(right) as? String? {
@@ -142,6 +142,19 @@ private protocol TransactionExpression {
 /// An expression that may be a property of the transaction.
 private protocol FactExpression {
     func path(_ variable: PredicateExpressions.Variable<TransactionFacts>) -> AnyKeyPath?
+}
+
+/// An expression that is a constant.
+private protocol FixedExpression {
+    var fixed: Any { get }
+}
+
+extension PredicateExpressions.Value: FixedExpression {
+    fileprivate var fixed: Any { value }
+}
+
+extension PredicateExpressions.NilLiteral: FixedExpression {
+    fileprivate var fixed: Any { Wrapped?.none as Any }
 }
 
 extension PredicateExpressions.KeyPath: FactExpression {

@@ -79,7 +79,8 @@ extension Store {
     /// `$XDG_DATA_HOME`, otherwise `$HOME/.local/share`. Creates the program's folder, for this user alone.
     ///
     /// ```swift
-    /// let store = try Store(at: Store.defaultPath(named: "Notes", ofProgram: "org.example.notes"), entities: [Note.self])
+    /// let path = try Store.defaultPath(named: "Notes", ofProgram: "org.example.notes")
+    /// let store = try Store(at: path, entities: [Note.self])
     /// ```
     ///
     /// For a store that several programs share, use ``AppGroup``.
