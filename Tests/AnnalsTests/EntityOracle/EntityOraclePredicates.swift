@@ -173,7 +173,7 @@ enum EntityOraclePredicates {
             }
         case 7:
             return OfThing("title folded", #Predicate { $0.title.caseFolded == short }) { _, thing, _ in
-                thing.title.lowercased() == short
+                thing.title.caseFolded == short
             }
         case 8:
             return OfThing("title between", #Predicate { $0.title >= short && $0.title < word }) { _, thing, _ in
