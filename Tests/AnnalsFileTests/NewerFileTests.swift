@@ -3,6 +3,7 @@
 
 import Annals
 import FoundationEssentials
+import FuzzTargets
 import SimulatedDisk
 import TestSupport
 import Testing
@@ -154,6 +155,25 @@ import Testing
         file.add(.metadata, table: table)
         file.addCheckpoint(number: 1, hinted: false) { $0.features.writing = 2 }
         try expectRules(["F36"], file)
+    }
+
+    /// Opening looks at no checkpoint that no hint names. The checker looks at each: it stops there, and also says what
+    /// is damaged below.
+    @Test func aCheckpointThatNoHintNamesStopsTheChecker() throws {
+        var file = try ForgedFile.withNotes()
+        var row = try Note.encoded("one")
+        row[RowField.schemaVersion] = 9
+        let damaged = file.addCommit([.insert(1, row)])
+        let place = file.end
+        file.addCheckpoint(number: file.lastNumber, hinted: false) { content in
+            content.extensions = [CheckpointExtension(kind: 1, flags: 4, number: 2, bytes: [1])]
+        }
+        let bytes = file.finished()
+        let report = try check(bytes)
+        #expect(report.stoppedAt == place && report.hasDamage, "\(report.findings)")
+        #expect(report.findings.map(\.rule) == ["F21", "F29"] && report.findings[1].offset == place)
+        #expect(report.findings[0].offset >= damaged.offset && report.findings[0].offset < place)
+        #expect(FuzzTargets.fileOutcome(bytes) == .opened(transactions: 2, isCommitted: true))
     }
 
     // MARK: Extensions

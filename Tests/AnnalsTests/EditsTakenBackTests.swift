@@ -13,6 +13,33 @@ private struct Sheet: Entity {
 }
 
 @Suite struct EditsTakenBackTests {
+    /// An object that was read in a newer state than that of its context keeps that version.
+    @MainActor @Test(arguments: [false, true], [false, true])
+    func whatWasRefreshedStays(isInsertedAgain: Bool, isUndone: Bool) throws {
+        let store = try Store(inMemory: [Sheet.self])
+        let context = store.makeContext(author: "context")
+        context.undoLevels = 5
+        let sheet = context.insert(Sheet(title: "first", pages: 1))
+        try context.save()
+        let reference = sheet.objectReference
+        if isInsertedAgain {
+            try store.revert(try writtenAtOnce(store) { try $0.delete(reference) }, author: "other")
+        }
+        try writeAtOnce(store) { try $0.update(reference) { $0.title = "theirs" } }
+        try context.refresh(sheet, keepingEdits: true)
+        sheet.title = "mine"
+        if isUndone { try context.undo() } else { sheet.title = "theirs" }
+        #expect(sheet.title == "theirs" && !context.hasChanges)
+        try context.save()
+        #expect(sheet.title == "theirs" && !sheet.objectStatus.isGone)
+        // And it goes on with the context.
+        try writeAtOnce(store) { try $0.update(reference) { $0.title = "newest" } }
+        try context.merge()
+        #expect(sheet.title == "newest" && sheet.pages == 1)
+        context.close()
+        try store.close()
+    }
+
     private enum Way: CaseIterable { case undo, set, setAndUndo, redo }
     private enum Writer: CaseIterable { case sets, deletes, deletesAndInserts }
     private enum Step: CaseIterable { case merge, mergeAndWrite, save, saveInBackground, refresh }

@@ -132,6 +132,25 @@ private struct Badge: Entity {
             try it.end()
         }
     }
+
+    /// The same with many objects: the order in which a landing save meets the two of an ID is that of a hash table.
+    @MainActor @Test func manyAreDroppedAndReplacedInOneSave() throws {
+        let it = try Fixture(.rollback)
+        let formers = (0..<100).map { it.context.insert(Badge(name: "\($0)")) }
+        try it.context.save()
+        for former in formers { former.color = 1 }
+        let objects = (0..<100).map { it.context.insert(Badge(name: "\($0)", color: 2)) }
+        let references = formers.map(\.objectReference)
+        try writeAtOnce(it.store) { transaction in
+            for reference in references { try transaction.update(reference) { $0.color = 3 } }
+        }
+        try it.context.save()
+        #expect(formers.allSatisfy { $0.objectStatus.isGone })
+        #expect(objects.allSatisfy { !$0.objectStatus.isGone && $0.color == 2 })
+        #expect(objects.map(\.objectReference) == references)
+        #expect(try it.context.fetch(Badge.self).map(\.objectReference) == it.list.references)
+        try it.end()
+    }
 }
 
 extension Badge {

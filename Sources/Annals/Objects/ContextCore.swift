@@ -390,10 +390,17 @@ final class ContextCore: ObjectSource {
         for object in pending.values { object.settleIfUnedited() }
     }
 
-    /// An object has no edits any more, and what they were relative to was not what the store has.
+    /// An object has no edits any more. They were relative to another version than the one at the context's place.
     func settle<E: Entity>(_ object: Object<E>) {
-        if inFlight?.objects[object.id] == nil, isMissing(object.id) { return dropIfGone(object) }
-        // What cannot be read now is settled later.
+        if inFlight?.objects[object.id] == nil {
+            if isNewest(object) {
+                // `refresh` may have read it in a newer state than that of the context. It keeps that version.
+                object.saved = nil
+                return removeUnlessNewer(object)
+            }
+            if isMissing(object.id) { return dropIfGone(object) }
+        }
+        // If it cannot be read, the next save or move tries again.
         guard let stored = try? valueToShow(object.reference, in: snapshot) else { return }
         let (before, value) = (object.current, object.kept(stored))
         object.saved = nil
@@ -404,6 +411,13 @@ final class ContextCore: ObjectSource {
             noteTouched(object.id)
         }
         removeUnlessNewer(object)
+    }
+
+    /// Whether an object shows what the newest state has.
+    private func isNewest<E: Entity>(_ object: Object<E>) -> Bool {
+        let newest = try? requireStore().newestSnapshot()
+        guard let stored = newest?.valueIfReadable(object.reference) else { return false }
+        return E.model.firstDifference(stored, object.current) == nil
     }
 
     /// Edits keep an object that another writer has deleted. Without edits it is gone.

@@ -31,7 +31,7 @@ final class UndoGroup {
         order.append(key)
     }
 
-    /// What was changed of an object was changed of the one that takes its place.
+    /// The changes of an object become those of the object that takes its place.
     func replace<E: Entity>(_ former: Object<E>, with object: Object<E>) {
         let (old, new) = (ObjectIdentifier(former), ObjectIdentifier(object))
         guard let entry = entry(of: former) else { return }

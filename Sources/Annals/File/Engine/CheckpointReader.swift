@@ -54,7 +54,7 @@ struct CheckpointReader: Sendable {
         guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes,
             document[Int(bytes)...].allSatisfy({ $0 == 0 })
         else { throw Self.malformed(offset) }
-        var content = try document.withContent(Int(bytes))
+        var content = try document.content(Int(bytes), ofCheckpointAt: offset)
         content.features = features
         try content.validateCounts(below: offset)
         let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
@@ -109,10 +109,17 @@ struct CheckpointReader: Sendable {
 }
 
 extension [UInt8] {
-    /// The document in the first bytes. The rest is padding.
-    fileprivate func withContent(_ bytes: Int) throws(StoreError) -> CheckpointContent {
-        try withUnsafeBufferPointer { (all) throws(StoreError) in
-            try CheckpointContent.decode(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(all)[..<bytes]))
+    /// The document in the first bytes; the rest is padding. Errors name the checkpoint: its document may be in several
+    /// frames.
+    fileprivate func content(_ bytes: Int, ofCheckpointAt offset: UInt64) throws(StoreError) -> CheckpointContent {
+        do throws(StoreError) {
+            return try withUnsafeBufferPointer { (all) throws(StoreError) in
+                try CheckpointContent.decode(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(all)[..<bytes]))
+            }
+        } catch {
+            var placed = error
+            placed.offset = offset
+            throw placed
         }
     }
 }
