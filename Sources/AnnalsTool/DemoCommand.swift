@@ -3,8 +3,13 @@
 
 internal import Annals
 internal import FoundationEssentials
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension Command {
     static let demo = Command(

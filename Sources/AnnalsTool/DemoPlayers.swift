@@ -3,8 +3,13 @@
 
 internal import Annals
 internal import FoundationEssentials
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 enum DemoRole: String, CaseIterable {
     case app
@@ -192,7 +197,7 @@ actor DemoPlayer {
 
     private func say(_ sentence: String) {
         let line = Array((role.rawValue.padded(to: 6) + "  " + sentence + "\n").utf8)
-        _ = line.withUnsafeBytes { Glibc.write(1, $0.baseAddress, $0.count) }
+        _ = line.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
     }
 }
 

@@ -1,7 +1,12 @@
 // Orderly ending on SIGTERM or SIGINT.
 
 internal import Annals
-internal import Glibc
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// Whether the process was asked to end, and what to do then. Before `holdBack`, while a store is opened, a request
 /// ends the process at once, as it ends any other program. A second request always does.

@@ -1,6 +1,10 @@
 // Reads a file or standard input line by line, in pieces, so that memory does not grow with the file.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// The lines of a file, without their line ends and without a byte order mark.
 package final class LineReader {

@@ -2,7 +2,12 @@
 // characters.
 
 internal import Annals
-internal import Glibc
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// Buffered output to one of the standard streams.
 package struct Output {
@@ -46,7 +51,7 @@ package struct Output {
         var sent = 0
         while sent < buffer.count && !hasFailed {
             do throws(SystemError) {
-                sent += try SystemCalls.write(stream.rawValue, buffer[sent...])
+                sent += try SystemCalls.writeSome(stream.rawValue, buffer[sent...])
             } catch {
                 hasFailed = true
                 throw ToolFailure(

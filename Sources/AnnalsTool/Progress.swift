@@ -1,6 +1,10 @@
 // The progress of a long command: one line on standard error that is overwritten, only on a terminal.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 struct Progress {
     private let unit: String

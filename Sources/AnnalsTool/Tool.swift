@@ -1,7 +1,12 @@
 // The program `annals`: finds the requested command, runs it, and ends with an exit status.
 
 internal import Annals
-internal import Glibc
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// The commands, in the order of help.
 enum Commands {

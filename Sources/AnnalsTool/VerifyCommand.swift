@@ -1,7 +1,12 @@
 // `annals verify STORE`: checks a whole store file against every rule of its format, without changing it.
 
 internal import Annals
-internal import Glibc
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension Command {
     static let verify = Command(

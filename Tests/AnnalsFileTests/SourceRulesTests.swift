@@ -14,9 +14,9 @@ import Testing
     /// What a folder may import. Only two folders use the C library: one for the system, one for memory.
     static func allowedImports(_ folder: String) -> Set<Substring> {
         switch folder {
-        case "File/System", "File/Bytes": ["Glibc", "Synchronization"]
+        case "File/System", "File/Bytes": ["Glibc", "Musl", "Synchronization"]
         case _ where folder.hasPrefix("File/"): ["Synchronization"]
-        case "Tracking": ["FoundationEssentials", "Glibc", "Synchronization"]
+        case "Tracking": ["FoundationEssentials", "Glibc", "Musl", "Synchronization"]
         case "Entities", "Objects": ["FoundationEssentials", "Observation", "Synchronization"]
         default: ["FoundationEssentials", "Synchronization"]
         }
@@ -172,15 +172,15 @@ import Testing
             import Foundation
             internal import Glibc
             @preconcurrency package import Dispatch
-            // open( in a comment, "pread(" in a string, files.write( and SystemCalls.close( are no calls
+            // open( in a comment, "pread(" in a string, files.write( and SystemCalls.closeFile( are no calls
             let a = open("x", 0); files.pread(1); let p = "mmap("
-            let b = Glibc.getpid()
+            let b = Musl.getpid()
             func read(_ x: Int) {}
             /* fsync(1) */ let c = [fcntl (1, 2)]
             """
         let file = planted("File/Log", text)
-        #expect(Self.callsOfTheSystem(in: file) == ["open (line 5)", "Glibc.getpid (line 6)", "fcntl (line 8)"])
-        #expect(Self.callsOfTheSystem(in: file, except: ["open"]).first == "Glibc.getpid (line 6)")
+        #expect(Self.callsOfTheSystem(in: file) == ["open (line 5)", "Musl.getpid (line 6)", "fcntl (line 8)"])
+        #expect(Self.callsOfTheSystem(in: file, except: ["open"]).first == "Musl.getpid (line 6)")
         #expect(Self.functions(in: [file]) == ["read"])
         #expect(Self.foreignImports(in: file) == ["Foundation (line 1)", "Glibc (line 2)", "Dispatch (line 3)"])
 
@@ -205,11 +205,11 @@ extension SourceRulesTests {
     /// A bare `read(8)` in a folder that declares a `read` of its own is a call of that one.
     static func callsOfTheSystem(in file: SourceFile, except declared: Set<Substring> = []) -> [String] {
         let names = Set(calls.map { Substring($0) }).subtracting(declared)
-        let call = /\b(Glibc\.)?([a-z_0-9]+) ?\(/
+        let call = /\b((?:Glibc|Musl)\.)?([a-z_0-9]+) ?\(/
         return file.codeLines.flatMap { number, line in
             line.matches(of: call).compactMap { match in
                 let before = line[..<match.range.lowerBound]
-                if match.output.1 != nil { return "Glibc.\(match.output.2) (line \(number))" }
+                if let module = match.output.1 { return "\(module)\(match.output.2) (line \(number))" }
                 // A declaration of a method with that name, or a call of one on something.
                 if before.hasSuffix("func ") || before.last == "." { return nil }
                 return names.contains(match.output.2) ? "\(match.output.2) (line \(number))" : nil

@@ -1,6 +1,10 @@
 // What a tracker says, and where it says it.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// How important a message is.
 public enum HistoryTrackerLogType: String, Hashable, Sendable {

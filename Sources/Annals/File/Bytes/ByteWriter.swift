@@ -1,6 +1,10 @@
 // A growing buffer for bytes on their way into the file.
 
-import Glibc
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Musl
+#endif
 
 /// Owns one block of memory, aligned for any integer. The block doubles when it is full.
 ///

@@ -1,6 +1,10 @@
 // Encodes values so that comparing the bytes compares the values.
 
-import Glibc
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Musl
+#endif
 
 /// The order-preserving encoding of the values in an ordered index, ascending.
 ///

@@ -1,6 +1,10 @@
 // Little-endian integers at byte offsets. Callers have checked that the bytes are there; debug builds check again.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension UnsafeRawBufferPointer {
     @inline(__always)

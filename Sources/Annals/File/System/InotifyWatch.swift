@@ -40,9 +40,9 @@ package final class InotifyWatch: ChangeWatch {
             inotify = try SystemCalls.inotifyInit()
         } catch { throw StoreError(error) }
         do throws(SystemError) {
-            (wakeReader, wakeWriter) = try SystemCalls.pipe()
+            (wakeReader, wakeWriter) = try SystemCalls.makePipe()
         } catch {
-            SystemCalls.close(inotify)
+            SystemCalls.closeFile(inotify)
             throw StoreError(error)
         }
     }
@@ -51,7 +51,7 @@ package final class InotifyWatch: ChangeWatch {
     deinit {
         // Closed in a child, where the numbers may be other files' by now.
         if process.wasForked { return }
-        for descriptor in [inotify, wakeReader, wakeWriter] { SystemCalls.close(descriptor) }
+        for descriptor in [inotify, wakeReader, wakeWriter] { SystemCalls.closeFile(descriptor) }
     }
 }
 
@@ -106,7 +106,7 @@ extension InotifyWatch {
 
     package func wake() {
         // A full pipe does just the same.
-        _ = try? SystemCalls.write(wakeWriter, [1])
+        _ = try? SystemCalls.writeSome(wakeWriter, [1])
     }
 
     package func cancel() {
@@ -123,7 +123,7 @@ extension InotifyWatch {
             if state.withLock({ $0.isCancelled }) { return [.cancelled] }
             let milliseconds = Self.milliseconds(until: deadline, from: SystemCalls.monotonicMicroseconds())
             do throws(SystemError) {
-                let (hasEvents, isWoken) = try SystemCalls.poll(inotify, wakeReader, milliseconds: milliseconds)
+                let (hasEvents, isWoken) = try SystemCalls.awaitInput(inotify, wakeReader, milliseconds: milliseconds)
                 if isWoken { try emptyPipe() }
                 let news = hasEvents ? try readNews() : []
                 if !news.isEmpty || isWoken { return state.withLock { $0.isCancelled } ? [.cancelled] : news }
@@ -137,7 +137,7 @@ extension InotifyWatch {
     /// Takes all that several wakers have written, as far as it fits: what is left ends one more wait.
     private func emptyPipe() throws(SystemError) {
         var buffer = [UInt8](repeating: 0, count: 64)
-        do throws(SystemError) { _ = try SystemCalls.read(wakeReader, &buffer) } catch {
+        do throws(SystemError) { _ = try SystemCalls.readSome(wakeReader, &buffer) } catch {
             if !error.wouldBlock { throw error }
         }
     }
@@ -153,7 +153,7 @@ extension InotifyWatch {
         var buffer = [UInt8](repeating: 0, count: Self.bufferBytes)
         var count = 0
         do throws(SystemError) {
-            count = try SystemCalls.read(inotify, &buffer)
+            count = try SystemCalls.readSome(inotify, &buffer)
         } catch {
             // Nothing there after all.
             if error.wouldBlock { return [] }

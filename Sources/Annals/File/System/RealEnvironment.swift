@@ -17,7 +17,7 @@ package struct RealEnvironment: Environment {
 
     /// Taken from the kernel, not from the arguments, which say what the caller likes. "unknown" without `/proc`.
     private static func nameOfExecutable() -> String {
-        guard let path = try? SystemCalls.readlink("/proc/self/exe") else { return "unknown" }
+        guard let path = try? SystemCalls.linkTarget("/proc/self/exe") else { return "unknown" }
         var name = String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
         // The kernel says so of a program that was replaced or removed while it runs.
         let suffix = " (deleted)"

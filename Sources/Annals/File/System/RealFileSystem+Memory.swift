@@ -1,6 +1,10 @@
 // Files in memory, and a second open file of one that is open.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension RealFileSystem {
     /// A new file in memory, for reading and writing. It vanishes with its last descriptor and mapping. Only
@@ -16,7 +20,7 @@ extension RealFileSystem {
         let flags = (access == .readOnly ? O_RDONLY : O_RDWR) | O_NOCTTY | O_CLOEXEC
         return try about(file) { () throws(SystemError) in
             let current = SystemCalls.Flag.currentDirectory
-            return Descriptor(try lifted(try SystemCalls.openat(current, Self.link(to: file.number), flags)))
+            return Descriptor(try lifted(try SystemCalls.openName(current, Self.link(to: file.number), flags)))
         }
     }
 }

@@ -1,7 +1,11 @@
 // New files that have no name until they are complete, also where the file system knows no such thing; and the names of
 // open files for error messages.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// The names that files have while they should have none, by descriptor.
 final class TemporaryNames: Sendable {
@@ -35,12 +39,12 @@ extension RealFileSystem {
         let flags = SystemCalls.Flag.temporaryFile | O_RDWR | O_NOCTTY | O_CLOEXEC
         let file: Int32
         do throws(SystemError) {
-            file = try lifted(try SystemCalls.openat(directory.number, ".", flags, mode: mode))
+            file = try lifted(try SystemCalls.openName(directory.number, ".", flags, mode: mode))
         } catch let error where [EOPNOTSUPP, EISDIR, ENOENT, EINVAL].contains(error.number) {
             return nil
         } catch { throw StoreError(error, path: Self.path(of: directory)) }
-        if (try? SystemCalls.readlink(Self.link(to: file))) != nil { return Descriptor(file) }
-        SystemCalls.close(file)
+        if (try? SystemCalls.linkTarget(Self.link(to: file))) != nil { return Descriptor(file) }
+        SystemCalls.closeFile(file)
         return nil
     }
 
@@ -54,8 +58,8 @@ extension RealFileSystem {
             temporaryNames.remember(.init(directory: copy, name: name), for: file.number)
             return file
         } catch {
-            try? SystemCalls.unlinkat(directory.number, name)
-            SystemCalls.close(file.number)
+            try? SystemCalls.removeName(directory.number, name)
+            SystemCalls.closeFile(file.number)
             throw StoreError(error, path: Self.path(of: directory))
         }
     }
@@ -66,11 +70,11 @@ extension RealFileSystem {
             guard let temporary = temporaryNames.place(of: file.number) else {
                 let flags = SystemCalls.Flag.followSymbolicLink
                 let current = SystemCalls.Flag.currentDirectory
-                return try SystemCalls.linkat(current, Self.link(to: file.number), directory.number, name, flags)
+                return try SystemCalls.addName(current, Self.link(to: file.number), directory.number, name, flags)
             }
             try move(temporary.directory, temporary.name, to: name, in: directory.number)
             // The name is gone: `close` has nothing to remove any more.
-            if let place = temporaryNames.removeName(file.number) { SystemCalls.close(place.directory) }
+            if let place = temporaryNames.removeName(file.number) { SystemCalls.closeFile(place.directory) }
         }
     }
 
@@ -85,11 +89,11 @@ extension RealFileSystem {
         } catch {
             guard error.number == ENOSYS || error.number == EINVAL else { throw error }
         }
-        try SystemCalls.linkat(oldDirectory, oldName, directory, name, 0)
+        try SystemCalls.addName(oldDirectory, oldName, directory, name, 0)
         do throws(SystemError) {
-            try SystemCalls.unlinkat(oldDirectory, oldName)
+            try SystemCalls.removeName(oldDirectory, oldName)
         } catch {
-            try? SystemCalls.unlinkat(directory, name)
+            try? SystemCalls.removeName(directory, name)
             throw error
         }
     }
@@ -117,7 +121,9 @@ extension RealFileSystem {
     /// What the kernel calls an open file now; nil for one without a name, which it calls something that nobody
     /// can look for. Asked only when something has failed.
     static func path(of descriptor: Descriptor) -> String? {
-        let path = (try? SystemCalls.readlink(link(to: descriptor.number))).map { String(decoding: $0, as: UTF8.self) }
+        let path = (try? SystemCalls.linkTarget(link(to: descriptor.number))).map {
+            String(decoding: $0, as: UTF8.self)
+        }
         return path?.hasSuffix(" (deleted)") == true ? nil : path
     }
 }

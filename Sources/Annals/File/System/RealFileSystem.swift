@@ -1,7 +1,12 @@
 // The seam's methods on the files of a Linux system: one system call each, refusals before it, sentences after it.
 
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// The file system of the machine.
 package struct RealFileSystem: FileSystem {
@@ -26,11 +31,11 @@ extension RealFileSystem {
         let given = try Self.split(path)
         let real: String
         do throws(SystemError) {
-            real = try SystemCalls.realpath(path)
+            real = try SystemCalls.resolvedPath(path)
         } catch let error where error.number == ENOENT {
             // Nothing there yet, or a symbolic link that leads nowhere, which `open` and `publish` will refuse.
             do throws(SystemError) {
-                return (try SystemCalls.realpath(given.directory), given.name)
+                return (try SystemCalls.resolvedPath(given.directory), given.name)
             } catch { throw Self.unreachable(given.directory, error, path) }
         } catch { throw Self.unreachable(given.directory, error, path) }
         return try Self.split(real)
@@ -51,9 +56,9 @@ extension RealFileSystem {
         for end in ends {
             let part = String(decoding: bytes[..<end], as: UTF8.self)
             do throws(SystemError) {
-                _ = try SystemCalls.realpath(part + "/.")
+                _ = try SystemCalls.resolvedPath(part + "/.")
             } catch  where error.number == ENOENT {
-                let isLink = (try? SystemCalls.readlink(part)) != nil
+                let isLink = (try? SystemCalls.linkTarget(part)) != nil
                 return isLink
                     ? "“\(part)” is a symbolic link that leads nowhere: correct the link, or check the path."
                     : "The directory “\(part)” does not exist: create it, or check the path."
@@ -95,7 +100,7 @@ extension RealFileSystem {
         }
         do throws(SystemError) {
             let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOCTTY
-            return Descriptor(try lifted(try SystemCalls.openat(SystemCalls.Flag.currentDirectory, path, flags)))
+            return Descriptor(try lifted(try SystemCalls.openName(SystemCalls.Flag.currentDirectory, path, flags)))
         } catch { throw StoreError(error, path: path) }
     }
 
@@ -111,16 +116,16 @@ extension RealFileSystem {
         try Self.validated(name, in: name)
         let flags = (access == .readOnly ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
         let file = try about(directory, name) { () throws(SystemError) in
-            try lifted(try SystemCalls.openat(directory.number, name, flags))
+            try lifted(try SystemCalls.openName(directory.number, name, flags))
         }
         do throws(StoreError) {
             if try status(Descriptor(file)).isRegularFile { return Descriptor(file) }
         } catch {
-            SystemCalls.close(file)
+            SystemCalls.closeFile(file)
             throw error
         }
         let path = Self.path(of: Descriptor(file))
-        SystemCalls.close(file)
+        SystemCalls.closeFile(file)
         throw StoreError(
             .notARegularFile, "This is a directory, a device, a pipe or a socket: a store must be a regular file.",
             call: "openat", path: path)
@@ -132,7 +137,7 @@ extension RealFileSystem {
         try Self.validated(name, in: name)
         let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC
         return try about(directory, name) { () throws(SystemError) in
-            Descriptor(try lifted(try SystemCalls.openat(directory.number, name, flags, mode: mode)))
+            Descriptor(try lifted(try SystemCalls.openName(directory.number, name, flags, mode: mode)))
         }
     }
 
@@ -140,7 +145,7 @@ extension RealFileSystem {
         try Self.validated(name, in: name)
         try Self.validated(newName, in: newName)
         try about(directory, name) { () throws(SystemError) in
-            try SystemCalls.renameat(directory.number, name, newName)
+            try SystemCalls.renameFile(directory.number, name, newName)
         }
     }
 
@@ -156,22 +161,22 @@ extension RealFileSystem {
 
     package func unlink(_ name: String, in directory: Descriptor) throws(StoreError) {
         try Self.validated(name, in: name)
-        try about(directory, name) { () throws(SystemError) in try SystemCalls.unlinkat(directory.number, name) }
+        try about(directory, name) { () throws(SystemError) in try SystemCalls.removeName(directory.number, name) }
     }
 
     package func close(_ file: Descriptor) {
         // First the name, while the number cannot be another file's yet.
         if let temporary = temporaryNames.removeName(file.number) {
-            try? SystemCalls.unlinkat(temporary.directory, temporary.name)
-            SystemCalls.close(temporary.directory)
+            try? SystemCalls.removeName(temporary.directory, temporary.name)
+            SystemCalls.closeFile(temporary.directory)
         }
-        SystemCalls.close(file.number)
+        SystemCalls.closeFile(file.number)
     }
 
     /// The same open file under a number above the standard streams.
     func lifted(_ descriptor: Int32) throws(SystemError) -> Int32 {
         if descriptor >= Self.lowestDescriptor { return descriptor }
-        defer { SystemCalls.close(descriptor) }
+        defer { SystemCalls.closeFile(descriptor) }
         return try SystemCalls.duplicate(descriptor, minimum: Self.lowestDescriptor)
     }
 }
@@ -184,7 +189,7 @@ extension RealFileSystem {
     ) throws(StoreError) -> Int {
         let position = try Self.signed(offset, file)
         do throws(SystemError) {
-            return try SystemCalls.pread(file.number, buffer, position)
+            return try SystemCalls.readBytes(file.number, buffer, position)
         } catch { throw StoreError(error, path: Self.path(of: file), offset: offset) }
     }
 
@@ -193,7 +198,7 @@ extension RealFileSystem {
     ) throws(StoreError) -> Int {
         let position = try Self.signed(offset, file)
         do throws(SystemError) {
-            let count = try SystemCalls.pwrite(file.number, bytes, position)
+            let count = try SystemCalls.writeBytes(file.number, bytes, position)
             // A loop above that finishes short writes would run for ever on a device that takes nothing.
             if count == 0 && !bytes.isEmpty { throw SystemError("pwrite", EIO) }
             return count
@@ -208,7 +213,7 @@ extension RealFileSystem {
 
     package func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError) {
         let size = try Self.signed(size, file)
-        try about(file) { () throws(SystemError) in try SystemCalls.ftruncate(file.number, size) }
+        try about(file) { () throws(SystemError) in try SystemCalls.setSize(file.number, size) }
     }
 
     /// Asked by seeking, because a stat makes the next write stamp and journal the inode. Nobody uses the position.
@@ -231,7 +236,7 @@ extension RealFileSystem {
     }
 
     package func synchronize(_ file: Descriptor) throws(StoreError) {
-        try about(file) { () throws(SystemError) in try SystemCalls.fdatasync(file.number) }
+        try about(file) { () throws(SystemError) in try SystemCalls.syncData(file.number) }
     }
 
     package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
@@ -245,7 +250,7 @@ extension RealFileSystem {
     }
 
     package func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
-        try about(directory) { () throws(SystemError) in try SystemCalls.fsync(directory.number) }
+        try about(directory) { () throws(SystemError) in try SystemCalls.syncAll(directory.number) }
     }
 
     package func map(_ file: Descriptor, reservedBytes: Int) -> Mapping? {
@@ -273,7 +278,7 @@ extension RealFileSystem {
             do throws(SystemError) {
                 let flags = SystemCalls.Flag.emptyPath
                 return try SystemCalls.statx(file.number, "", flags: flags, mask: SystemCalls.Flag.statusWithoutTimes)
-            } catch let error where Self.isMissing(error) { return try SystemCalls.fstat(file.number) }
+            } catch let error where Self.isMissing(error) { return try SystemCalls.statusOfFile(file.number) }
         }
     }
 
@@ -282,8 +287,8 @@ extension RealFileSystem {
     ) throws(StoreError) {
         try about(file) { () throws(SystemError) in
             // The owner first: changing it takes bits away.
-            try SystemCalls.fchown(file.number, owner, group)
-            try SystemCalls.fchmod(file.number, mode)
+            try SystemCalls.setOwner(file.number, owner, group)
+            try SystemCalls.setMode(file.number, mode)
         }
     }
 
@@ -295,7 +300,7 @@ extension RealFileSystem {
                 let mask = SystemCalls.Flag.statusIdentity
                 return try SystemCalls.statx(directory.number, name, flags: flags, mask: mask).identity
             } catch let error where Self.isMissing(error) {
-                return try SystemCalls.fstatat(directory.number, name, flags: flags).identity
+                return try SystemCalls.statusOfName(directory.number, name, flags: flags).identity
             }
         }
     }

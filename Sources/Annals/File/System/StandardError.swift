@@ -5,6 +5,6 @@ enum StandardError {
     static func log(_ sentence: String) {
         let line = Array("Annals error: \(sentence)\n".utf8)
         // One call writes the whole line, so that lines of several threads do not mix. If it fails, the line is lost.
-        _ = try? SystemCalls.write(2, line[...])
+        _ = try? SystemCalls.writeSome(2, line[...])
     }
 }

@@ -1,6 +1,10 @@
 // From an error number of the system to a sentence that says what happened and what to do.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension StoreError {
     /// Something that is not a file has the name under which a file is written until it is complete.

@@ -6,8 +6,13 @@
 //     child of a process with threads may do nothing else.
 // FK2  A descriptor's bit is set from soon after it was opened until just before it is closed.
 
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 extension SystemCalls {
     /// Descriptors that the library has opened, a bit for each, and how often this process was forked off from another.
@@ -33,7 +38,7 @@ extension SystemCalls {
     /// The same table, once forks are watched: it is complete before the handler, which looks at it, can run.
     private static let watchedTable: ForkTable = {
         let table = forkTable
-        _ = Glibc.pthread_atfork(nil, nil, { SystemCalls.becomeChild() })
+        _ = pthread_atfork(nil, nil, { SystemCalls.becomeChild() })
         return table
     }()
 
@@ -44,7 +49,7 @@ extension SystemCalls {
         for index in 0..<Int(ForkTable.descriptors) / 64 {
             var open = table.words[index].exchange(0, ordering: .relaxed)
             while open != 0 {
-                _ = Glibc.close(Int32(index * 64 + open.trailingZeroBitCount))
+                _ = close(Int32(index * 64 + open.trailingZeroBitCount))
                 open &= open - 1
             }
         }

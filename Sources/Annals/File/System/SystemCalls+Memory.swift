@@ -1,6 +1,10 @@
 // Addresses without a file after them: reserved at once, backed by memory where they are touched.
 
-import Glibc
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Musl
+#endif
 
 extension SystemCalls {
     /// Zeros that take memory only if they are written.

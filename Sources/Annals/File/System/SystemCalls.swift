@@ -1,7 +1,11 @@
 // Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and
 // the one place that repeats an interrupted call.
 
-internal import Glibc
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 /// What a system call said when it failed.
 package struct SystemError: Error, Equatable, Sendable {
@@ -18,6 +22,9 @@ package struct SystemError: Error, Equatable, Sendable {
 }
 
 /// The calls as they are, with errors thrown. No decisions are made here.
+///
+/// None has the name of the C function that it calls: inside, that one could be called only with the name of its
+/// module, which differs between C libraries.
 package enum SystemCalls {
     /// Makes a call again for as long as a signal interrupts it. The only such loop.
     @inline(__always)
@@ -51,10 +58,10 @@ package enum SystemCalls {
 
 extension SystemCalls {
     /// `openat`. The kernel's numbers for flags that the module lacks are in `Flag`.
-    static func openat(_ directory: Int32, _ name: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError)
+    static func openName(_ directory: Int32, _ name: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError)
         -> Int32
     {
-        remembering(try calling("openat") { Glibc.openat(directory, name, flags, mode_t(mode)) })
+        remembering(try calling("openat") { openat(directory, name, flags, mode_t(mode)) })
     }
 
     private typealias MemfdCreate = @convention(c) (UnsafePointer<CChar>, UInt32) -> Int32
@@ -66,15 +73,15 @@ extension SystemCalls {
         return remembering(try calling("memfd_create") { memfdCreate(name, Flag.memoryCloseOnExec) })
     }
 
-    static func close(_ descriptor: Int32) {
+    static func closeFile(_ descriptor: Int32) {
         forget(descriptor)
         // Never made again when interrupted: Linux has freed the number by then, and another thread may own it.
-        _ = Glibc.close(descriptor)
+        _ = close(descriptor)
     }
 
     /// A copy of a descriptor, closed on exec, with a number of at least `minimum`.
     static func duplicate(_ descriptor: Int32, minimum: Int32) throws(SystemError) -> Int32 {
-        remembering(try calling("fcntl") { Glibc.fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) })
+        remembering(try calling("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) })
     }
 
     /// A descriptor that was just opened.
@@ -83,28 +90,28 @@ extension SystemCalls {
         return descriptor
     }
 
-    static func realpath(_ path: String) throws(SystemError) -> String {
-        guard let resolved = Glibc.realpath(path, nil) else { throw SystemError("realpath", errno) }
-        defer { Glibc.free(resolved) }
+    static func resolvedPath(_ path: String) throws(SystemError) -> String {
+        guard let resolved = realpath(path, nil) else { throw SystemError("realpath", errno) }
+        defer { free(resolved) }
         guard let text = String(validatingCString: resolved) else { throw SystemError("realpath", EILSEQ) }
         return text
     }
 
-    static func readlink(_ path: String) throws(SystemError) -> [UInt8] {
+    static func linkTarget(_ path: String) throws(SystemError) -> [UInt8] {
         let capacity = Int(PATH_MAX)
         var bytes = [CChar](repeating: 0, count: capacity)
-        let count = try calling("readlink") { Glibc.readlink(path, &bytes, capacity) }
+        let count = try calling("readlink") { readlink(path, &bytes, capacity) }
         return bytes.prefix(count).map { UInt8(bitPattern: $0) }
     }
 
-    static func linkat(
+    static func addName(
         _ directory: Int32, _ name: String, _ newDirectory: Int32, _ newName: String, _ flags: Int32
     ) throws(SystemError) {
-        _ = try calling("linkat") { Glibc.linkat(directory, name, newDirectory, newName, flags) }
+        _ = try calling("linkat") { linkat(directory, name, newDirectory, newName, flags) }
     }
 
-    static func renameat(_ directory: Int32, _ name: String, _ newName: String) throws(SystemError) {
-        _ = try calling("renameat") { Glibc.renameat(directory, name, directory, newName) }
+    static func renameFile(_ directory: Int32, _ name: String, _ newName: String) throws(SystemError) {
+        _ = try calling("renameat") { renameat(directory, name, directory, newName) }
     }
 
     private typealias Renameat2 =
@@ -120,16 +127,16 @@ extension SystemCalls {
         _ = try calling("renameat2") { renameat2(directory, name, newDirectory, newName, Flag.renameNoReplace) }
     }
 
-    static func fchown(_ file: Int32, _ owner: UInt32, _ group: UInt32) throws(SystemError) {
-        _ = try calling("fchown") { Glibc.fchown(file, owner, group) }
+    static func setOwner(_ file: Int32, _ owner: UInt32, _ group: UInt32) throws(SystemError) {
+        _ = try calling("fchown") { fchown(file, owner, group) }
     }
 
-    static func fchmod(_ file: Int32, _ mode: UInt32) throws(SystemError) {
-        _ = try calling("fchmod") { Glibc.fchmod(file, mode) }
+    static func setMode(_ file: Int32, _ mode: UInt32) throws(SystemError) {
+        _ = try calling("fchmod") { fchmod(file, mode) }
     }
 
-    static func unlinkat(_ directory: Int32, _ name: String) throws(SystemError) {
-        _ = try calling("unlinkat") { Glibc.unlinkat(directory, name, 0) }
+    static func removeName(_ directory: Int32, _ name: String) throws(SystemError) {
+        _ = try calling("unlinkat") { unlinkat(directory, name, 0) }
     }
 
     /// Numbers of Linux that Swift's module of the C library does not name; the same on x86-64 and arm64.
@@ -158,28 +165,29 @@ extension SystemCalls {
     /// What Linux moves at most in one call.
     static let maximumTransferBytes = 0x7fff_f000
 
-    static func pread(_ file: Int32, _ buffer: UnsafeMutableRawBufferPointer, _ offset: Int) throws(SystemError) -> Int
+    static func readBytes(_ file: Int32, _ buffer: UnsafeMutableRawBufferPointer, _ offset: Int) throws(SystemError)
+        -> Int
     {
         try calling("pread") {
-            Glibc.pread(file, buffer.baseAddress, min(buffer.count, maximumTransferBytes), off_t(offset))
+            pread(file, buffer.baseAddress, min(buffer.count, maximumTransferBytes), off_t(offset))
         }
     }
 
-    static func pwrite(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) throws(SystemError) -> Int {
+    static func writeBytes(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) throws(SystemError) -> Int {
         try calling("pwrite") {
-            Glibc.pwrite(file, bytes.baseAddress, min(bytes.count, maximumTransferBytes), off_t(offset))
+            pwrite(file, bytes.baseAddress, min(bytes.count, maximumTransferBytes), off_t(offset))
         }
     }
 
     /// Reads what is there from a pipe or an inotify descriptor.
-    static func read(_ file: Int32, _ buffer: inout [UInt8]) throws(SystemError) -> Int {
+    static func readSome(_ file: Int32, _ buffer: inout [UInt8]) throws(SystemError) -> Int {
         let capacity = buffer.count
-        return try calling("read") { Glibc.read(file, &buffer, capacity) }
+        return try calling("read") { read(file, &buffer, capacity) }
     }
 
     /// Writes to a stream: a terminal, a pipe, standard output.
-    package static func write(_ file: Int32, _ bytes: ArraySlice<UInt8>) throws(SystemError) -> Int {
-        try calling("write") { bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) } }
+    package static func writeSome(_ file: Int32, _ bytes: ArraySlice<UInt8>) throws(SystemError) -> Int {
+        try calling("write") { bytes.withUnsafeBytes { write(file, $0.baseAddress, $0.count) } }
     }
 
     private typealias Fallocate = @convention(c) (Int32, Int32, off_t, off_t) -> Int32
@@ -189,30 +197,30 @@ extension SystemCalls {
     static func fallocate(_ file: Int32, _ offset: Int, _ count: Int) throws(SystemError) {
         _ = try calling("fallocate") {
             if let fallocate { return fallocate(file, 0, off_t(offset), off_t(count)) }
-            return settingError(Glibc.posix_fallocate(file, off_t(offset), off_t(count)))
+            return settingError(posix_fallocate(file, off_t(offset), off_t(count)))
         }
     }
 
-    static func ftruncate(_ file: Int32, _ size: Int) throws(SystemError) {
-        _ = try calling("ftruncate") { Glibc.ftruncate(file, off_t(size)) }
+    static func setSize(_ file: Int32, _ size: Int) throws(SystemError) {
+        _ = try calling("ftruncate") { ftruncate(file, off_t(size)) }
     }
 
     static func seekToEnd(_ file: Int32) throws(SystemError) -> Int {
-        try calling("lseek") { Int(Glibc.lseek(file, 0, SEEK_END)) }
+        try calling("lseek") { Int(lseek(file, 0, SEEK_END)) }
     }
 
     /// `ENXIO` if there is none.
     static func seekToContent(_ file: Int32, _ offset: Int) throws(SystemError) -> Int {
-        try calling("lseek") { Int(Glibc.lseek(file, off_t(offset), Flag.seekData)) }
+        try calling("lseek") { Int(lseek(file, off_t(offset), Flag.seekData)) }
     }
 
     // An interrupted sync is made again, like every other call. Local file systems wait for their device without being
     // interrupted. One that can be (a network's) may use up, together with the interruption, its one report of a failed
     // write: such a file system is not what a store belongs on.
 
-    static func fdatasync(_ file: Int32) throws(SystemError) { _ = try calling("fdatasync") { Glibc.fdatasync(file) } }
+    static func syncData(_ file: Int32) throws(SystemError) { _ = try calling("fdatasync") { fdatasync(file) } }
 
-    static func fsync(_ file: Int32) throws(SystemError) { _ = try calling("fsync") { Glibc.fsync(file) } }
+    static func syncAll(_ file: Int32) throws(SystemError) { _ = try calling("fsync") { fsync(file) } }
 
     /// `sync_file_range` without waiting: unlike the calls above it uses up no report of a failed write.
     static func startWriting(_ file: Int32, _ offset: Int64, _ count: Int64) {
@@ -235,14 +243,14 @@ extension SystemCalls {
         "sync_file_range", as: (@convention(c) (Int32, Int64, Int64, UInt32) -> Int32).self)
 
     static func mapForReading(_ file: Int32, _ count: Int) throws(SystemError) -> UnsafeRawBufferPointer {
-        let start = Glibc.mmap(nil, count, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0)
+        let start = mmap(nil, count, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0)
         guard let start, start != MAP_FAILED else { throw SystemError("mmap", errno) }
         return UnsafeRawBufferPointer(start: start, count: count)
     }
 
     static func unmap(_ bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress else { return }
-        _ = Glibc.munmap(UnsafeMutableRawPointer(mutating: start), bytes.count)
+        _ = munmap(UnsafeMutableRawPointer(mutating: start), bytes.count)
     }
 }
 
@@ -286,16 +294,16 @@ extension SystemCalls {
     }
 
     /// The older way to ask about a name.
-    static func fstatat(_ directory: Int32, _ name: String, flags: Int32) throws(SystemError) -> FileStatus {
+    static func statusOfName(_ directory: Int32, _ name: String, flags: Int32) throws(SystemError) -> FileStatus {
         var status = stat()
-        _ = try calling("fstatat") { Glibc.fstatat(directory, name, &status, flags) }
+        _ = try calling("fstatat") { fstatat(directory, name, &status, flags) }
         return FileStatus(status)
     }
 
     /// The older way to ask about a descriptor.
-    static func fstat(_ file: Int32) throws(SystemError) -> FileStatus {
+    static func statusOfFile(_ file: Int32) throws(SystemError) -> FileStatus {
         var status = stat()
-        _ = try calling("fstat") { Glibc.fstat(file, &status) }
+        _ = try calling("fstat") { fstat(file, &status) }
         return FileStatus(status)
     }
 
@@ -304,7 +312,7 @@ extension SystemCalls {
     /// Locks or unlocks a range for this open file description, without waiting.
     static func setLock(_ file: Int32, _ kind: LockKind, _ start: Int, _ count: Int) throws(SystemError) {
         var request = lockRequest(kind == .write ? Int32(F_WRLCK) : Int32(F_UNLCK), start, count)
-        _ = try calling("fcntl") { Glibc.fcntl(file, Flag.lockOpenFile, &request) }
+        _ = try calling("fcntl") { fcntl(file, Flag.lockOpenFile, &request) }
     }
 
     /// The first lock that stands in the way of a write lock on the range; nil if none does. A count of 0 means all
@@ -314,7 +322,7 @@ extension SystemCalls {
         _ file: Int32, _ start: Int, _ count: Int
     ) throws(SystemError) -> (start: Int, count: Int, processID: Int32)? {
         var request = lockRequest(Int32(F_WRLCK), start, count)
-        _ = try calling("fcntl") { Glibc.fcntl(file, Flag.queryOpenFileLock, &request) }
+        _ = try calling("fcntl") { fcntl(file, Flag.queryOpenFileLock, &request) }
         guard Int32(request.l_type) != Int32(F_UNLCK) else { return nil }
         return (Int(request.l_start), Int(request.l_len), request.l_pid)
     }
@@ -345,36 +353,36 @@ extension FileStatus {
 
 extension SystemCalls {
     static func inotifyInit() throws(SystemError) -> Int32 {
-        remembering(try calling("inotify_init1") { Glibc.inotify_init1(O_CLOEXEC | O_NONBLOCK) })
+        remembering(try calling("inotify_init1") { inotify_init1(O_CLOEXEC | O_NONBLOCK) })
     }
 
     static func inotifyAddWatch(_ inotify: Int32, _ path: String, _ mask: UInt32) throws(SystemError) -> Int32 {
-        try calling("inotify_add_watch") { Glibc.inotify_add_watch(inotify, path, mask) }
+        try calling("inotify_add_watch") { inotify_add_watch(inotify, path, mask) }
     }
 
     static func inotifyRemoveWatch(_ inotify: Int32, _ watch: Int32) {
-        _ = Glibc.inotify_rm_watch(inotify, watch)
+        _ = inotify_rm_watch(inotify, watch)
     }
 
     /// Both ends of a pipe, neither of which waits: what is read, then what is written.
-    static func pipe() throws(SystemError) -> (Int32, Int32) {
+    static func makePipe() throws(SystemError) -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
-        _ = try calling("pipe") { Glibc.pipe(&ends) }
+        _ = try calling("pipe") { pipe(&ends) }
         for end in ends {
             remember(end)
-            _ = Glibc.fcntl(end, F_SETFD, FD_CLOEXEC)
-            _ = Glibc.fcntl(end, F_SETFL, O_NONBLOCK)
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
         }
         return (ends[0], ends[1])
     }
 
     /// Waits until one of two descriptors has something to read; an interruption ends the wait with neither, because
     /// the caller knows how much of the time is left.
-    static func poll(_ first: Int32, _ second: Int32, milliseconds: Int32) throws(SystemError) -> (Bool, Bool) {
+    static func awaitInput(_ first: Int32, _ second: Int32, milliseconds: Int32) throws(SystemError) -> (Bool, Bool) {
         var list = [
             pollfd(fd: first, events: Int16(POLLIN), revents: 0), pollfd(fd: second, events: Int16(POLLIN), revents: 0),
         ]
-        if Glibc.poll(&list, nfds_t(list.count), milliseconds) < 0 {
+        if poll(&list, nfds_t(list.count), milliseconds) < 0 {
             let number = errno
             if number != EINTR { throw SystemError("poll", number) }
             return (false, false)
