@@ -68,7 +68,7 @@ public final class HistoryTracker: Sendable {
     ///   - cleanStrategy: When history is cleaned.
     ///   - maximumDuration: How many seconds history stays at most, if a reader does not come. The store's retention
     ///     may be shorter, and remains in force.
-    ///   - logger: Gets the messages; nil for standard error.
+    ///   - logger: Gets the messages; nil for standard error, which gets notices and errors, and details from level 2.
     ///   - logLevel: 0 for no messages, 1 for important ones, 2 or more for details.
     ///   - autoStart: Whether it starts by itself, when the caller first waits for something (`await`). So observers
     ///     that are registered directly after the initializer miss nothing.
@@ -119,7 +119,8 @@ public final class HistoryTracker: Sendable {
                 author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
                 batchAuthors: batchAuthors, ownContexts: Set(ownContexts), strategy: cleanStrategy,
                 maximumDuration: maximumDuration,
-                logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
+                logger: logger ?? StandardErrorLogger(hasDetails: logLevel > 1), logLevel: logLevel,
+                consumer: consumer ?? currentAuthor,
                 deduplicator: deduplicator, clock: clock))
         if autoStart { core.start(after: isolation) }
     }

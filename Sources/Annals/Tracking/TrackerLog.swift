@@ -26,9 +26,15 @@ public protocol HistoryTrackerLogger: Sendable {
     func log(type: HistoryTrackerLogType, message: String)
 }
 
-/// Writes each message to standard error, as a line.
+/// Writes messages to standard error, each as a line: only what is unusual or has failed, unless details are wanted.
 struct StandardErrorLogger: HistoryTrackerLogger {
+    let hasDetails: Bool
+
     func log(type: HistoryTrackerLogType, message: String) {
+        switch type {
+        case .debug, .info: guard hasDetails else { return }
+        case .notice, .error, .fault: break
+        }
         let line = Array("HistoryTracker \(type.rawValue): \(message)\n".utf8)
         // One call, so that lines of several threads do not mix. If nobody takes it, it is lost.
         _ = line.withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
