@@ -23,7 +23,8 @@ public protocol Entity: Sendable {
     mutating func willInsert()
     /// Called once before an object that was inserted or changed in a context is saved. Its changes are saved, too.
     mutating func willSave()
-    /// Called once before the deletion of an object in a context is saved.
+    /// Called once before the deletion of an object in a context is saved. It may not be called for an object that only
+    /// a delete rule deletes.
     mutating func willDelete()
 }
 
