@@ -31,7 +31,7 @@ ln -s "$modules" "$root/usr/lib/swift"
 
 cp -r Sources "$folder/Sources"
 find "$folder/Sources" -name '*.swift' -print0 |
-    xargs -0 sed -i 's/#if canImport(Glibc)/#if NEVER/; s/#if !canImport(Glibc)/#if !NEVER/; s/import Musl$/import Glibc/'
+    xargs -0 sed -i -E 's/#if (!?)canImport\(Glibc\)/#if \1NEVER/; s/import Musl$/import Glibc/'
 options=(-wmo -parse-as-library -swift-version 6 -package-name annals -sdk "$root" -resource-dir "$modules"
     -module-cache-path "$folder/cache" -I "$folder")
 for feature in ExistentialAny InternalImportsByDefault MemberImportVisibility; do
