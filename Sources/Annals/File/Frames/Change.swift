@@ -188,11 +188,7 @@ package struct ChangeCursor {
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
         let (kind, words, hasPrevious) = (word & 0xFF, Int(word >> 8 & 0x1F), word >> 15 & 1)
         let bytes = ChangeField.bytes &+ (Int(hasPrevious) &+ words) &* 8
-        guard word & 0xFFFF_60FC == 0 else {
-            throw .newer(
-                "F17", "a change has kind \(kind) and shape \(word >> 8)",
-                offset: frameOffset &+ UInt64(FrameField.bytes + position))
-        }
+        guard word & 0xFFFF_60FC == 0 else { throw newer(word, at: position) }
         guard words <= ChangeField.maximumAttributeWords, remaining >= bytes else {
             throw malformed("has an entry that is longer than possible")
         }
@@ -211,6 +207,15 @@ package struct ChangeCursor {
         row & 7 == 0 && row >= FrameField.bytes &+ table.count && row <= frameBytes &- RowField.bytes
     }
 
+    /// Not in line: every change is looked at, and none throws.
+    @inline(never)
+    private func newer(_ word: UInt32, at position: Int) -> StoreError {
+        .newer(
+            "F17", "a change has kind \(word & 0xFF) and shape \(word >> 8)",
+            offset: frameOffset &+ UInt64(FrameField.bytes + position))
+    }
+
+    @inline(never)
     private func malformed(_ what: String) -> StoreError {
         StoreError(.damaged, "F17: a change table \(what).", offset: frameOffset &+ UInt64(FrameField.bytes + position))
     }

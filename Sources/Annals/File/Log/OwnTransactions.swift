@@ -22,7 +22,8 @@ package final class OwnTransactions: @unchecked Sendable {
     /// Older runs are forgotten: then their transactions count as another process's.
     private static let maximumRuns = 4096
     private let monitor = Monitor()
-    private var runs: [Run] = []
+    /// The monitor keeps threads apart, so accesses are not checked for overlaps: every commit has some.
+    @exclusivity(unchecked) private var runs: [Run] = []
 
     private init() {}
 
@@ -32,6 +33,11 @@ package final class OwnTransactions: @unchecked Sendable {
     /// Notes a transaction that is about to be written.
     package func note(_ number: UInt64, tag: UInt64) {
         monitor.withLock {
+            let end = runs.count - 1
+            if end >= 0, runs[end].last == number - 1 {
+                (runs[end].last, runs[end].tag) = (number, tag)
+                return
+            }
             while let last = runs.last, last.last >= number {
                 if last.first >= number {
                     runs.removeLast()
