@@ -32,6 +32,20 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func aWriteInAWriteThroughAnotherHandleSaysSo() throws {
+        let (store, _) = try filled()
+        let second = try Store(at: folder.path, options: .init(lockTimeout: .milliseconds(20)))
+        try store.write { _ in
+            let error = expect(.busy) { try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) } }
+            #expect(error?.lockHolder?.processID == UInt32(getpid()))
+            #expect(error?.message.contains("This process has that number, too.") == true)
+        }
+        try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) }
+        try second.close()
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func whatIsInsertedIsRead() throws {
         let (store, ids) = try filled()
         let snapshot = try store.snapshot()

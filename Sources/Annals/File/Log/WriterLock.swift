@@ -118,10 +118,17 @@ package enum WriterLock {
             (other, process) = (now, nowProcess)
         }
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
+        let time = seconds(environment.wallClockMicroseconds() &- since)
+        // In another container a process may have the same number.
+        let advice =
+            holderID == processID
+            ? " This process has that number, too. If it has opened the store twice, the body of a write through one "
+                + "handle must not write through the other: they wait for each other. Open the store once."
+            : ""
         var error = StoreError(
             .busy,
-            "Process \(holderID) has held the writer lock for \(seconds(environment.wallClockMicroseconds() &- since)) "
-                + "and did not finish in time: try again, or wait longer.")
+            "Process \(holderID) has held the writer lock for \(time) and did not finish in time: try again, or wait "
+                + "longer.\(advice)")
         error.facts = LockFacts(processID: holderID, sinceMicroseconds: since)
         throw error
     }
