@@ -45,6 +45,40 @@ private struct Club: Entity, Equatable {
         try folder.expectIntact()
     }
 
+    /// As arguments, as an array, and as an array that a program holds: wherever something is sorted.
+    @MainActor @Test func sortKeysAreArraysToo() async throws {
+        let ranks = [1, 0, 1, 2, 0]
+        try store.insert(contentsOf: ranks.enumerated().map { Member(name: "\($0)", rank: $1) })
+        let keys: [SortKey<Member>] = [.descending(\.rank), .descending(\.name)]
+        let forms: [(order: SortKey<Member>, names: [String])] = [
+            (SortKey(keys), ["3", "2", "0", "4", "1"]),
+            ([.descending(\.rank), .descending(\.name)], ["3", "2", "0", "4", "1"]),
+            (SortKey(keys.reversed()), ["4", "3", "2", "1", "0"]), (SortKey([]), ["0", "1", "2", "3", "4"]),
+            ([SortKey(keys)], ["3", "2", "0", "4", "1"]),
+            ([.ascending(\.rank), .ascending(\.name)], ["1", "4", "0", "2", "3"]),
+        ]
+        let (snapshot, context) = (try store.snapshot(), store.mainContext)
+        let unsaved = context.insert(Member(name: "5", rank: 9))
+        for (order, names) in forms {
+            #expect(try snapshot.fetch(Member.self, sortedBy: order).map(\.name) == names)
+            #expect(try snapshot.first(Member.self, sortedBy: order)?.name == names[0])
+            let references = try snapshot.references(to: Member.self, sortedBy: order)
+            #expect(try references.map { try snapshot[$0]?.name } == names)
+            #expect(try snapshot.values(of: \Member.name, sortedBy: order) == names)
+            let written = try await store.write { try $0.fetch(Member.self, sortedBy: order).map(\.name) }
+            #expect(written.result == names)
+            let shown = try context.fetch(Member.self, sortedBy: order).map(\.name)
+            #expect(shown.filter { $0 != "5" } == names && shown.count == 6)
+            #expect(try context.results(Member.self, sortedBy: order).map(\.name) == shown)
+            let sections = try context.results(Member.self, sortedBy: order, sectionedBy: \.rank)
+            #expect(sections.sections.flatMap { $0.map(\.name) }.count == 6)
+            var updates = store.results(Member.self, sortedBy: order).makeAsyncIterator()
+            #expect(try await updates.next()?.values.map(\.name) == names)
+        }
+        context.delete(unsaved)
+        try end()
+    }
+
     @Test func aTransactionFindsTheFirst() throws {
         try store.write { transaction in
             #expect(try transaction.first(Member.self) == nil)

@@ -153,7 +153,7 @@ extension Snapshot {
     private func extreme<E: Entity, V: AttributeValue>(
         _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?, isGreatest: Bool
     ) throws(StoreError) -> V? {
-        let key = SortKey<E>(path: path, isDescending: isGreatest)
+        let key = SortPart<E>(path: path, isDescending: isGreatest)
         var fetch = try Fetch(self, predicate, [key], limit: 1)
         let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
         let index = try binding.requireProperty(path, for: "compared by")

@@ -206,7 +206,7 @@ struct Fetch<E: Entity> {
 
     /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
     init(
-        _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>] = [], limit: Int? = nil,
+        _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>] = [], limit: Int? = nil,
         offset: Int = 0, reads: ReadRecorder? = nil
     ) throws(StoreError) {
         let snapshot = snapshot.inPresentTerms
@@ -428,7 +428,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
     ) throws -> [E] {
-        var fetch = try Fetch(self, predicate, sort, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
         return try fetch.values()
     }
 
@@ -437,7 +437,7 @@ extension Snapshot {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> [Reference<E>] {
-        var fetch = try Fetch(self, predicate, sort, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
         return try fetch.references()
     }
 
@@ -445,7 +445,7 @@ extension Snapshot {
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
-        var fetch = try Fetch(self, predicate, sort, limit: 1)
+        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: 1)
         return try fetch.values().first
     }
 
@@ -463,7 +463,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0, _ body: (Reference<E>, E) throws -> Bool
     ) throws {
-        var fetch = try Fetch(self, predicate, sort, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
         var failure: (any Error)?
         try fetch.forEachValue { (reference, value) in
             do { return try body(reference, value) } catch { failure = error }
@@ -478,7 +478,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> FetchExplanation {
-        var fetch = try Fetch(self, predicate, sort, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
         let results = try fetch.references().count
         return FetchExplanation(
             access: fetch.plan.title, translated: "\(fetch.plan.condition)",

@@ -2,24 +2,45 @@
 
 internal import FoundationEssentials
 
-/// One property to sort by, in one direction: `.descending(\.rank)`.
+/// What to sort by: one property in one direction, such as `.descending(\.rank)`, or several, the first of which counts
+/// first: an array literal of keys, or `SortKey(keys)` of an array that a program holds.
+///
+/// ```swift
+/// var order: [SortKey<Clip>] = [.ascending(\.folder), .descending(\.rank)]
+/// order.swapAt(0, 1)
+/// try snapshot.fetch(Clip.self, sortedBy: SortKey(order))
+/// ```
 ///
 /// No value comes first, as in an index; so it is last in descending order. NaN comes after all other numbers. Text is
 /// ordered by its bytes, which is the order of Unicode scalars. Objects with equal keys come in the order in which they
 /// were inserted, or in the opposite one if all keys descend.
-public struct SortKey<E: Entity>: Sendable {
-    let path: any PartialKeyPath<E> & Sendable
-    let isDescending: Bool
+public struct SortKey<E: Entity>: Sendable, ExpressibleByArrayLiteral {
+    let parts: [SortPart<E>]
+
+    /// The keys of an array, the first of which counts first. None for no order but that of insertion.
+    public init(_ keys: some Sequence<SortKey>) { parts = keys.flatMap(\.parts) }
+
+    public init(arrayLiteral keys: SortKey...) { self.init(keys) }
+
+    private init(_ path: any PartialKeyPath<E> & Sendable, isDescending: Bool) {
+        parts = [SortPart(path: path, isDescending: isDescending)]
+    }
 
     /// The smallest value first.
     public static func ascending<V>(_ path: any KeyPath<E, V> & Sendable) -> SortKey {
-        SortKey(path: path, isDescending: false)
+        SortKey(path, isDescending: false)
     }
 
     /// The largest value first.
     public static func descending<V>(_ path: any KeyPath<E, V> & Sendable) -> SortKey {
-        SortKey(path: path, isDescending: true)
+        SortKey(path, isDescending: true)
     }
+}
+
+/// One property to sort by, in one direction.
+struct SortPart<E: Entity>: Sendable {
+    let path: any PartialKeyPath<E> & Sendable
+    let isDescending: Bool
 }
 
 /// A sort key in rows.
@@ -56,7 +77,7 @@ extension EntityBinding {
     }
 
     /// Throws `invalidArgument` if a key is no stored property, or its values have no order.
-    func columns<E: Entity>(_ keys: [SortKey<E>], _ layout: RowLayout) throws(StoreError) -> [SortColumn] {
+    func columns<E: Entity>(_ keys: [SortPart<E>], _ layout: RowLayout) throws(StoreError) -> [SortColumn] {
         var columns: [SortColumn] = []
         for key in keys {
             let index = try requireProperty(key.path, for: "sorted by")

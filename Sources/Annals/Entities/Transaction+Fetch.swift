@@ -13,7 +13,7 @@ extension Transaction {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
     ) throws -> [E] {
-        try found(predicate, sort, limit: limit, offset: offset).map { $0.value }
+        try found(predicate, SortKey(sort).parts, limit: limit, offset: offset).map { $0.value }
     }
 
     /// The references of the objects that satisfy a predicate. As `fetch`.
@@ -21,14 +21,14 @@ extension Transaction {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> [Reference<E>] {
-        try found(predicate, sort, limit: limit, offset: offset).map { $0.reference }
+        try found(predicate, SortKey(sort).parts, limit: limit, offset: offset).map { $0.reference }
     }
 
     /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
-        try found(predicate, sort, limit: 1, offset: 0).first?.value
+        try found(predicate, SortKey(sort).parts, limit: 1, offset: 0).first?.value
     }
 
     /// The number of objects that satisfy a predicate. As `fetch`.
@@ -40,7 +40,7 @@ extension Transaction {
     fileprivate typealias Found<E: Entity> = (reference: Reference<E>, value: E)
 
     private func found<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], limit: Int?, offset: Int
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], limit: Int?, offset: Int
     ) throws -> [Found<E>] {
         let (binding, layout) = try binding(E.self)
         guard draft.hasChanges else {

@@ -28,7 +28,7 @@ extension Context {
         offset: Int = 0, includingUnsaved: Bool = true
     ) throws -> [Object<E>] {
         let search = try ContextSearch(core, predicate, includingUnsaved)
-        return try search.objects(sort, limit: limit, offset: offset)
+        return try search.objects(SortKey(sort).parts, limit: limit, offset: offset)
     }
 
     /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
@@ -36,7 +36,7 @@ extension Context {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         includingUnsaved: Bool = true
     ) throws -> Object<E>? {
-        try ContextSearch(core, predicate, includingUnsaved).objects(sort, limit: 1, offset: 0).first
+        try ContextSearch(core, predicate, includingUnsaved).objects(SortKey(sort).parts, limit: 1, offset: 0).first
     }
 
     /// The references of the objects that satisfy a predicate. As `fetch`, without making objects for them.
@@ -44,7 +44,8 @@ extension Context {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0, includingUnsaved: Bool = true
     ) throws -> [Reference<E>] {
-        try ContextSearch(core, predicate, includingUnsaved).references(sort, limit: limit, offset: offset)
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        return try search.references(SortKey(sort).parts, limit: limit, offset: offset)
     }
 
     /// The number of objects that satisfy a predicate. As `fetch`.
@@ -158,7 +159,7 @@ struct ContextSearch<E: Entity> {
 
     // MARK: Objects
 
-    func objects(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Object<E>] {
+    func objects(_ sort: [SortPart<E>], limit: Int?, offset: Int) throws -> [Object<E>] {
         guard includesUnsaved else {
             var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
             return core.objects(try fetch.objectIDs())
@@ -166,7 +167,7 @@ struct ContextSearch<E: Entity> {
         return try references(sort, limit: limit, offset: offset).map { core.any($0) }
     }
 
-    func references(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Reference<E>] {
+    func references(_ sort: [SortPart<E>], limit: Int?, offset: Int) throws -> [Reference<E>] {
         guard includesUnsaved else {
             var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset, reads: reads)
             return try fetch.references()
@@ -223,7 +224,7 @@ struct ContextSearch<E: Entity> {
     }
 
     /// The objects without unsaved changes that satisfy the predicate: at least as many as wanted, if there are.
-    private func saved(_ sort: [SortKey<E>], atMost wanted: Int) throws -> [Reference<E>] {
+    private func saved(_ sort: [SortPart<E>], atMost wanted: Int) throws -> [Reference<E>] {
         if wanted == 0 { return [] }
         var found: [Reference<E>] = []
         if dependsOnOthers, let unsaved {

@@ -21,7 +21,7 @@ extension Context {
     public func results<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> Results<E> {
-        try Results(core, search(predicate, sort))
+        try Results(core, search(predicate, SortKey(sort).parts))
     }
 
     /// The same with a section for each value of a property. The sections come in ascending order of it, unless it is
@@ -38,11 +38,12 @@ extension Context {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         sectionedBy path: any KeyPath<E, SectionValue> & Sendable
     ) throws -> SectionedResults<SectionValue, E> {
-        try SectionedResults(core, search(predicate, sort, section: .ascending(path)), path)
+        let section = SortPart<E>(path: path, isDescending: false)
+        return try SectionedResults(core, search(predicate, SortKey(sort).parts, section: section), path)
     }
 
     private func search<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], section: SortKey<E>? = nil
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], section: SortPart<E>? = nil
     ) throws(StoreError) -> LiveSearch<E> {
         let store = try core.requireStore()
         return try LiveSearch(

@@ -14,7 +14,7 @@ struct LiveSearch<E: Entity>: Sendable {
         /// Whether objects with equal keys are in the opposite order of insertion.
         let isDescending: Bool
 
-        fileprivate init(_ keys: [SortKey<E>], isSectioned: Bool, _ snapshot: Snapshot) throws(StoreError) {
+        fileprivate init(_ keys: [SortPart<E>], isSectioned: Bool, _ snapshot: Snapshot) throws(StoreError) {
             let layout = try snapshot.layout(of: E.model)
             binding = try layout.binding(E.self, snapshot.view.catalog)
             columns = try binding.columns(keys, layout)
@@ -34,7 +34,7 @@ struct LiveSearch<E: Entity>: Sendable {
 
     let predicate: Predicate<Object<E>>?
     /// With that of the sections first.
-    private let sort: [SortKey<E>]
+    private let sort: [SortPart<E>]
     private let isSectioned: Bool
     private let followsValues: Bool
     private(set) var dependencies: ResultsDependencies
@@ -44,7 +44,7 @@ struct LiveSearch<E: Entity>: Sendable {
     ///   - followsValues: Whether the values of the objects matter, and not only their order.
     ///   - models: Those that the store was opened with.
     init(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], section: SortKey<E>? = nil, followsValues: Bool,
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], section: SortPart<E>? = nil, followsValues: Bool,
         _ snapshot: Snapshot, _ models: [EntityModel]
     ) throws(StoreError) {
         self.predicate = predicate
@@ -65,7 +65,7 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 
     private static func dependencies(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], _ followsValues: Bool, _ snapshot: Snapshot,
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ followsValues: Bool, _ snapshot: Snapshot,
         _ models: [EntityModel]
     ) throws(StoreError) -> ResultsDependencies {
         let condition = try Fetch(snapshot, predicate, sort).plan.condition
@@ -95,14 +95,14 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 }
 
-extension SortKey {
+extension SortPart {
     /// The slot of the property; nil if it is no stored one.
     fileprivate var slot: Int? {
         let offset = MemoryLayout<E>.offset(of: path)
         return E.model.properties.firstIndex { $0.offset == offset }
     }
 
-    fileprivate func isOfSameProperty(as other: SortKey) -> Bool { slot != nil && slot == other.slot }
+    fileprivate func isOfSameProperty(as other: SortPart) -> Bool { slot != nil && slot == other.slot }
 }
 
 // MARK: In a context

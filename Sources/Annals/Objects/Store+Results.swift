@@ -34,7 +34,7 @@ extension Store {
     public func results<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) -> StoreResults<E> {
-        StoreResults(store: self, predicate: predicate, sort: sort)
+        StoreResults(store: self, predicate: predicate, sort: SortKey(sort).parts)
     }
 }
 
@@ -59,7 +59,7 @@ public struct StoreResults<E: Entity>: AsyncSequence, Sendable {
 
     let store: Store
     let predicate: Predicate<Object<E>>?
-    let sort: [SortKey<E>]
+    let sort: [SortPart<E>]
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(results: self) }
 
