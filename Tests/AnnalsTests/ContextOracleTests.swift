@@ -109,13 +109,23 @@ private final class ContextRun {
 
     private func save(_ context: Context) throws {
         let before = context.hasChanges
+        // Nobody else writes in between.
+        let refusal: StoreError?
+        do {
+            try context.validate()
+            refusal = nil
+        } catch let error as StoreError {
+            refusal = error
+        }
         do {
             try context.save()
+            if let refusal { throw OracleDifference("saved, although not valid: \(refusal)") }
             if context.hasChanges { throw OracleDifference("unsaved after saving") }
         } catch let error as StoreError {
             switch error.code {
             // `wrongContext`: a group was deleted before it was ever saved, and others still refer to it (`deny`).
             case .mergeConflict, .uniqueViolation, .deleteDenied, .referenceMissing, .validationFailed, .wrongContext:
+                if error != refusal { throw OracleDifference("\(error), but \(String(describing: refusal)) before") }
                 if context.hasChanges != before { throw OracleDifference("another state after \(error)") }
                 context.rollback()
             default: throw OracleDifference("\(error)")

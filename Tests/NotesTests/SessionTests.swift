@@ -99,6 +99,22 @@ import Testing
 
     // MARK: Objects
 
+    @Test func everythingThatIsWrongIsSaid() throws {
+        let context = store.makeContext()
+        let twins = (0..<2).map { _ in context.insert(Folder(name: "Twin")) }
+        let long = context.insert(Note(title: String(repeating: "x", count: 41)))
+        do {
+            try context.validate()
+        } catch let error as StoreError {
+            #expect(error.failures.map(\.code) == [.validationFailed, .uniqueViolation])
+            #expect(error.validationFailures.map(\.object) == [long.objectReference.id])
+            #expect(Set(error.failures[1].objects) == Set(twins.map(\.objectReference.id)))
+        }
+        context.rollback()
+        try context.save()
+        try expectIntact()
+    }
+
     @Test func bothSidesOfARelationshipAgree() throws {
         let context = store.makeContext(author: "test", name: "objects")
         let folder = context.insert(Folder(name: "Reading"))

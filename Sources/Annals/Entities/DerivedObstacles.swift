@@ -14,17 +14,12 @@ struct DerivedOutOfRange {
             .valueOutOfRange,
             "“\(derived.property.name)” of “\(owner)” \(object.number) is derived, and its type cannot have the "
                 + "result: give it a wider type, or change the values that it is derived from.",
-            ObjectFacts(owner, [derived.property.name]))
+            ObjectFacts(owner, [derived.property.name], object: object))
     }
 }
 
 /// Looks at what a transaction leaves when everything is worked out.
 struct DerivedObstacles {
-    private struct Key: Hashable {
-        let index: Int
-        let bytes: [UInt8]
-    }
-
     private let plan: DerivedPlan
     private let pending: PendingTransaction
 
@@ -50,53 +45,16 @@ struct DerivedObstacles {
                     object: object, reason: .keyTaken(by: other), attributes: attributes,
                     causes: try causes(of: attributes, object)))
         }
-        guard let (_, index, other) = try takenKeys().first else { return }
-        let error = Indexes.uniqueViolation(pending.shape.indexes[index], by: other)
+        guard let (object, index, other) = try takenKeys().first else { return }
+        let error = Indexes.uniqueViolation(
+            pending.shape.indexes[index], of: object, by: other, isNew: pending.isNew(other))
         throw StoreError(error.code, error.message, upkeepObstacles: obstacles)
     }
 
-    // MARK: Keys
-
-    /// The objects that would have a unique key of another object, in the order of the changes.
+    /// The objects that would have a unique key of another object, if the key is derived.
     private func takenKeys() throws(StoreError) -> [(object: ObjectID, index: Int, by: ObjectID)] {
         guard plan.keys.contains(where: { !$0.value.isEmpty }) else { return [] }
-        var order: [(object: ObjectID, key: Key)] = []
-        var objects: [Key: [ObjectID]] = [:]
-        let shape = pending.shape
-        var writer = ByteWriter(capacity: 256)
-        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
-            let entity = change.object.entityNumber
-            guard change.kind != .delete, let bytes, let keys = plan.keys[entity], !keys.isEmpty,
-                let layout = shape.newestLayout(entity)
-            else { return true }
-            let row = try RowImage(bytes, layout: layout)
-            for index in keys {
-                let indexShape = shape.indexes[index]
-                try indexShape.forEachKey(of: row, in: &writer, large: IndexShape.noLargeKeys) { (bytes, hasAbsent) in
-                    if hasAbsent { return }
-                    let key = Key(index: index, bytes: Array(bytes))
-                    order.append((change.object, key))
-                    objects[key, default: []].append(change.object)
-                }
-            }
-            return true
-        }
-        var taken: [(object: ObjectID, index: Int, by: ObjectID)] = []
-        for (object, key) in order {
-            guard let owner = try owner(of: key, objects[key] ?? []), owner != object else { continue }
-            taken.append((object, key.index, owner))
-        }
-        return taken
-    }
-
-    /// The object that keeps the key: the one that had it before if it still has it, otherwise the first one.
-    private func owner(of key: Key, _ objects: [ObjectID]) throws(StoreError) -> ObjectID? {
-        let id = pending.shape.indexes[key.index].id
-        guard pending.base.indexes(entity: id.entity).contains(id),
-            let holder = try pending.base.first(id, key: key.bytes),
-            objects.contains(holder) || !pending.isChangedHere(holder)
-        else { return objects.first }
-        return holder
+        return try pending.takenKeys { plan.keys[$0] ?? [] }
     }
 
     // MARK: Causes

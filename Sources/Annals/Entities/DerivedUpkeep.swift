@@ -51,7 +51,7 @@ final class DerivedUpkeep: TransactionUpkeep {
         for entity in transaction?.notesIfAny?.refreshed ?? [] { try work.touchAll(of: entity) }
         try work.compute()
         if transaction == nil, !work.outOfRange.isEmpty { return work.outOfRange }
-        if let first = work.outOfRange.first { throw first.error }
+        for found in work.outOfRange { try pending.refuse(found.error) }
         if work.hasLimits {
             pending.needsNewestState = true
             if let transaction {
@@ -247,7 +247,7 @@ private struct DerivedWork {
                 failures.append(
                     ValidationFailure(
                         entity: owner.name, attribute: limit.name, value: "\(count) objects",
-                        message: limit.count.message))
+                        message: limit.count.message, object: object))
             }
             noteTimeOfAmended(object)
         }

@@ -549,9 +549,7 @@ final class EntityBinding: @unchecked Sendable {
     func requireNone(at position: Int) throws(StoreError) {
         guard required.contains(position) else { return }
         let name = properties.indices.first { columns[$0].position == position }.map { properties[$0].name } ?? ""
-        throw StoreError(
-            .requiredMissing, "“\(name)” of “\(model.name)” is required: give it a value.",
-            ObjectFacts(model.name, [name]))
+        throw .required(name, of: model.name)
     }
 
     /// In a new row, what is not set is null, unless it has a default.

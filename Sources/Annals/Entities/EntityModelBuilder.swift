@@ -322,7 +322,8 @@ private struct RulesOf<E: Entity>: EntityRules {
             let value = entity.pointee[keyPath: check.path as PartialKeyPath<E>]
             guard !check.isValid(value) else { return nil }
             return ValidationFailure(
-                entity: E.model.name, attribute: check.attribute, value: Self.text(value), message: check.message)
+                entity: E.model.name, attribute: check.attribute, value: Self.text(value), message: check.message,
+                object: nil)
         }
     }
 

@@ -25,7 +25,11 @@ struct LossRules {
             guard let model = byEntity[object.entityNumber] else { continue }
             needs += try hold(object, model.type)
         }
-        if validates, let first = needs.first { throw denied(first, needs) }
+        if !validates { return }
+        var said: Set<[String]> = []
+        for need in needs where said.insert([need.failure.entity, need.failure.attribute]).inserted {
+            try pending.refuse(denied(need, needs))
+        }
     }
 
     /// A property that is not as its type asks for without what it has lost.
@@ -52,7 +56,8 @@ struct LossRules {
                 if lost != nil, binding.isRequired(at: position),
                     after.contains(where: { $0.position == position && $0.value == .absent })
                 {
-                    throw PendingTransaction.required(position, layout)
+                    try pending.refuse(PendingTransaction.required(position, layout, of: object))
+                    continue
                 }
                 if lost != nil || derived.contains(where: { $0.position == position }) {
                     changed[property.name] = .some(lost)

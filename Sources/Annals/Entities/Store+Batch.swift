@@ -77,7 +77,9 @@ extension Store {
         contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
         durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        try batch(values, author, contextName, durability) { try $0.insert(contentsOf: values) }
+        try batch(values, author, contextName, durability) { transaction, references in
+            try transaction.insert(contentsOf: values, &references)
+        }
     }
 
     /// Inserts or updates an object for each value of a sequence, in one transaction: see `Transaction.upsert`. An
@@ -88,11 +90,8 @@ extension Store {
         contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
         durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        try batch(values, author, contextName, durability) { transaction in
-            var references: [Reference<E>] = []
-            references.reserveCapacity(values.underestimatedCount)
+        try batch(values, author, contextName, durability) { transaction, references in
             for value in values { references.append(try transaction.upsert(value)) }
-            return references
         }
     }
 
@@ -103,37 +102,46 @@ extension Store {
         contentsOf values: some Sequence<E>, updating properties: [any PartialKeyPath<E> & Sendable],
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        try batch(values, author, contextName, durability) { transaction in
+        try batch(values, author, contextName, durability) { transaction, references in
             let slots = try transaction.slots(properties)
-            var references: [Reference<E>] = []
-            references.reserveCapacity(values.underestimatedCount)
             for value in values { references.append(try transaction.upsert(value, slots: slots)) }
-            return references
         }
     }
 
     private func batch<E: Entity, Values: Sequence<E>>(
         _ values: Values, _ author: String?, _ contextName: String?, _ durability: Durability?,
-        _ run: (Transaction) throws -> [Reference<E>]
+        _ run: (Transaction, _ references: inout [Reference<E>]) throws -> Void
     ) throws -> BatchResult<E> {
-        let isCollection = values is any Collection
-        let (references, token) =
-            isCollection
-            ? try commit(author: author, contextName: contextName, durability: durability, run)
-            : try write(author: author, contextName: contextName, durability: durability, run)
-        return BatchResult(references: references, token: token)
+        var references: [Reference<E>] = []
+        references.reserveCapacity(values.underestimatedCount)
+        var isRunning = false
+        do {
+            let body = { (transaction: Transaction) throws in
+                references.removeAll(keepingCapacity: true)
+                isRunning = true
+                try run(transaction, &references)
+                isRunning = false
+            }
+            let token =
+                values is any Collection
+                ? try commit(author: author, contextName: contextName, durability: durability, body).token
+                : try write(author: author, contextName: contextName, durability: durability, body).token
+            return BatchResult(references: references, token: token)
+        } catch let error as StoreError {
+            throw isRunning ? error.of([references.count]) : error.naming(references)
+        }
     }
 }
 
 extension Transaction {
     /// Inserts all values. What is known of their type is asked for once.
-    fileprivate func insert<E: Entity>(contentsOf values: some Sequence<E>) throws -> [Reference<E>] {
+    fileprivate func insert<E: Entity>(
+        contentsOf values: some Sequence<E>, _ references: inout [Reference<E>]
+    ) throws {
         let (binding, layout) = try binding(E.self)
-        var references: [Reference<E>] = []
-        references.reserveCapacity(values.underestimatedCount)
         guard !binding.model.hasRules else {
             for value in values { references.append(try insert(value)) }
-            return references
+            return
         }
         let draft = draft
         for value in values {
@@ -145,7 +153,6 @@ extension Transaction {
             }
             references.append(Reference(object, of: binding.storeMark))
         }
-        return references
     }
 
     /// Hands out all objects of the state before the transaction that satisfy a predicate. Returns the references of
@@ -166,5 +173,26 @@ extension Transaction {
         }
         if let failure { throw failure }
         return references
+    }
+}
+
+extension StoreError {
+    /// The same about elements of a batch.
+    fileprivate func of(_ elements: [Int]) -> StoreError {
+        guard let first = elements.first else { return self }
+        var error = self
+        let numbers = elements.prefix(10).map(String.init).joined(separator: ", ")
+        let more = elements.count > 10 ? " and others" : ""
+        let named = elements.count == 1 ? "Element \(first)" : "Elements \(numbers)\(more)"
+        error.message = "\(named) of the batch: \(message)"
+        error.elements = elements
+        return error
+    }
+
+    /// The same about the elements that have become the objects that the error is about.
+    fileprivate func naming<E: Entity>(_ references: [Reference<E>]) -> StoreError {
+        let objects = Set(self.objects + validationFailures.compactMap(\.object))
+        if objects.isEmpty { return self }
+        return of(references.indices.filter { objects.contains(references[$0].id) })
     }
 }

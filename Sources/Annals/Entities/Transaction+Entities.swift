@@ -31,8 +31,10 @@ extension Transaction {
         var value = value
         return Reference(
             try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                try prepare(value, binding)
-                return try insert(UnsafeRawPointer(value), binding, layout)
+                let failures = prepare(value, binding)
+                let object = try insert(UnsafeRawPointer(value), binding, layout)
+                noteFailures(failures, of: object)
+                return object
             }, of: binding.storeMark)
     }
 
@@ -56,7 +58,7 @@ extension Transaction {
         try reference.requireStore(binding.storeMark)
         var value = value
         try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            try prepare(value, binding)
+            noteFailures(prepare(value, binding), of: reference.id)
             try draft.insert(reserved: reference.id, layout) { (row) throws(StoreError) in
                 try binding.write(UnsafeRawPointer(value), to: &row)
             }
@@ -110,7 +112,7 @@ extension Transaction {
     ) throws(StoreError) -> Bool {
         guard object.entityNumber == layout.number else { throw Self.notFound(Reference<E>(object), binding) }
         return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            try prepare(value, binding)
+            noteFailures(prepare(value, binding), of: object)
             let properties = UnsafeRawPointer(value)
             if let read {
                 let before = try withUnsafePointer(to: read) { (read) throws(StoreError) in
@@ -249,11 +251,11 @@ extension Transaction {
         return (binding, layout)
     }
 
-    /// Computes what is derived, and notes what is not valid.
+    /// Computes what is derived. Returns what is not valid.
     private func prepare<E: Entity>(
         _ value: UnsafeMutablePointer<E>, _ binding: EntityBinding
-    ) throws(StoreError) {
-        guard binding.model.hasRules else { return }
+    ) -> [ValidationFailure] {
+        guard binding.model.hasRules else { return [] }
         let model = binding.model
         model.rules.derive(UnsafeMutableRawPointer(value))
         var failures = model.rules.failures(UnsafeRawPointer(value))
@@ -266,7 +268,7 @@ extension Transaction {
             }
             failures.removeAll { failure in !inTheEnd.contains { $0.attribute == failure.attribute } }
         }
-        noteFailures(failures)
+        return failures
     }
 
     private static func notFound<E: Entity>(_ reference: Reference<E>, _ binding: EntityBinding) -> StoreError {

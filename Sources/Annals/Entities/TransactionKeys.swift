@@ -41,6 +41,11 @@ extension Transaction {
         if !failures.isEmpty { notes.add(failures) }
     }
 
+    /// The same for what was found before the object was written.
+    func noteFailures(_ failures: [ValidationFailure], of object: ObjectID) {
+        noteFailures(failures.map { $0.of(object) })
+    }
+
     // MARK: Own changes
 
     /// What this transaction has written, under the keys of an index. Takes time for what was written since it was last

@@ -10,6 +10,20 @@ public struct ValidationFailure: Hashable, Sendable, Codable {
     public let value: String
     /// What it must be.
     public let message: String
+    /// The object; a temporary ID if it was never saved. Nil if it was not inserted yet when this was found.
+    public private(set) var object: ObjectID?
+
+    init(entity: String, attribute: String, value: String, message: String, object: ObjectID?) {
+        (self.entity, self.attribute, self.value, self.message) = (entity, attribute, value, message)
+        self.object = object
+    }
+
+    /// The same, of an object.
+    func of(_ object: ObjectID) -> ValidationFailure {
+        var failure = self
+        failure.object = object
+        return failure
+    }
 }
 
 /// All failures of a transaction.
@@ -20,6 +34,16 @@ struct ValidationFacts: ErrorFacts {
 extension StoreError {
     /// What is not as its schema asks for, for `validationFailed`: all failures of the transaction. Otherwise empty.
     public var validationFailures: [ValidationFailure] { (facts as? ValidationFacts)?.failures ?? [] }
+
+    /// Several reasons for which nothing is saved, as one error: the first of each is said first.
+    static func refused(_ reasons: [StoreError]) -> StoreError? {
+        guard var error = reasons.first else { return nil }
+        if reasons.count == 1 { return error }
+        let more = reasons.count > 5 ? " And \(reasons.count - 5) more." : ""
+        error.message = reasons.prefix(5).map(\.message).joined(separator: " ") + more
+        error.failures = reasons
+        return error
+    }
 
     static func validationFailed(_ failures: [ValidationFailure]) -> StoreError {
         // Without the values: a message may end in a log.

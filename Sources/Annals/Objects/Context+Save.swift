@@ -17,10 +17,10 @@ extension Context {
     ///
     /// - Returns: The transaction's token. If nothing has changed, the token of the context's place.
     ///
-    /// Throws `StoreError`: `mergeConflict`, which lists the conflicts; `validationFailed`, which lists all failures;
-    /// `uniqueViolation`, `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`; `wrongContext` and
-    /// `objectGone` if an object was changed that must not be (these are reported once); `contextClosed`; and what
-    /// `Store.commit` throws.
+    /// Throws `StoreError`: `mergeConflict`, which lists the conflicts; `validationFailed`, `uniqueViolation`,
+    /// `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`: everything that is wrong is in
+    /// `StoreError.failures`; `wrongContext` and `objectGone` if an object was changed that must not be (these are
+    /// reported once); `contextClosed`; and what `Store.commit` throws.
     @discardableResult
     public func save() throws -> HistoryToken { try save(nil) }
 
@@ -43,9 +43,9 @@ extension Context {
             core.recorder?.endSavedGroup()
             return try token
         }
-        var retry = SaveRetry(store, upserts: upserts)
+        var retry = SaveRetry(store, plan, mergePolicy, upserts: upserts)
         while true {
-            let ready = try retry.plan(plan, mergePolicy)
+            let ready = try retry.newestPlan()
             let outcome = SaveOutcome()
             do throws(StoreError) {
                 let saved = try store.save(ready, outcome, addition, author: author, contextName: name)
@@ -92,10 +92,10 @@ extension Context {
     private func save(
         _ plan: SavePlan, _ flight: SaveInFlight, _ store: Store, isolation: isolated any Actor = #isolation
     ) async throws -> HistoryToken? {
-        var retry = SaveRetry(store, upserts: upserts)
+        var retry = SaveRetry(store, plan, mergePolicy, upserts: upserts)
         do {
             while true {
-                let ready = try retry.plan(plan, mergePolicy)
+                let ready = try retry.newestPlan()
                 do {
                     let result = try await store.save(ready, in: flight, author: author, contextName: name)
                     core.land(flight, in: store)
@@ -116,11 +116,15 @@ extension Context {
         }
     }
 
-    /// Runs what saving runs before it writes, without saving: hooks, derived properties and validation. Nothing in
-    /// the context changes. Throws `StoreError`: `validationFailed`, with all failures; `valueOutOfRange`.
+    /// Throws what `save()` would throw now, and saves nothing: hooks run, derived properties are computed, delete
+    /// rules are carried out, and unique values and references are looked up in the newest state. Nothing in the
+    /// context changes, and no lock is taken.
+    ///
+    /// Throws as `save()`: all reasons at once, which `StoreError.failures` has.
     public func validate() throws {
-        _ = try core.requireStore()
-        _ = try SavePlan(core)?.requireValid()
+        let store = try core.requireStore()
+        guard let plan = try SavePlan(core) else { return }
+        if let refusal = try SaveRetry(store, plan, mergePolicy, upserts: upserts).refusal() { throw refusal }
     }
 }
 
@@ -169,10 +173,14 @@ extension Store {
 /// Everything that one save writes.
 struct SavePlan: Sendable {
     private let items: [any SaveItem]
+    /// Why some objects cannot be written at all.
+    private let refused: [StoreError]
     /// The state that the items were worked out for.
     let base: Snapshot
 
-    private init(_ items: [any SaveItem], _ base: Snapshot) { (self.items, self.base) = (items, base) }
+    private init(_ items: [any SaveItem], _ refused: [StoreError], _ base: Snapshot) {
+        (self.items, self.refused, self.base) = (items, refused, base)
+    }
 
     /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
     init?(_ core: ContextCore) throws(StoreError) {
@@ -182,27 +190,47 @@ struct SavePlan: Sendable {
         items.reserveCapacity(core.pending.count)
         let base = try core.snapshot
         // In the order of insertion: objects get their numbers in it.
+        var refused: [StoreError] = []
         for id in core.pending.sortedIDs {
-            if let item = try core.pending[id]?.saveItem(runsHooks: true, base) { items.append(item) }
+            do throws(StoreError) {
+                if let item = try core.pending[id]?.saveItem(runsHooks: true, base) { items.append(item) }
+            } catch {
+                try refused.note(error, id)
+            }
         }
-        if items.isEmpty { return nil }
-        self.init(items, base)
+        if items.isEmpty, refused.isEmpty { return nil }
+        self.init(items, refused, base)
     }
 
-    func requireValid() throws(StoreError) {
+    /// Whether every object may be written as it is. Others, and what the store has, may still be in the way.
+    var isValid: Bool { refused.isEmpty && items.allSatisfy { $0.failures.isEmpty } }
+
+    /// Why a store would refuse this on the state that it was worked out for: all reasons as one error; nil if it would
+    /// not.
+    func refusal(_ store: Store) throws(StoreError) -> StoreError? {
         var failures: [ValidationFailure] = []
-        for item in items where !item.failures.isEmpty { failures += item.failures }
-        guard failures.isEmpty else { throw .validationFailed(failures) }
+        for item in items { failures += item.failures }
+        var temporary: [ObjectID: ObjectID] = [:]
+        var others: [StoreError] = []
+        let found = try store.rehearse(on: base) { (transaction) throws(StoreError) in
+            for (id, permanent) in try write(to: transaction).pairs { temporary[permanent] = id }
+        }
+        for error in found {
+            let error = error.naming(temporary)
+            if error.code == .validationFailed { failures += error.validationFailures } else { others.append(error) }
+        }
+        let invalid = failures.isEmpty ? [] : [StoreError.validationFailed(failures)]
+        return .refused(refused + invalid + others)
     }
 
-    /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`,
-    /// `validationFailed`, `referenceMissing`.
+    /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`.
     ///
     /// - Parameter settlesTargets: Whether references to what was deleted in the store are looked for, too.
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, upserts: Bool, settlesTargets: Bool
     ) throws(StoreError) -> SavePlan {
         var conflicts: [MergeConflict] = []
+        var refused = refused
         var rebased: [any SaveItem] = []
         rebased.reserveCapacity(items.count)
         for item in items {
@@ -220,16 +248,18 @@ struct SavePlan: Sendable {
             var settled: [any SaveItem] = []
             settled.reserveCapacity(rebased.count)
             for item in rebased {
-                let item = try item.withoutDeletedTargets(in: newer, except: inserted, policy, &conflicts)
-                if let item { settled.append(item) }
+                do throws(StoreError) {
+                    let item = try item.withoutDeletedTargets(in: newer, except: inserted, policy, &conflicts)
+                    if let item { settled.append(item) }
+                } catch {
+                    try refused.note(error, item.id)
+                }
             }
             rebased = settled
         }
         guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
         if upserts { try Self.upsert(&rebased, newer) }
-        let plan = SavePlan(rebased, newer)
-        try plan.requireValid()
-        return plan
+        return SavePlan(rebased, refused, newer)
     }
 
     /// Makes updates of the inserts whose unique values an object of the store has.
@@ -269,7 +299,16 @@ struct SavePlan: Sendable {
                 throw StoreError(.conflict, "Another writer has changed an object meanwhile: save again.")
             }
         }
-        for item in items { try item.write(to: transaction, permanent) }
+        for item in items {
+            do throws(StoreError) {
+                try item.write(to: transaction, permanent)
+            } catch {
+                let object = permanent[item.id] ?? item.id
+                for error in try item.reasons(of: error, in: transaction) {
+                    try transaction.draft.refuse(error.about(item.id), unwritten: object)
+                }
+            }
+        }
         return permanent
     }
 

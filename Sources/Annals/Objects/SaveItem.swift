@@ -37,6 +37,8 @@ protocol SaveItem: AnyObject, Sendable {
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError)
+    /// Why it cannot be written, if an error was met first.
+    func reasons(of error: StoreError, in transaction: Transaction) throws(StoreError) -> [StoreError]
     /// What lies over the store's value of its object until the save lands; nil if the object is no longer there.
     func send(_ core: ContextCore) -> (any SentObject)?
     /// Gives its object the ID that the transaction has given it. `permanent` has the IDs of the inserted objects by
@@ -94,7 +96,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         if binding.model.hasRules {
             var prepared = consume value
-            failures = Self.prepare(&prepared, binding)
+            failures = Self.prepare(&prepared, binding, reference.id)
             self.value = consume prepared
         } else {
             failures = []
@@ -112,10 +114,12 @@ final class SaveItemOf<E: Entity>: SaveItem {
             }
     }
 
-    private static func prepare(_ value: inout E, _ binding: EntityBinding) -> [ValidationFailure] {
+    private static func prepare(
+        _ value: inout E, _ binding: EntityBinding, _ object: ObjectID
+    ) -> [ValidationFailure] {
         withUnsafeMutablePointer(to: &value) { value in
             binding.model.rules.derive(UnsafeMutableRawPointer(value))
-            return binding.model.rules.failures(UnsafeRawPointer(value))
+            return binding.model.rules.failures(UnsafeRawPointer(value)).map { $0.of(object) }
         }
     }
 
@@ -299,6 +303,18 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 try binding.write(UnsafeRawPointer(value), to: &row, at: written)
             }
         }
+    }
+
+    func reasons(of error: StoreError, in transaction: Transaction) throws(StoreError) -> [StoreError] {
+        guard error.code == .requiredMissing else { return [error] }
+        let (binding, layout) = try transaction.binding(E.self)
+        let values = try withUnsafePointer(to: value) { (value) throws(StoreError) in
+            try binding.changes(UnsafeRawPointer(value))
+        }
+        let missing = values.filter { $0.value == .absent }.map(\.position)
+            .filter { !layout.slots[$0].isOptional || binding.isRequired(at: $0) }
+        let reasons = missing.map { StoreError.required(layout.entity.attributes[$0].name.text, of: E.model.name) }
+        return reasons.isEmpty ? [error] : reasons
     }
 
     /// Throws `wrongContext` if the value refers to an object that only another context has.

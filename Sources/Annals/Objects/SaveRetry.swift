@@ -3,6 +3,8 @@
 /// The attempts of one save.
 struct SaveRetry {
     private let store: Store
+    private let plan: SavePlan
+    private let policy: MergePolicy
     private let upserts: Bool
     private let deadline: UInt64?
     /// How often another writer was faster.
@@ -13,19 +15,35 @@ struct SaveRetry {
     /// to.
     private var settlesTargets = false
 
-    init(_ store: Store, upserts: Bool) {
-        (self.store, self.upserts) = (store, upserts)
+    init(_ store: Store, _ plan: SavePlan, _ policy: MergePolicy, upserts: Bool) {
+        (self.store, self.plan, self.policy, self.upserts) = (store, plan, policy, upserts)
         deadline = Duration.deadline(after: store.options.lockTimeout)
     }
 
-    /// The plan for the newest state. Throws `mergeConflict`, `validationFailed`, `referenceMissing`.
-    func plan(_ plan: SavePlan, _ policy: MergePolicy) throws(StoreError) -> SavePlan {
-        try plan.rebased(
-            on: try store.newestSnapshot(), policy, upserts: upserts, settlesTargets: settlesTargets)
+    /// The plan for the newest state. Throws `mergeConflict`, with all conflicts, and if objects cannot be written as
+    /// they are, all reasons for which the store would refuse the plan.
+    func newestPlan() throws(StoreError) -> SavePlan {
+        let newest: SavePlan
+        do throws(StoreError) {
+            newest = try rebased(settlesTargets: settlesTargets)
+        } catch {
+            if error.code == .mergeConflict { _ = try rebased(settlesTargets: true) }
+            throw error
+        }
+        if !newest.isValid, let refusal = try refusal() { throw refusal }
+        return newest
     }
 
-    /// Throws the error, unless the save may succeed if it is worked out again, and there is time left.
-    mutating func requireAnother(after error: StoreError, _ plan: SavePlan) throws(StoreError) {
+    private func rebased(settlesTargets: Bool) throws(StoreError) -> SavePlan {
+        try plan.rebased(on: try store.newestSnapshot(), policy, upserts: upserts, settlesTargets: settlesTargets)
+    }
+
+    /// Why the store would refuse the plan: all reasons as one error; nil if it would not. Throws `mergeConflict`.
+    func refusal() throws(StoreError) -> StoreError? { try rebased(settlesTargets: true).refusal(store) }
+
+    /// Throws the error, unless the save may succeed if it is worked out again, and there is time left. If it is about
+    /// what objects contain, an error with all reasons is thrown.
+    mutating func requireAnother(after error: StoreError, _ newest: SavePlan) throws(StoreError) {
         switch error.code {
         case .conflict: break
         case .referenceMissing where !settlesTargets:
@@ -33,8 +51,10 @@ struct SaveRetry {
             return
         case .uniqueViolation where upserts:
             // Another writer may have inserted the object meanwhile.
-            guard try store.newestSnapshot().token.number > plan.base.token.number else { throw error }
-        default: throw error
+            guard try store.newestSnapshot().token.number > newest.base.token.number else {
+                throw try refusal() ?? error
+            }
+        default: throw error.isRefusal ? try refusal() ?? error : error
         }
         overtaken += 1
         if overtaken < Self.leastAttempts { return }

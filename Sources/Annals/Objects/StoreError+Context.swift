@@ -34,3 +34,36 @@ extension StoreError {
                     + "before you change an object.", ObjectFacts(entity, object: id))
     }
 }
+
+extension StoreError {
+    /// The same with the object that it is about, if it does not say so itself.
+    func about(_ object: ObjectID) -> StoreError {
+        var error = self
+        if var known = facts as? ObjectFacts {
+            if known.objects.isEmpty { known.objects = [object] }
+            error.facts = known
+        }
+        return error
+    }
+
+    /// The same with other IDs of objects: those that a context knows them by.
+    func naming(_ ids: [ObjectID: ObjectID]) -> StoreError {
+        var error = self
+        if var known = facts as? ObjectFacts {
+            known.objects = known.objects.map { ids[$0] ?? $0 }
+            error.facts = known
+        } else if case let failures = validationFailures, !failures.isEmpty {
+            return .validationFailed(
+                failures.map { failure in failure.object.map { failure.of(ids[$0] ?? $0) } ?? failure })
+        }
+        return error
+    }
+}
+
+extension [StoreError] {
+    /// Adds an error that is about what an object contains. Throws any other.
+    mutating func note(_ error: StoreError, _ object: ObjectID) throws(StoreError) {
+        guard error.isRefusal else { throw error }
+        append(error.about(object))
+    }
+}

@@ -50,6 +50,17 @@ public final class Transaction {
         return result
     }
 
+    /// Runs a body as `run` does, in a rehearsal.
+    fileprivate static func rehearse(
+        _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let transaction = Transaction(pending, store)
+        defer { transaction.isOver = true }
+        try body(transaction)
+        if let upkeep = store.upkeep { try upkeep.bodyHasEnded(pending, transaction, validates: true) }
+        if let failure = transaction.failure() { try pending.refuse(failure) }
+    }
+
     /// The transaction while its body runs, for what is built upon it.
     var draft: PendingTransaction { open() }
 
@@ -379,14 +390,23 @@ public final class Transaction {
     }
 }
 
+extension Store {
+    /// What a commit of what `body` writes would refuse on a state. Nothing is written.
+    func rehearse(
+        on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void
+    ) throws(StoreError) -> [StoreError] {
+        try state.engine.rehearse(on: state.view) { (pending) throws(StoreError) in
+            try Transaction.rehearse(pending, self, body)
+        }
+    }
+}
+
 extension EntityHandle {
     /// Returns the value in its stored form. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     func validated(_ value: Value, _ position: Int) throws(StoreError) -> StoredValue {
         guard let type = value.type else {
             guard layout.slots[position].isOptional else {
-                throw StoreError(
-                    .requiredMissing, "“\(attributes[position])” of “\(name)” is required: give it a value.",
-                    ObjectFacts(name, [attributes[position]]))
+                throw .required(attributes[position], of: name)
             }
             return .absent
         }

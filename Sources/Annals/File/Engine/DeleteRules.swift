@@ -34,7 +34,7 @@ struct DeleteRules {
                 // Not a method: it would have a copy of all that the closure changes, and each change would copy it.
                 let referrers = Referrers(base, own, pending, shape, number)
                 try referrers.forEach(of: object, isOwn: rule == .noAction) { (referrer) in
-                    if all.contains(referrer) { return }
+                    if all.contains(referrer) || pending.isUnwritten(referrer) { return }
                     switch rule {
                     case .cascade:
                         all.insert(referrer)
@@ -87,12 +87,23 @@ struct DeleteRules {
         return refused
     }
 
-    /// Throws `deleteDenied`.
-    func requireAllowed() throws(StoreError) {
-        let left = denied.filter { !all.contains($0.by) }
-        guard let first = left.first else { return }
-        let referrers = left.filter { $0.object == first.object && $0.index == first.index }.map(\.by)
-        throw Indexes.denied(first.object, Array(referrers.prefix(100)), shape.indexes[first.index])
+    /// Why objects cannot be deleted: an error for each object and each attribute that denies it.
+    var denials: [StoreError] {
+        var order: [Pair] = []
+        var referrers: [Pair: [ObjectID]] = [:]
+        for (object, referrer, index) in denied where !all.contains(referrer) {
+            let pair = Pair(object: object, index: index)
+            if referrers[pair] == nil { order.append(pair) }
+            referrers[pair, default: []].append(referrer)
+        }
+        return order.map { pair in
+            Indexes.denied(pair.object, Array(referrers[pair, default: []].prefix(100)), shape.indexes[pair.index])
+        }
+    }
+
+    private struct Pair: Hashable {
+        let object: ObjectID
+        let index: Int
     }
 }
 
@@ -157,7 +168,7 @@ extension PendingTransaction {
         guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
         areRulesApplied = true
         let rules = try DeleteRules(deleted, self, shape)
-        try rules.requireAllowed()
+        for denial in rules.denials { try refuse(denial) }
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         for object in rules.deleted { try delete(object) }
         // In an order that does not depend on the process.
@@ -166,16 +177,16 @@ extension PendingTransaction {
             let layout = try layout(object.entityNumber)
             var values: [(position: Int, value: StoredValue)] = []
             _ = try withRow(object) { (row) throws(StoreError) in
-                values = try Self.values(of: row, without: losses, layout)
+                values = try self.values(of: row, object, without: losses, layout)
             }
-            try update(object, values)
+            if !values.isEmpty { try update(object, values) }
         }
         losses = rules.nullified
     }
 
     /// What the attributes with losses are without them. Throws `requiredMissing`.
-    static func values(
-        of row: RowImage, without losses: [UInt16: Set<ObjectID>], _ layout: RowLayout
+    private func values(
+        of row: RowImage, _ object: ObjectID, without losses: [UInt16: Set<ObjectID>], _ layout: RowLayout
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         var values: [(position: Int, value: StoredValue)] = []
         for (attribute, lost) in losses {
@@ -184,8 +195,11 @@ extension PendingTransaction {
             else { continue }
             switch try row.value(at: place) {
             case .object:
-                guard layout.slots[position].isOptional else { throw Self.required(position, layout) }
-                values.append((position, .absent))
+                if layout.slots[position].isOptional {
+                    values.append((position, .absent))
+                } else {
+                    try refuse(Self.required(position, layout, of: object))
+                }
             case .orderedObjects(let objects):
                 values.append((position, .orderedObjects(objects.filter { !lost.contains($0) })))
             case .objects(let objects): values.append((position, .objects(objects.filter { !lost.contains($0) })))
@@ -195,12 +209,12 @@ extension PendingTransaction {
         return values
     }
 
-    static func required(_ position: Int, _ layout: RowLayout) -> StoreError {
+    static func required(_ position: Int, _ layout: RowLayout, of object: ObjectID) -> StoreError {
         let name = layout.entity.attributes[position].name.text
         return StoreError(
             .requiredMissing,
             "“\(name)” of “\(layout.entity.name)” is required, and the object that it refers to is deleted: let it "
                 + "refer to another one, delete its object too, or make the attribute optional.",
-            ObjectFacts(layout.entity.name.text, [name]))
+            ObjectFacts(layout.entity.name.text, [name], object: object))
     }
 }

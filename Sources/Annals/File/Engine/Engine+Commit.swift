@@ -77,14 +77,14 @@ extension Engine {
     }
 
     @inline(never)
-    private func begin(_ base: View, _ author: String?, _ context: String?) -> PendingTransaction {
+    func begin(_ base: View, _ author: String?, _ context: String?) -> PendingTransaction {
         let pending = spare.pop() ?? PendingTransaction(numbers, base, log)
         pending.begin(
             base, author: author, context: context, expectedChanges: expectedChanges.load(ordering: .relaxed))
         return pending
     }
 
-    private func end(_ pending: inout PendingTransaction) {
+    func end(_ pending: inout PendingTransaction) {
         pending.giveBackNumbers()
         pending.releaseBase()
         // If the caller kept it against the rules, it must not see another transaction in it.

@@ -295,7 +295,8 @@ extension Indexes {
                 (content, index, key, object) throws(StoreError) in
                 // In a shortened key, its length and hash stand for the rest.
                 if let other = try content.first(key, core.file), other != object {
-                    throw Self.uniqueViolation(index, by: other)
+                    let isNew = try core.reading { () throws(StoreError) in try rows.newest(other) } == 0
+                    throw Self.uniqueViolation(index, of: object, by: other, isNew: isNew)
                 }
             }
         }
@@ -310,12 +311,18 @@ extension Indexes {
 
     func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(behind: catalog, shape, ordered, totals) }
 
-    static func uniqueViolation(_ index: IndexShape, by other: ObjectID) -> StoreError {
-        StoreError(
+    /// `other` has the value that `object` was to get; `isNew` if it is not in the store yet.
+    static func uniqueViolation(
+        _ index: IndexShape, of object: ObjectID, by other: ObjectID, isNew: Bool
+    ) -> StoreError {
+        let reason =
+            isNew
+            ? "two objects of this transaction have the same value: give one of them another value."
+            : "object \(other) has this value already: choose another value, or change that object."
+        return StoreError(
             .uniqueViolation,
-            "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and object \(other) has this "
-                + "value already: choose another value, or change that object.",
-            ObjectFacts(index.layout.entity.name.text, index.attributes, object: other))
+            "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and \(reason)",
+            ObjectFacts(index.layout.entity.name.text, index.attributes, objects: [other, object]))
     }
 
     static func violation(_ index: IndexShape, _ pairs: [(ObjectID, ObjectID)]) -> StoreError {

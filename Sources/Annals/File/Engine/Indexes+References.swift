@@ -26,7 +26,7 @@ extension Indexes {
         var missing: Set<ObjectID> = []
         try changes.forEachNewTarget(shape) { (target, object, number) throws(StoreError) in
             if let reference = shape.indexes[number].reference, !reference.mayRefer(to: target) {
-                throw Self.missing(target, object, shape.indexes[number], shape)
+                throw Self.missing(target, object, shape.indexes[number], shape, isNew: try isNew(object))
             }
             missing.insert(target)
         }
@@ -46,12 +46,20 @@ extension Indexes {
         missing.formUnion(deleted)
         if missing.isEmpty { return }
         try changes.forEachNewTarget(shape) { (target, object, number) throws(StoreError) in
-            if missing.contains(target) { throw Self.missing(target, object, shape.indexes[number], shape) }
+            if missing.contains(target) {
+                throw Self.missing(target, object, shape.indexes[number], shape, isNew: try isNew(object))
+            }
         }
     }
 
-    private static func missing(
-        _ target: ObjectID, _ object: ObjectID, _ index: IndexShape, _ shape: StoreShape
+    /// Whether an object is not in the store yet.
+    private func isNew(_ object: ObjectID) throws(StoreError) -> Bool {
+        try core.reading { () throws(StoreError) in try rows.newest(object) } == 0
+    }
+
+    /// `isNew` if `object`, which refers to `target`, is not in the store yet: its number says nothing to anybody.
+    static func missing(
+        _ target: ObjectID, _ object: ObjectID, _ index: IndexShape, _ shape: StoreShape, isNew: Bool
     ) -> StoreError {
         let entity = index.layout.entity.name.text
         let sentence: String
@@ -62,10 +70,10 @@ extension Indexes {
         } else {
             sentence = "which does not exist: insert it in the same transaction, or refer to another object."
         }
+        let referrer = isNew ? "a new object of “\(entity)”" : "“\(entity)” \(object.number)"
         return StoreError(
-            .referenceMissing,
-            "\(index.attributeNames) of “\(entity)” \(object.number) refers to \(target), \(sentence)",
-            ObjectFacts(entity, index.attributes, object: target))
+            .referenceMissing, "\(index.attributeNames) of \(referrer) refers to \(target), \(sentence)",
+            ObjectFacts(entity, index.attributes, objects: [target, object]))
     }
 
     // MARK: What refers

@@ -70,10 +70,11 @@ extension PendingTransaction {
                     let value = try value(row, at: position)
                     let left = try withoutMissing(value)
                     guard left != value else { continue }
-                    guard left != .absent || layout.slots[position].isOptional else {
-                        throw Self.required(position, layout)
+                    if left != .absent || layout.slots[position].isOptional {
+                        changes.append((position, left))
+                    } else {
+                        try refuse(Self.required(position, layout, of: object))
                     }
-                    changes.append((position, left))
                 }
             }
             if !changes.isEmpty { try update(object, changes) }

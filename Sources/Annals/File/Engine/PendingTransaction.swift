@@ -44,6 +44,9 @@ package final class PendingTransaction {
     /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.
     @exclusivity(unchecked) private(set) var written: [ObjectID]?
 
+    /// What is found if nothing of it is to be written.
+    @exclusivity(unchecked) var rehearsal: Rehearsal?
+
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
     @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
     /// Called with the writer lock when the transaction is appended, before any view of this handle contains it.

@@ -399,11 +399,7 @@ public struct RowWriter: ~Copyable {
     @inline(never)
     private mutating func missing(_ position: Int) -> StoreError {
         isRefused = true
-        return StoreError(
-            .requiredMissing,
-            "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not "
-                + "optional.",
-            ObjectFacts(layout.entity.name.text, [layout.entity.attributes[position].name.text]))
+        return .required(layout.entity.attributes[position].name.text, of: layout.entity.name.text)
     }
 
     // MARK: What is not set

@@ -33,6 +33,8 @@ public struct StoreError: Error, Hashable, Sendable {
         var path: String?
         var offset: UInt64?
         var facts: (any ErrorFacts)?
+        var failures: [StoreError] = []
+        var elements: [Int] = []
     }
 
     /// All of it after one reference: what can be thrown takes a register in functions that hardly ever throw.
@@ -90,6 +92,20 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.facts = newValue }
     }
 
+    /// Each reason for which something is refused, as an error of its own. A save of a context finds all of them, and
+    /// this error has the code and the facts of the first. Otherwise it is this error alone.
+    public internal(set) var failures: [StoreError] {
+        get { content.failures.isEmpty ? [self] : content.failures }
+        set { content.failures = newValue }
+    }
+
+    /// The elements of a batch that the error is about, by their place in its sequence, from 0. Empty if it is not
+    /// known, or no batch was written.
+    public internal(set) var elements: [Int] {
+        get { content.elements }
+        set { content.elements = newValue }
+    }
+
     /// An error with a code and a sentence for people. Programs make one to end a closure that is lent rows.
     @inline(never)
     public init(
@@ -106,6 +122,7 @@ public struct StoreError: Error, Hashable, Sendable {
         left.code == right.code && left.message == right.message && left.call == right.call
             && left.systemError == right.systemError && left.path == right.path && left.offset == right.offset
             && left.facts.map { AnyHashable($0) } == right.facts.map { AnyHashable($0) }
+            && left.content.failures == right.content.failures && left.elements == right.elements
     }
 
     public func hash(into hasher: inout Hasher) {

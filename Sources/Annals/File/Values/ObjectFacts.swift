@@ -25,12 +25,23 @@ extension StoreError {
     public var attributes: [String] { (facts as? ObjectFacts)?.attributes ?? [] }
 
     /// The object that has the value already, for `uniqueViolation`; the one that is referred to and does not exist,
-    /// for `referenceMissing`; the first one that refers, for `deleteDenied`. Nil for other errors.
+    /// for `referenceMissing`; the first one that refers, for `deleteDenied`. For `requiredMissing` and
+    /// `valueOutOfRange` the object that has no value or a wrong one, if it is known. Nil for other errors.
+    ///
+    /// In errors of a context, the ID of an object that was never saved is the temporary one that its reference has.
     public var object: ObjectID? { objects.first }
 
     /// The objects that the error is about. For `deleteDenied`, those that refer to a deleted object and deny that, or
-    /// are not valid without it, at most 100.
+    /// are not valid without it, at most 100. For `uniqueViolation` and `referenceMissing`, `object` and then the
+    /// object that was to be written.
     public var objects: [ObjectID] { (facts as? ObjectFacts)?.objects ?? [] }
+
+    /// A required attribute of an entity has no value.
+    static func required(_ attribute: String, of entity: String) -> StoreError {
+        StoreError(
+            .requiredMissing, "“\(attribute)” of “\(entity)” is required: give it a value.",
+            ObjectFacts(entity, [attribute]))
+    }
 
     package init(_ code: Code, _ message: String, _ facts: ObjectFacts) {
         self.init(code, message)

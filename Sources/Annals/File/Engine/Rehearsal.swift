@@ -1,0 +1,112 @@
+// What a commit would refuse of a transaction, all of it, found without writing anything.
+//
+// Invariants:
+// RH1  A rehearsal changes no file and takes no lock.
+// RH2  On the same state, a rehearsal finds nothing if and only if a commit refuses nothing. What it finds first need
+//      not be what a commit refuses first.
+
+/// What a rehearsal has found.
+final class Rehearsal {
+    private(set) var refused: [StoreError] = []
+    /// Objects that could not be written. Nothing is said of what refers to them, and of what they would have changed.
+    fileprivate var unwritten: Set<ObjectID> = []
+
+    fileprivate func add(_ error: StoreError) { if !refused.contains(error) { refused.append(error) } }
+}
+
+extension StoreError {
+    /// Whether it is about what objects contain, and not about the store: so there may be more of that kind.
+    var isRefusal: Bool {
+        switch code {
+        case .validationFailed, .uniqueViolation, .requiredMissing, .referenceMissing, .deleteDenied, .valueOutOfRange,
+            .wrongContext, .tooLarge:
+            true
+        default: false
+        }
+    }
+}
+
+extension Engine {
+    /// Makes a transaction on a state, and does not commit it.
+    ///
+    /// - Returns: What a commit would refuse, in no order.
+    ///
+    /// Throws what `body` throws.
+    func rehearse(
+        on base: View, _ body: (PendingTransaction) throws(StoreError) -> Void
+    ) throws(StoreError) -> [StoreError] {
+        var pending = begin(base, nil, nil)
+        defer { end(&pending) }
+        let rehearsal = Rehearsal()
+        pending.rehearsal = rehearsal
+        defer { pending.rehearsal = nil }
+        try body(pending)
+        try pending.applyDeleteRules()
+        try pending.findTakenKeys()
+        try pending.findMissingTargets()
+        return rehearsal.refused
+    }
+}
+
+extension PendingTransaction {
+    /// Throws an error. A rehearsal notes it instead, if it is about what objects contain, and goes on.
+    ///
+    /// - Parameter object: The object that could not be written.
+    func refuse(_ error: StoreError, unwritten object: ObjectID? = nil) throws(StoreError) {
+        guard let rehearsal, error.isRefusal else { throw error }
+        rehearsal.add(error)
+        if let object { rehearsal.unwritten.insert(object) }
+    }
+
+    /// Whether this is a rehearsal in which the object could not be written.
+    func isUnwritten(_ object: ObjectID) -> Bool { rehearsal?.unwritten.contains(object) ?? false }
+
+    /// Whether this transaction inserts the object, which is not in the store yet.
+    func isNew(_ object: ObjectID) -> Bool { object.number >= base.nextNumber(of: object.entityNumber) }
+
+    fileprivate func findTakenKeys() throws(StoreError) {
+        guard let rehearsal else { return }
+        let shape = shape
+        let taken = try takenKeys { entity in
+            shape.indexes(of: entity).filter { shape.indexes[$0].id.isUnique }
+        }
+        for (object, index, owner) in taken where !rehearsal.unwritten.contains(owner) {
+            try refuse(Indexes.uniqueViolation(shape.indexes[index], of: object, by: owner, isNew: isNew(owner)))
+        }
+    }
+
+    fileprivate func findMissingTargets() throws(StoreError) {
+        guard let rehearsal, shape.hasReferences, checksReferences else { return }
+        let shape = shape
+        var written: Set<ObjectID> = []
+        var targets: [(target: ObjectID, object: ObjectID, index: Int)] = []
+        try builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let (object, entity) = (change.object, change.object.entityNumber)
+            guard change.kind != .delete, let bytes, let layout = shape.newestLayout(entity) else { return true }
+            written.insert(object)
+            let row = try RowImage(bytes, layout: layout)
+            for number in shape.indexes(of: entity) where shape.indexes[number].reference != nil {
+                var elements = Set(try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys))
+                if change.kind == .update {
+                    // What the object referred to before is no concern of this transaction.
+                    _ = try base.withRow(object) { (before) throws(StoreError) in
+                        elements.subtract(
+                            try shape.indexes[number].elements(of: before, large: IndexShape.noLargeKeys))
+                    }
+                }
+                targets += elements.sorted().map { ($0, object, number) }
+            }
+            return true
+        }
+        for (target, object, number) in targets {
+            let index = shape.indexes[number]
+            if let reference = index.reference, reference.mayRefer(to: target) {
+                // Rules of references have settled what this transaction deletes.
+                if written.contains(target) || deletes(target) { continue }
+                if rehearsal.unwritten.contains(target) || reserved.contains(target.rawValue) { continue }
+                if try base.contains(target) { continue }
+            }
+            try refuse(Indexes.missing(target, object, index, shape, isNew: isNew(object)))
+        }
+    }
+}
