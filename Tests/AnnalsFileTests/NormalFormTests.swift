@@ -143,8 +143,17 @@ import Testing
             OrderedKey.append(string: right, to: &second)
             #expect(Array(first.bytes) == Array(second.bytes))
         }
-        for count in Array(0..<20) + [31, 32, 33, 63, 64, 65, 100] {
+        for count in Array(0..<20) + [31, 32, 33, 63, 64, 65, 95, 96, 97, 100, 127, 128, 129] {
             for place in 0..<count {
+                // A mark at every place is noticed.
+                let (before, after) = (
+                    String(repeating: "a", count: place), String(repeating: "a", count: count - place)
+                )
+                var composed = ByteWriter()
+                var decomposed = ByteWriter()
+                OrderedKey.append(string: before + "\u{e9}" + after, to: &composed)
+                OrderedKey.append(string: before + "e\u{301}" + after, to: &decomposed)
+                #expect(Array(composed.bytes) == Array(decomposed.bytes))
                 for byte in [0, 1, 0x7F] as [UInt8] {
                     var text = [UInt8](repeating: 0x61, count: count)
                     text[place] = byte

@@ -152,18 +152,17 @@ extension UnsafeRawBufferPointer {
 
     @inline(__always)
     private static func isLongASCIIWithoutZeros(_ start: UnsafeRawPointer, _ count: Int) -> Bool {
-        let ones = SIMD4<UInt64>(repeating: 0x0101_0101_0101_0101)
-        // The last vector overlaps the one before it.
+        // The last 32 bytes overlap those before them.
         let last = count &- 32
-        var vector = start.loadUnaligned(fromByteOffset: last, as: SIMD4<UInt64>.self)
-        var bits = (vector &- ones) | vector
+        var seen = ByteExtremes(start, last)
         var offset = 0
-        while offset < last {
-            vector = start.loadUnaligned(fromByteOffset: offset, as: SIMD4<UInt64>.self)
-            bits |= (vector &- ones) | vector
-            offset &+= 32
+        while offset < last &- 32 {
+            seen.add(ByteExtremes(start, offset))
+            seen.add(ByteExtremes(start, offset &+ 32))
+            offset &+= 64
         }
-        return (bits.x | bits.y | bits.z | bits.w) & 0x8080_8080_8080_8080 == 0
+        if offset < last { seen.add(ByteExtremes(start, offset)) }
+        return seen.areASCIIWithoutZeros
     }
 
     @inline(never)
@@ -188,4 +187,35 @@ extension Int {
     /// The next multiple of 8.
     @inline(__always)
     var paddedTo8: Int { (self &+ 7) & ~7 }
+}
+
+/// The least bytes of several vectors, and all bits of their bytes.
+private struct ByteExtremes {
+    private var least: SIMD16<UInt8>
+    private var bits: SIMD16<UInt8>
+
+    /// Of the 32 bytes from an offset on.
+    @inline(__always)
+    init(_ start: UnsafeRawPointer, _ offset: Int) {
+        let first = start.loadUnaligned(fromByteOffset: offset, as: SIMD16<UInt8>.self)
+        let second = start.loadUnaligned(fromByteOffset: offset &+ 16, as: SIMD16<UInt8>.self)
+        // `pointwiseMin` is no single instruction.
+        least = first.replacing(with: second, where: second .< first)
+        bits = first | second
+    }
+
+    @inline(__always)
+    mutating func add(_ next: ByteExtremes) {
+        least.replace(with: next.least, where: next.least .< least)
+        bits |= next.bits
+    }
+
+    @inline(__always)
+    var areASCIIWithoutZeros: Bool {
+        // Sound: both are 16 bytes of any value.
+        let high = unsafeBitCast(bits, to: SIMD2<UInt64>.self)
+        let low = unsafeBitCast(least, to: SIMD2<UInt64>.self)
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        return (high.x | high.y | (low.x &- ones) | (low.y &- ones)) & 0x8080_8080_8080_8080 == 0
+    }
 }
