@@ -392,7 +392,7 @@ extension StoreError {
             "“\(property.name)” of “\(model.name)” refers to an object of “\(entity)” that is not inserted in this "
                 + "context, or no longer, because it was undone, discarded or deleted: insert it again, or refer to "
                 + "another. If it is inserted in another context, save that context first, and use the object's "
-                + "reference.",
+                + "objectReference.",
             ObjectFacts(entity, object: target))
     }
 }
