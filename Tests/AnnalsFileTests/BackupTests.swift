@@ -39,6 +39,15 @@ import Testing
         return lines
     }
 
+    @Test func aBackupMayBeOnANetworkFileSystem() throws {
+        let (machine, store, _) = try filled()
+        machine.machine.disk.fileSystemType = 0x6969
+        _ = try store.backUp(to: Self.copy, newIdentity: false, .lowered)
+        try expectIntact(machine, Self.copy)
+        machine.machine.disk.fileSystemType = 0xEF53
+        try store.close()
+    }
+
     @Test(arguments: [false, true]) func aBackupIsWhatTheStoreWasWhenItBegan(newIdentity: Bool) throws {
         let (machine, store, ids) = try filled()
         let last = try store.newest().view

@@ -89,6 +89,10 @@ extension SimulatedDisk: FileSystem {
 
     package func status(_ file: Descriptor) throws(StoreError) -> FileStatus { try ownProcess.status(file) }
 
+    package func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32 {
+        try ownProcess.fileSystemType(file)
+    }
+
     package func setPermissions(
         _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
     ) throws(StoreError) {

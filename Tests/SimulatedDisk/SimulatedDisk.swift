@@ -14,6 +14,7 @@ package final class SimulatedDisk: Sendable {
         var onCall: CallHook?
         var duringSynchronize: ChangeHook?
         var onChange: ChangeHook?
+        var fileSystemType: UInt32 = 0xEF53
     }
 
     package typealias CallHook = @Sendable (Call) throws(StoreError) -> Void
@@ -44,6 +45,12 @@ package final class SimulatedDisk: Sendable {
     /// Runs after every call that changed bytes, sizes, names, or what of them is durable: the place to enumerate crash
     /// images.
     package func setOnChange(_ hook: ChangeHook?) { hooks.withLock { $0.onChange = hook } }
+
+    /// What kind of file system it says to be, by the kernel's number; ext4 if it is not set.
+    package var fileSystemType: UInt32 {
+        get { hooks.withLock { $0.fileSystemType } }
+        set { hooks.withLock { $0.fileSystemType = newValue } }
+    }
 
     package func addFault(_ fault: Fault) { withMachine { $0.faults.add(fault) } }
 

@@ -308,6 +308,8 @@ extension SimulatedProcess {
         }
     }
 
+    package func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32 { disk.fileSystemType }
+
     package func setPermissions(
         _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
     ) throws(StoreError) {

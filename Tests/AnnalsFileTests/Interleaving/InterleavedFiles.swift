@@ -192,6 +192,8 @@ final class InterleavedFiles: FileSystem {
         return try process.status(file)
     }
 
+    func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32 { try process.fileSystemType(file) }
+
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError) {
         try step(.setPermissions, file)
         try process.setPermissions(file, mode: mode, owner: owner, group: group)

@@ -179,6 +179,7 @@ final class CountingFileSystem: FileSystem {
     }
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) { try base.synchronizeDirectory(directory) }
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus { try base.status(file) }
+    func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32 { try base.fileSystemType(file) }
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError) {
         try base.setPermissions(file, mode: mode, owner: owner, group: group)
     }

@@ -11,7 +11,8 @@ extension Log {
     ) throws(StoreError) -> Log {
         do throws(StoreError) {
             return try open(
-                at: files.openPlace(path), access: access, options: options, files: files, environment: environment,
+                at: files.openPlace(path, mustBeLocal: access == .readWrite), access: access, options: options,
+                files: files, environment: environment,
                 start: start)
         } catch {
             throw error.at(path: path)
@@ -109,7 +110,7 @@ extension Log {
         environment: any Environment, start: StartOfReading? = nil
     ) throws(StoreError) -> Log {
         do throws(StoreError) {
-            let place = try files.openPlace(path)
+            let place = try files.openPlace(path, mustBeLocal: true)
             let file: Descriptor
             do throws(StoreError) {
                 try TemporaryName.requireNone(place.name)

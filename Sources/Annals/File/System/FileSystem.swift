@@ -134,6 +134,8 @@ package protocol FileSystem: Sendable {
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError)
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus
+    /// The kernel's number of the kind of file system that a file is on.
+    func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32
     /// Sets a file's permission bits exactly to these, this owner and this group.
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError)
     /// What `name` stands for now (a symbolic link stands for itself); `notFound` if there is nothing.

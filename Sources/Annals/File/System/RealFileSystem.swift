@@ -282,6 +282,10 @@ extension RealFileSystem {
         }
     }
 
+    package func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32 {
+        try about(file) { () throws(SystemError) in try SystemCalls.fileSystemType(file.number) }
+    }
+
     package func setPermissions(
         _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
     ) throws(StoreError) {

@@ -159,6 +159,8 @@ extension StoreError.Code {
     public static let alreadyExists = Self(rawValue: "alreadyExists")
     /// A store is a regular file, but this is something else.
     public static let notARegularFile = Self(rawValue: "notARegularFile")
+    /// A store that is written must be on a local file system.
+    public static let networkFileSystem = Self(rawValue: "networkFileSystem")
     /// The system does not allow it: look at the owner and the mode of the file and its directory.
     public static let permissionDenied = Self(rawValue: "permissionDenied")
     /// The store was opened for reading, or lies on a file system that is.

@@ -21,11 +21,18 @@ package struct StorePlace: Sendable {
 }
 
 extension FileSystem {
-    /// Opens the directory of a path, with symbolic links followed. The file need not exist.
-    package func openPlace(_ path: String) throws(StoreError) -> StorePlace {
+    /// Opens the directory of a path, with symbolic links followed. The file need not exist. Throws `networkFileSystem`
+    /// if the directory must be local and is not.
+    package func openPlace(_ path: String, mustBeLocal: Bool = false) throws(StoreError) -> StorePlace {
         let resolved = try resolve(path)
-        return StorePlace(
-            directory: try openDirectory(resolved.directory), directoryPath: resolved.directory, name: resolved.name)
+        let directory = try openDirectory(resolved.directory)
+        do throws(StoreError) {
+            if mustBeLocal { try requireLocal(directory) }
+        } catch {
+            close(directory)
+            throw error
+        }
+        return StorePlace(directory: directory, directoryPath: resolved.directory, name: resolved.name)
     }
 
     /// Another name in the same directory, or the same name, with a descriptor of its own.

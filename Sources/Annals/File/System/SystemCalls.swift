@@ -307,6 +307,19 @@ extension SystemCalls {
         return FileStatus(status)
     }
 
+    private static let fstatfs = function(
+        "fstatfs", as: (@convention(c) (Int32, UnsafeMutableRawPointer) -> Int32).self)
+
+    /// `fstatfs`: the number of the file system's kind, which comes first in what the kernel says; 0 if it cannot be
+    /// asked.
+    static func fileSystemType(_ file: Int32) throws(SystemError) -> UInt32 {
+        guard let fstatfs else { return 0 }
+        // `struct statfs` has 120 bytes.
+        var answer = InlineArray<32, UInt64>(repeating: 0)
+        _ = try calling("fstatfs") { withUnsafeMutablePointer(to: &answer) { fstatfs(file, $0) } }
+        return UInt32(truncatingIfNeeded: answer[0])
+    }
+
     enum LockKind { case write, none }
 
     /// Locks or unlocks a range for this open file description, without waiting.

@@ -1,0 +1,27 @@
+// File systems that several machines share: no place for a store that is written.
+//
+// Their locks, mappings and notifications do not reach the programs of another machine in time, or at all, so two of
+// them would write over each other's transactions.
+
+enum NetworkFileSystem {
+    /// What the kernel's numbers stand for (statfs(2), linux/magic.h). FUSE is not among them: it may be local.
+    private static let names: [UInt32: String] = [
+        0x6969: "NFS", 0x517B: "SMB", 0xFF53_4D42: "CIFS", 0xFE53_4D42: "SMB", 0x564C: "NCP", 0x7375_7245: "Coda",
+        0x5346_414F: "AFS", 0x6B41_4653: "AFS", 0x0102_1997: "9P", 0x00C3_6400: "Ceph", 0x0BD0_0BD0: "Lustre",
+    ]
+
+    /// The name of a network file system by the kernel's number; nil if it is not one of those that are known.
+    static func name(ofType type: UInt32) -> String? { names[type] }
+}
+
+extension FileSystem {
+    /// Throws `networkFileSystem` if a directory is on one.
+    func requireLocal(_ directory: Descriptor) throws(StoreError) {
+        guard let name = NetworkFileSystem.name(ofType: try fileSystemType(directory)) else { return }
+        throw StoreError(
+            .networkFileSystem,
+            "The file is on a network file system (\(name)), where the locks and mappings of several machines do not "
+                + "keep a store whole: put the store on a local disk, and carry transactions to other machines by "
+                + "exporting and applying them. Opening it for reading only is possible.")
+    }
+}
