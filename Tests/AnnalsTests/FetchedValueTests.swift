@@ -204,19 +204,23 @@ private final class Counted: Codable, Sendable {
     deinit { Self.live.subtract(1, ordering: .relaxed) }
 }
 
+private struct Holder: Codable, Sendable {
+    var counted = Counted()
+}
+
 private struct WideCounter: Entity {
     var name = "a name that is longer than fifteen bytes"
-    var counted = Counted()
+    var counted = Holder()
     var number = 0
-    var after = Counted()
+    var after = Holder()
     static let schema = Schema<WideCounter>("Counter")
 }
 
 private struct Counter: Entity {
     var name = "a name that is longer than fifteen bytes"
-    var counted = Counted()
+    var counted = Holder()
     var number: Int8 = 0
-    var after = Counted()
+    var after = Holder()
     static let schema = Schema<Counter>("Counter")
 }
 

@@ -52,6 +52,12 @@ case "another":
     show("an object of another context, given a permanent reference") {
         try context.obtainPermanentReferences(for: [group])
     }
+case "used":
+    let note = context.insert(Note(title: "a"))
+    note.title.removeAll { _ in note.title.isEmpty }
+case "whole":
+    let note = context.insert(Note(title: "a"))
+    note.title.removeAll { _ in (try? context.save()) == nil }
 case "temporary":
     let group = other.insert(Group(name: "g"))
     show("a temporary reference in another context") { try context.object(group.objectReference) }

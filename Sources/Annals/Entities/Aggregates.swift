@@ -246,7 +246,7 @@ public struct FetchGroup<E: Entity, Key> {
     }
 
     private func aggregate(_ path: any PartialKeyPath<E> & Sendable) -> Aggregate? {
-        MemoryLayout<E>.offset(of: path).flatMap { aggregates[$0] }
+        E.model.index(of: path).flatMap { aggregates[E.model.properties[$0].offset] }
     }
 }
 

@@ -86,7 +86,7 @@ struct DerivedPlan: Sendable {
             let side = side(at: rule.side, of: model, pending)
         else { return }
         var sum: Int?
-        if case .sum(_, let offset, let target) = rule.kind {
+        if case .sum(_, let offset, _, let target) = rule.kind {
             guard let summed = target.model.property(at: offset), let layout = pending.newestLayout(sides[side].member),
                 let place = layout.position(ofProperty: summed.name, pending.catalog)
             else { return }

@@ -28,14 +28,14 @@ extension AttributeOption {
     public static func derived<T: Entity>(
         sum side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V> & Sendable
     ) -> Self where V: AttributeValue & AdditiveArithmetic {
-        Self(.fromOtherSide(.sum(side, MemoryLayout<T>.offset(of: property), T.self)))
+        Self(.fromOtherSide(.sum(side, property)))
     }
 
     /// The sum of an optional property, of the objects that have it.
     public static func derived<T: Entity>(
         sum side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V?> & Sendable
     ) -> Self where V: AttributeValue & AdditiveArithmetic {
-        Self(.fromOtherSide(.sum(side, MemoryLayout<T>.offset(of: property), T.self)))
+        Self(.fromOtherSide(.sum(side, property)))
     }
 
     /// When the object was inserted or last changed by a program that declares the property: the time in the body of
@@ -59,8 +59,8 @@ extension AttributeOption {
 struct DerivedRule: Sendable {
     enum Kind: Sendable {
         case count(side: Int?)
-        /// Of the property at `property` in values of `target`.
-        case sum(side: Int?, property: Int?, target: any Entity.Type)
+        /// Of the property at `property` in values of `target`, which has the type `type`.
+        case sum(side: Int?, property: Int?, type: Any.Type, target: any Entity.Type)
     }
 
     let kind: Kind
@@ -70,14 +70,16 @@ struct DerivedRule: Sendable {
     /// Where the other side is in a value; nil if it is no stored property.
     var side: Int? {
         switch kind {
-        case .count(let side), .sum(let side, _, _): side
+        case .count(let side), .sum(let side, _, _, _): side
         }
     }
 
-    fileprivate static func sum<E: Entity, T: Entity>(
-        _ side: any KeyPath<E, ToMany<T>> & Sendable, _ property: Int?, _ target: T.Type
+    fileprivate static func sum<E: Entity, T: Entity, V>(
+        _ side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V> & Sendable
     ) -> DerivedRule {
-        DerivedRule(kind: .sum(side: MemoryLayout<E>.offset(of: side), property: property, target: target))
+        let offset = MemoryLayout<T>.offset(of: property)
+        let kind = Kind.sum(side: MemoryLayout<E>.offset(of: side), property: offset, type: V.self, target: T.self)
+        return DerivedRule(kind: kind)
     }
 }
 
@@ -99,8 +101,10 @@ extension EntityModel {
             guard let side = otherSides.first(where: { $0.offset == rule.side }) else {
                 return "\(title) is derived from a property that is no other side of a relationship: name one."
             }
-            guard case .sum(_, let offset, let target) = rule.kind else { return nil }
-            let type = target.model.property(at: offset)?.codec.attributeType
+            guard case .sum(_, let offset, let valueType, let target) = rule.kind else { return nil }
+            let summed = target.model.property(at: offset)
+            // A property and its first part are at the same place.
+            let type = summed?.type == valueType ? summed?.codec.attributeType : nil
             guard type == .int || type == .double || type == .decimal else {
                 return "\(title) is the sum of a property of “\(target.model.name)” that is not stored as a number: "
                     + "name a stored property of the objects in “\(side.name)”."

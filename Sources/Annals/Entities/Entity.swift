@@ -13,9 +13,12 @@
 public protocol Entity: Sendable {
     /// A value with the initial values of all properties. A struct gets this for free.
     init()
-    /// What is to be said of the properties, as a `static let`. Leave it out if there is nothing to say.
-    static var schema: Schema<Self> { get }
+    /// What is to be said of the properties, as a `static let` of the type `Schema<Self>`. Leave it out if there is
+    /// nothing to say.
+    static var schema: _SchemaForm { get }
 
+    /// Not for programs: leave it as it is. The schema of another entity would be left out silently otherwise.
+    associatedtype _SchemaForm = Schema<Self>
     /// Not for programs: leave it as it is. Conformances of `Object` depend on it. See `Object+Identity.swift`.
     associatedtype _ObjectForm = _PlainObject
 
@@ -29,8 +32,9 @@ public protocol Entity: Sendable {
 }
 
 extension Entity {
-    /// The entity is called as the type is, and no property has options.
-    public static var schema: Schema<Self> { Schema() }
+    /// Not available: the compiler makes the real one of the initial values.
+    @available(*, unavailable, message: "give each stored property an initial value, or write an init() that does")
+    public init() { preconditionFailure("It is not available.") }
 
     /// Does nothing.
     public mutating func willInsert() {}
@@ -38,6 +42,11 @@ extension Entity {
     public mutating func willSave() {}
     /// Does nothing.
     public mutating func willDelete() {}
+}
+
+extension Entity where _SchemaForm == Schema<Self> {
+    /// The entity is called as the type is, and no property has options.
+    public static var schema: Schema<Self> { Schema() }
 }
 
 /// Not for programs. See `Entity`.

@@ -13,6 +13,7 @@ final class EntityModel: Sendable {
     /// A property that is kept in the store.
     struct Property: Sendable {
         let name: String
+        let type: Any.Type
         let offset: Int
         /// In bytes.
         let size: Int
@@ -111,6 +112,14 @@ final class EntityModel: Sendable {
     func property(at offset: Int?) -> Property? {
         guard let offset else { return nil }
         return properties.first { $0.offset == offset }
+    }
+
+    /// The index of the stored property that a key path of values leads to; nil for a part of one, and for all others.
+    func index<E: Entity>(of path: PartialKeyPath<E>) -> Int? {
+        guard let offset = MemoryLayout<E>.offset(of: path) else { return nil }
+        let type = Swift.type(of: path).valueType
+        // A property and its first part are at the same place.
+        return properties.firstIndex { $0.offset == offset && $0.type == type }
     }
 
     /// Throws `modelInvalid`, with all problems.

@@ -4,17 +4,8 @@ internal import FoundationEssentials
 
 /// Works out a model.
 struct EntityModelBuilder<E: Entity> {
-    /// A stored property, whatever its type.
-    private struct Field {
-        let name: String
-        let type: Any.Type
-        let offset: Int
-        let size: Int
-        var isTransient = false
-    }
-
-    private let schema = E.schema
-    private var fields: [Field] = []
+    private let schema: Schema<E>
+    private var fields: [StoredField] = []
     private var problems: [String] = []
     private var properties: [EntityModel.Property] = []
     private var otherSides: [EntityModel.OtherSide] = []
@@ -24,41 +15,72 @@ struct EntityModelBuilder<E: Entity> {
     private var limits: [SideLimit] = []
     private var lastChange: String?
 
-    init() {}
+    init() {
+        let declared = E.schema
+        schema = declared as? Schema<E> ?? Schema()
+        guard declared is Schema<E> else {
+            let type = Swift.type(of: declared)
+            report("“schema” of “\(E.self)” is of the type \(type): write static let schema = Schema<\(E.self)> { … }.")
+            return
+        }
+    }
 
     consuming func model() -> EntityModel {
-        findFields()
-        let isKnown = problems.isEmpty
-        var items: [Int: [SchemaItem<E>]] = [:]
-        for item in schema.items {
-            guard let index = field(item.path) else { continue }
-            items[index, default: []].append(item)
-        }
-        for (index, lines) in items {
-            if lines.contains(where: { if case .transient = $0.role { true } else { false } }) {
-                fields[index].isTransient = true
-            }
-            guard lines.count > 1 else { continue }
-            report("“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: make them one.")
-        }
-        if isKnown {
-            let values = (E(), E())
-            for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
-            keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
-        }
-        if IdentifierName(schema.name).isReserved {
-            report(
-                "“\(schema.name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store "
-                    + "keeps for itself: choose another name.")
-        }
-        if properties.isEmpty, problems.isEmpty {
-            report("“\(schema.name)” has no stored property: give it one, or leave it out.")
+        let found = StoredFields(schema)
+        fields = found.fields
+        if !problems.isEmpty {
+            // Without its schema, what else is wrong is not known.
+        } else if let problem = found.problem {
+            report(problem)
+        } else {
+            addProperties()
+            checkNames()
         }
         return EntityModel(
             type: E.self, name: schema.name, properties: properties, otherSides: otherSides, keys: keys,
             history: schema.history, problems: problems, hasTransients: fields.contains { $0.isTransient },
             rules: rules, derived: derived, limits: limits, lastChange: lastChange,
             slotPaths: Self.slotPaths(properties.count + otherSides.count + 1))
+    }
+
+    private mutating func addProperties() {
+        var items: [Int: [SchemaItem<E>]] = [:]
+        for item in schema.items {
+            if let index = field(item.path) { items[index, default: []].append(item) } else { addUnnamed(item) }
+        }
+        for (index, lines) in items {
+            if lines.contains(where: { $0.isTransient }) { fields[index].isTransient = true }
+            guard lines.count > 1 else { continue }
+            report("“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: make them one.")
+        }
+        let values = (E(), E())
+        for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
+        keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
+        if properties.isEmpty, problems.isEmpty {
+            report("“\(schema.name)” has no stored property: give it one, or leave it out.")
+        }
+    }
+
+    private mutating func checkNames() {
+        if IdentifierName(schema.name).isReserved {
+            report(
+                "“\(schema.name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store "
+                    + "keeps for itself: choose another name.")
+        }
+        let most = FormatLimits.maximumIdentifierBytes
+        if !(1...most).contains(schema.name.utf8.count) {
+            report("The name “\(schema.name)” of an entity must have 1 to \(most) bytes: choose another one.")
+        }
+        for (index, field) in fields.enumerated() where !field.isTransient {
+            if field.name.utf8.count > most {
+                report("“\(field.name)” of “\(schema.name)” has more than \(most) bytes: choose a shorter name.")
+            }
+            if fields[..<index].contains(where: { $0.name == field.name }) {
+                report(
+                    "“\(field.name)” of “\(schema.name)” is there twice: the names are different forms of the same "
+                        + "text. Choose another name for one of them.")
+            }
+        }
     }
 
     private static func slotPaths(_ count: Int) -> [any AnyKeyPath & Sendable] {
@@ -70,75 +92,74 @@ struct EntityModelBuilder<E: Entity> {
 
     private mutating func report(_ problem: String) { problems.append(problem) }
 
-    // MARK: Fields
-
-    /// The layout of structs is documented: in the order of their declaration, each at the next multiple of its
-    /// alignment (Swift's "Type Layout").
-    private mutating func findFields() {
-        let value = E()
-        let mirror = Mirror(reflecting: value)
-        guard mirror.displayStyle == .struct, !(value is any CustomReflectable) else {
-            return report("“\(schema.name)” must be a struct that does not describe itself (CustomReflectable).")
-        }
-        var offset = 0
-        for child in mirror.children {
-            let type = Swift.type(of: child.value)
-            let (size, alignment) = Self.layout(type)
-            offset = (offset + alignment - 1) / alignment * alignment
-            fields.append(Field(name: Self.name(child.label ?? ""), type: type, offset: offset, size: size))
-            offset += size
-        }
-        guard offset == MemoryLayout<E>.size else {
-            report(
-                "The stored properties of “\(schema.name)” cannot be found, because a value has "
-                    + "\(MemoryLayout<E>.size) bytes and they have \(offset): take out what is neither a plain "
-                    + "property nor one with a property wrapper.")
-            return
-        }
-    }
-
-    /// A name that is no identifier, such as `my name`, has its backticks in the mirror, and other spaces.
-    private static func name(_ label: String) -> String {
-        guard label.count > 2, label.hasPrefix("`"), label.hasSuffix("`") else { return label }
-        return String(label.dropFirst().dropLast().map { $0 == "\u{A0}" ? " " : $0 })
-    }
-
-    private static func layout<T>(_ type: T.Type) -> (size: Int, alignment: Int) {
-        (MemoryLayout<T>.size, MemoryLayout<T>.alignment)
-    }
+    // MARK: Lines
 
     /// The stored property that a key path of the schema leads to.
-    private mutating func field(_ path: any PartialKeyPath<E> & Sendable) -> Int? {
-        let offset = MemoryLayout<E>.offset(of: path)
-        // What has no size shares its place with what comes after it.
-        let isNamed = { (field: Field) in "\(path)".hasSuffix(".\(field.name)") }
-        let here = fields.indices.filter { fields[$0].offset == offset }
-        guard let index = here.first(where: { fields[$0].size > 0 || isNamed(fields[$0]) }) else {
-            if !fields.isEmpty {
-                report(
-                    "\(path) in the schema of “\(schema.name)” is not a stored property: only stored properties, "
-                        + "without a property wrapper and without observers, have options.")
-            }
-            return nil
+    private func field(_ path: any PartialKeyPath<E> & Sendable) -> Int? {
+        guard let offset = MemoryLayout<E>.offset(of: path) else { return nil }
+        let type = Swift.type(of: path).valueType
+        // A type that has no size shares its place with the next property.
+        let isNamed = { (field: StoredField) in "\(path)".hasSuffix(".\(field.name)") }
+        let here = fields.indices.filter { fields[$0].offset == offset && fields[$0].type == type }
+        return here.first { fields[$0].size > 0 || isNamed(fields[$0]) }
+    }
+
+    /// A line whose key path leads to no stored property.
+    private mutating func addUnnamed(_ item: SchemaItem<E>) {
+        let type = Swift.type(of: item.path).valueType
+        if item.isTransient {
+            // The key path to a closure is computed, because a closure is stored in another form than it is called in.
+            let closures = fields.indices.filter { fields[$0].type == type && propertyCodec(of: type) == nil }
+            for index in closures { fields[index].isTransient = true }
+            if !closures.isEmpty { return }
         }
-        return index
+        report(item.path, "have a line in the schema", at: " (\(item.place))")
+    }
+
+    /// What is wrong with a key path that leads to no stored property.
+    private mutating func report(_ path: any PartialKeyPath<E> & Sendable, _ purpose: String, at place: String) {
+        let type = Swift.type(of: path).valueType
+        guard let offset = MemoryLayout<E>.offset(of: path) else {
+            let named = Set(schema.items.compactMap { field($0.path) })
+            let observed = fields.indices.filter { fields[$0].type == type && !named.contains($0) }
+            let wrapped = fields.map(\.name).filter { $0.hasPrefix("_") }.map { String($0.dropFirst()) }
+            return report(
+                "A property of “\(schema.name)” of the type \(TypeText.of(type))\(place) is computed, or has willSet "
+                    + "or didSet\(Self.question(observed.map { fields[$0].name })), or a property wrapper"
+                    + "\(Self.question(wrapped)): only plain stored properties \(purpose). Make it one, or take it out "
+                    + "there.")
+        }
+        let whole = fields.last { offset >= $0.offset && $0.size > 0 }?.name
+        guard type != E.self, let whole else {
+            return report("\(path)\(place) is not a property of “\(schema.name)”: name one.")
+        }
+        let name = "\(path)".split(separator: ".", maxSplits: 1).last ?? ""
+        report(
+            "“\(name)” of “\(schema.name)”\(place) is a part of “\(whole)”, and only whole properties \(purpose): name "
+                + "“\(whole)”, or make the part a property of its own.")
+    }
+
+    /// Asks which property is meant: a key path to a computed one has no name.
+    private static func question(_ names: [String]) -> String {
+        names.isEmpty ? "" : " (is it \(names.prefix(3).map { "“\($0)”" }.joined(separator: " or "))?)"
     }
 
     // MARK: Properties
 
-    private mutating func add(_ field: Field, _ item: SchemaItem<E>?, _ values: (E, E)) {
+    private mutating func add(_ field: StoredField, _ item: SchemaItem<E>?, _ values: (E, E)) {
         let title = "“\(field.name)” of “\(schema.name)”"
+        let advice = PropertyAdvice(title: title, name: field.name, type: field.type)
+        if field.type == Schema<E>.self {
+            return report("“\(field.name)” of “\(schema.name)” belongs to each value: write static let \(field.name).")
+        }
         if let owner = ReservedNames.owner(of: field.name) {
             report(
                 "\(title) is called as a member of \(owner), which hides it: choose another name"
                     + (field.isTransient ? "." : ", with .renamed(from: \"\(field.name)\") if a store has it already."))
         }
         if field.isTransient { return }
-        guard field.size > 0 else {
-            return report(
-                "\(title) has the type \(field.type), which holds nothing: take it out, or write "
-                    + "Transient(\\.\(field.name)) in the schema.")
-        }
+        if let problem = advice.aboutStorage(of: schema.name) { return report(problem) }
+        guard field.size > 0 else { return report(advice.aboutNothing) }
         if let other = field.type as? any AnyOtherSide.Type {
             otherSides.append(
                 .init(name: field.name, offset: field.offset, target: other.target, isOne: other.isOne))
@@ -151,24 +172,15 @@ struct EntityModelBuilder<E: Entity> {
             }
             return
         }
-        if field.name.hasPrefix("_") || field.name.hasPrefix("$") {
-            return report(
-                "\(title) has a property wrapper or is lazy, which a store cannot keep: write Transient(\\.…) in the "
-                    + "schema, or make it a plain property.")
-        }
-        guard let codec = propertyCodec(of: field.type) else {
-            return report(
-                "\(title) has the type \(field.type), which a store cannot keep: make the type Codable, conform it to "
-                    + "AttributeValue, or write Transient(\\.\(field.name)) in the schema.")
-        }
+        guard let codec = propertyCodec(of: field.type) else { return report(advice.aboutType) }
         var property: EntityModel.Property
         do {
             let initial = try (
                 Self.value(of: values.0, codec, field.offset), Self.value(of: values.1, codec, field.offset)
             )
             property = EntityModel.Property(
-                name: field.name, offset: field.offset, size: field.size, codec: codec, initial: initial.0,
-                isInitialStable: Self.isStable(initial))
+                name: field.name, type: field.type, offset: field.offset, size: field.size, codec: codec,
+                initial: initial.0, isInitialStable: Self.isStable(initial))
         } catch {
             return report("\(title) has an initial value that cannot be stored: \(StoreError.sentence(error))")
         }
@@ -261,9 +273,13 @@ struct EntityModelBuilder<E: Entity> {
     private mutating func keys(_ paths: [[Schema<E>.Property]], isUnique: Bool) -> [IndexDescription] {
         var keys: [IndexDescription] = []
         for path in paths {
+            let known = problems.count
             var names: [String] = []
             for part in path {
-                guard let index = field(part) else { continue }
+                guard let index = field(part) else {
+                    report(part, "are part of a key", at: " in a key (\(schema.place))")
+                    continue
+                }
                 let name = fields[index].name
                 guard let property = properties.first(where: { $0.name == name }),
                     !property.codec.attributeType.isObjectList
@@ -273,7 +289,7 @@ struct EntityModelBuilder<E: Entity> {
                 }
                 names.append(name)
             }
-            if names.count < 2 || Set(names).count < names.count {
+            if problems.count == known, names.count < 2 || Set(names).count < names.count {
                 report(
                     "A key of “\(schema.name)” names fewer than two properties, or one twice: use an option instead.")
             }

@@ -21,6 +21,7 @@ public struct Schema<E: Entity>: Sendable {
     let unique: [[Property]]
     let indexed: [[Property]]
     let history: HistoryPolicy
+    let place: SchemaPlace
 
     /// Describes an entity.
     ///
@@ -29,9 +30,12 @@ public struct Schema<E: Entity>: Sendable {
     ///   - unique: Several properties whose values together are different for all objects, most significant first.
     ///   - indexed: Several properties that together have an index, most significant first.
     ///   - history: Whether changes are recorded. Used when the store does not have the entity yet.
+    ///   - file: For messages about mistakes.
+    ///   - line: For messages about mistakes.
     ///   - items: A line for each property that has options.
     public init(
         _ name: String? = nil, unique: [[Property]] = [], indexed: [[Property]] = [], history: HistoryPolicy = .full,
+        file: StaticString = #fileID, line: Int = #line,
         @SchemaBuilder<E> _ items: () -> [SchemaItem<E>] = { [] }
     ) {
         self.name = name ?? "\(E.self)"
@@ -39,7 +43,16 @@ public struct Schema<E: Entity>: Sendable {
         self.unique = unique
         self.indexed = indexed
         self.history = history
+        place = SchemaPlace(file: file, line: line)
     }
+}
+
+/// Where a program describes an entity. Computed properties have no names while the program runs.
+struct SchemaPlace: Sendable, CustomStringConvertible {
+    let file: StaticString
+    let line: Int
+
+    var description: String { "\(file):\(line)" }
 }
 
 /// Puts the lines of a schema together.
@@ -74,16 +87,29 @@ public struct SchemaItem<E: Entity>: Sendable {
     let path: any PartialKeyPath<E> & Sendable
     let role: Role
     let options: [PropertyOption<E>]
+    let place: SchemaPlace
 
-    private init<V>(_ path: any KeyPath<E, V> & Sendable, _ role: Role, _ options: [AttributeOption<E, V>]) {
-        self.path = path
-        self.role = role
-        self.options = options.map(\.option)
+    var isTransient: Bool { if case .transient = role { true } else { false } }
+
+    fileprivate init(
+        _ path: any PartialKeyPath<E> & Sendable, _ role: Role, _ options: [PropertyOption<E>], _ place: SchemaPlace
+    ) {
+        (self.path, self.role, self.options, self.place) = (path, role, options, place)
     }
 
-    /// Says what is special about a property. A property without options needs no line.
-    public init<V>(_ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
-        self.init(path, .attribute, options)
+    /// Says what is special about a property. A property without options needs no line. Messages about mistakes name
+    /// the file and the line.
+    public init<V>(
+        _ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...,
+        file: StaticString = #fileID, line: Int = #line
+    ) {
+        self.init(path, .attribute, options.map(\.option), SchemaPlace(file: file, line: line))
+    }
+
+    /// Not available: the store sets what has options.
+    @available(*, unavailable, message: "only a stored var has options: write var instead of let, or take the line out")
+    public init<V>(_ path: any KeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
+        preconditionFailure("It is not available.")
     }
 
     /// A relationship to one object (`Reference<T>?`), to several in an order (`[Reference<T>]`) or to several
@@ -95,31 +121,30 @@ public struct SchemaItem<E: Entity>: Sendable {
     ///   - inverse: The property of the target from which the objects on this side can be read: a `ToMany`, or a
     ///     `ToOne` if the relationship is to one object and has the option `.unique`.
     ///   - rule: Decides about the objects of **this** entity when an object that they refer to is deleted.
+    ///   - file: For messages about mistakes.
+    ///   - line: For messages about mistakes.
     public init<P: RelationshipProperty, S: OtherSide>(
         _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
-        inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+        inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify,
+        file: StaticString = #fileID, line: Int = #line
     ) where S.Referrer == E {
         let side = Inverse(target: P.Target.self, path: inverse, offset: MemoryLayout<P.Target>.offset(of: inverse))
-        self.init(path, .relationship(rule, inverse: side), options)
+        self.init(
+            path, .relationship(rule, inverse: side), options.map(\.option), SchemaPlace(file: file, line: line))
     }
 
     /// A relationship without another side.
     public init<V>(
         _ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...,
-        whenTargetIsDeleted rule: DeleteRule
+        whenTargetIsDeleted rule: DeleteRule, file: StaticString = #fileID, line: Int = #line
     ) {
-        self.init(path, .relationship(rule, inverse: nil), options)
-    }
-
-    static func transient(_ path: any PartialKeyPath<E> & Sendable) -> Self {
-        Self(path: path, role: .transient, options: [])
-    }
-
-    private init(path: any PartialKeyPath<E> & Sendable, role: Role, options: [PropertyOption<E>]) {
-        (self.path, self.role, self.options) = (path, role, options)
+        self.init(
+            path, .relationship(rule, inverse: nil), options.map(\.option), SchemaPlace(file: file, line: line))
     }
 }
 
 // swift-format-ignore: AlwaysUseLowerCamelCase
 /// A line of a schema about a property that the store does not keep. In objects that are read it has its initial value.
-public func Transient<E: Entity>(_ path: any PartialKeyPath<E> & Sendable) -> SchemaItem<E> { .transient(path) }
+public func Transient<E: Entity>(
+    _ path: any PartialKeyPath<E> & Sendable, file: StaticString = #fileID, line: Int = #line
+) -> SchemaItem<E> { SchemaItem(path, .transient, [], SchemaPlace(file: file, line: line)) }

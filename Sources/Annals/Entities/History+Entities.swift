@@ -16,16 +16,16 @@ public struct Tombstone<E: Entity>: Sendable {
     /// The value that a property had. Nil if it had none, if the property is not preserved on deletion, or if the value
     /// is none of its type.
     public subscript<V>(path: any KeyPath<E, V> & Sendable) -> V? {
-        value(MemoryLayout<E>.offset(of: path)) as? V
+        value(E.model.index(of: path)) as? V
     }
 
     /// The value that an optional property had.
     public subscript<V>(path: any KeyPath<E, V?> & Sendable) -> V? {
-        value(MemoryLayout<E>.offset(of: path)) as? V
+        value(E.model.index(of: path)) as? V
     }
 
-    private func value(_ offset: Int?) -> Any? {
-        guard let row, let index = E.model.properties.firstIndex(where: { $0.offset == offset }),
+    private func value(_ index: Int?) -> Any? {
+        guard let row, let index,
             let value = try? binding.kept(index, in: row), !value.isNull
         else { return nil }
         return E.model.properties[index].codec.property(of: value, in: reference.store)
@@ -78,8 +78,7 @@ extension HistoryChange {
     /// Whether an update changed a property. False for inserts, deletions and other entities.
     public func changes<E: Entity>(_ path: any PartialKeyPath<E> & Sendable) -> Bool {
         guard kind == .update, isSameName(entity, E.model.name) else { return false }
-        let offset = MemoryLayout<E>.offset(of: path)
-        guard let index = E.model.properties.firstIndex(where: { $0.offset == offset }) else { return false }
+        guard let index = E.model.index(of: path) else { return false }
         return attributes.contains { binding(E.self).isNamed(index, $0) }
     }
 

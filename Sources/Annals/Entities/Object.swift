@@ -57,10 +57,7 @@ public final class Object<E: Entity> {
 
     /// The properties as they are shown. Initial values if the object cannot be read, which the source notes.
     var current: E {
-        get {
-            if let loaded { return loaded }
-            return load()
-        }
+        get { shown(at: nil) }
         set { loaded = newValue }
     }
 
@@ -80,6 +77,7 @@ public final class Object<E: Entity> {
 
     @inline(never) @usableFromInline
     func noticeRead(_ path: PartialKeyPath<E>) {
+        if !source.inUse.isEmpty { requireFree(at: MemoryLayout<E>.offset(of: path)) }
         source.probe?.note(MemoryLayout<E>.offset(of: path))
         source.reads?.note(reference.id, E.model, at: MemoryLayout<E>.offset(of: path))
         if source.isTracked { noteAccess(at: MemoryLayout<E>.offset(of: path)) }
@@ -98,6 +96,12 @@ public final class Object<E: Entity> {
     public subscript<V>(dynamicMember path: WritableKeyPath<E, V>) -> V {
         @inlinable get { read(path) }
         set { edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = newValue } }
+        // Without it, each change of a list in an object would copy the list.
+        _modify {
+            var change = beginChange(path)
+            defer { endChange(change, path) }
+            yield &change.value
+        }
     }
 
     /// The object that a property refers to; nil if it refers to none.
@@ -166,9 +170,9 @@ public final class Object<E: Entity> {
     }
 
     /// A change of what is at an offset in the value; nil if it may be anything.
-    private func edit(at offset: Int?, _ change: (inout E) -> Void) {
+    func edit(at offset: Int?, _ change: (inout E) -> Void) {
         guard source.willEdit(self) else { return }
-        var value = current
+        var value = shown(at: offset)
         change(&value)
         source.apply(value, to: self, at: offset)
     }
@@ -205,6 +209,8 @@ class ObjectSource {
     var tracking: TrackingProbe? { didSet { noticeReads() } }
     /// Told what is read; nil if nobody wants to know.
     var reads: ReadRecorder? { didSet { noticeReads() } }
+    /// OP1: what is being changed in place.
+    final var inUse: [PropertyInUse] = [] { didSet { noticeReads() } }
     @usableFromInline private(set) final var noticesReads = false
     /// Whether `noteLoaded` and `notePhase` want to be called.
     final var logsEdits = false
@@ -212,7 +218,7 @@ class ObjectSource {
     /// Whether an object is made for each access, so that several stand for the same one.
     var makesObjectsAgain: Bool { true }
 
-    private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil }
+    private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil || !inUse.isEmpty }
 
     var isTracked: Bool { tracking?.isTracking ?? false }
 
@@ -240,6 +246,9 @@ class ObjectSource {
 
     /// Gives an object new properties, of which those at an offset may differ; nil if any may.
     func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {}
+
+    /// The property at a slot of an object was changed in place.
+    func noteEdited<E: Entity>(_ object: Object<E>, _ slot: Int) {}
 
     /// An object has other properties, or was read.
     func noteLoaded<E: Entity>(_ object: Object<E>) {}

@@ -215,6 +215,8 @@ func propertyCodec(of type: Any.Type) -> (any PropertyCodec)? {
 }
 
 private func propertyCodec(of type: Any.Type, _ isOptional: Bool) -> (any PropertyCodec)? {
+    // A change of an object is no change of the value that refers to it. And a weak reference has another form.
+    if type is AnyClass { return nil }
     if let reference = type as? any (AttributeValue & AnyReference).Type {
         return referenceCodec(reference, isOptional)
     }

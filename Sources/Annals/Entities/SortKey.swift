@@ -66,12 +66,16 @@ extension EntityBinding {
     func requireProperty<E: Entity>(
         _ path: any PartialKeyPath<E> & Sendable, for purpose: String
     ) throws(StoreError) -> Int {
-        let offset = MemoryLayout<E>.offset(of: path)
+        let offset = model.index(of: path).map { model.properties[$0].offset }
         guard let offset, let index = properties.firstIndex(where: { $0.offset == offset }) else {
+            let isPart = MemoryLayout<E>.offset(of: path) != nil
+            let type = TypeText.of(Swift.type(of: path).valueType)
             throw StoreError(
                 .invalidArgument,
-                "\(path) is not a stored property of “\(model.name)”, so nothing can be \(purpose) it in the store: do "
-                    + "it in the program.")
+                (isPart
+                    ? "\(path) is not a whole property of “\(model.name)”"
+                    : "A property of “\(model.name)” of the type \(type) is computed, or has willSet or didSet")
+                    + ", so nothing can be \(purpose) it in the store: do it in the program.")
         }
         return index
     }

@@ -263,7 +263,7 @@ struct ContextSearch<E: Entity> {
 
     private func matches(_ object: Object<E>) throws -> Bool {
         // The properties decide of most objects, without the predicate's own code.
-        if reads == nil, let unsaved, let value = object.loaded, let isMatch = unsaved.decided(object.id, value) {
+        if reads == nil, let unsaved, let value = object.loadedWhole, let isMatch = unsaved.decided(object.id, value) {
             return isMatch
         }
         return try core.matches(object, predicate, reads: reads)

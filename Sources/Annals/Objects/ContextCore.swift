@@ -480,7 +480,7 @@ final class ContextCore: ObjectSource {
 
     override func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {
         let model = E.model
-        let before = object.current
+        let before = object.shown(at: offset)
         let slot = model.slot(at: offset)
         let slots = slot < model.properties.count ? [slot] : model.differences(before, value)
         object.willChange(slots)
@@ -490,6 +490,10 @@ final class ContextCore: ObjectSource {
             noteOtherSides(of: object, from: before, to: value)
         }
         if !slots.isEmpty { noteTouched(object.id, TouchedSlots(slots: slots)) }
+    }
+
+    override func noteEdited<E: Entity>(_ object: Object<E>, _ slot: Int) {
+        noteTouched(object.id, TouchedSlots(slots: [slot]))
     }
 
     // MARK: Relationships

@@ -58,7 +58,7 @@ extension Object: LiveObject {
         case .inserted, .deleted: true
         case .gone: false
         case .stored:
-            if let saved, let loaded { E.model.firstDifference(saved.value, loaded) != nil } else { false }
+            if let saved, let value = loadedWhole { E.model.firstDifference(saved.value, value) != nil } else { false }
         }
     }
 

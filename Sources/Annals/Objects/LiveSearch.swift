@@ -97,10 +97,7 @@ struct LiveSearch<E: Entity>: Sendable {
 
 extension SortPart {
     /// The slot of the property; nil if it is no stored one.
-    fileprivate var slot: Int? {
-        let offset = MemoryLayout<E>.offset(of: path)
-        return E.model.properties.firstIndex { $0.offset == offset }
-    }
+    fileprivate var slot: Int? { E.model.index(of: path) }
 
     fileprivate func isOfSameProperty(as other: SortPart) -> Bool { slot != nil && slot == other.slot }
 }

@@ -193,9 +193,9 @@ extension ContextCore {
 extension Object {
     /// The keys of the object under an index; nil if it has none. See `UnsavedIndexes`.
     func ownKeys(_ index: IndexID, _ layout: RowLayout, _ snapshot: Snapshot) throws(StoreError) -> [[UInt8]]? {
-        guard let loaded else { return nil }
+        guard let shown = loadedWhole else { return nil }
         let binding = try layout.binding(E.self, snapshot.view.catalog)
-        return withUnsafePointer(to: loaded) { value in
+        return withUnsafePointer(to: shown) { value in
             (try? binding.ownKeys(of: UnsafeRawPointer(value), index, layout)) ?? nil
         }
     }

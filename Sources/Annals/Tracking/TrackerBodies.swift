@@ -175,7 +175,7 @@ extension HistoryTracker {
 }
 
 extension TrackerCore {
-    func name<E: Entity>(of type: E.Type) -> String { type.schema.name }
+    func name<E: Entity>(of type: E.Type) -> String { (type.schema as? Schema<E>)?.name ?? "\(type)" }
 
     func add(_ observer: Observer) -> UUID {
         let isReplaced = state.withLock { state in

@@ -1,0 +1,331 @@
+// Every mistake in the declaration of an entity, with what opening a store says of it, and the entity with the fix that
+// is proposed. What the compiler says of others is in Tests/Messages.
+
+// swift-format-ignore-file: IdentifiersMustBeASCII, AlwaysUseLowerCamelCase
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct ModellingMistakeTests {
+    struct Mistake: Sendable, CustomTestStringConvertible {
+        let wrong: any Entity.Type
+        let right: (any Entity.Type)?
+        let message: String
+
+        init(_ wrong: any Entity.Type, _ right: (any Entity.Type)?, _ message: String) {
+            (self.wrong, self.right, self.message) = (wrong, right, message)
+        }
+
+        var testDescription: String { "\(wrong)" }
+    }
+
+    static let mistakes: [Mistake] = [
+        .init(
+            Wrong.TwoOptionals.self, Right.TwoOptionals.self,
+            "“title” of “TwoOptionals” has the type Int??, which a store cannot keep: there is one kind "
+                + "of nothing: write Int?, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.OptionalList.self, Right.OptionalList.self,
+            "“others” of “OptionalList” has the type [Reference<Other>]?, which a store cannot keep: a "
+                + "list without objects is empty: write [Reference<Other>] = [], or write Transient(\\.others) "
+                + "in the schema."),
+        .init(
+            Wrong.OptionalSet.self, Right.OptionalSet.self,
+            "“others” of “OptionalSet” has the type Set<Reference<Other>>?, which a store cannot keep: a "
+                + "list without objects is empty: write Set<Reference<Other>> = [], or write "
+                + "Transient(\\.others) in the schema."),
+        .init(
+            Wrong.OptionalSide.self, nil,
+            "“owners” of “OptionalSide” has the type ToMany<Owner>?, which a store cannot keep: it holds "
+                + "nothing anyway: write var owners = ToMany<Owner>(), or write Transient(\\.owners) in the "
+                + "schema."),
+        .init(
+            Wrong.WholeEntity.self, Right.WholeEntity.self,
+            "“other” of “WholeEntity” has the type Other?, which a store cannot keep: an object refers to "
+                + "others: write Reference<Other>?, or write Transient(\\.other) in the schema."),
+        .init(
+            Wrong.WholeEntities.self, Right.WholeEntities.self,
+            "“others” of “WholeEntities” has the type [Other], which a store cannot keep: an object "
+                + "refers to others: write [Reference<Other>], or write Transient(\\.others) in the schema."),
+        .init(
+            Wrong.NeededReference.self, Right.NeededReference.self,
+            "“other” of “NeededReference” must be optional, because a new value refers to nothing: write "
+                + "Reference<…>?, and add the option .required if it must be set when it is saved."),
+        .init(
+            Wrong.Wrapped.self, Right.Wrapped.self,
+            "“title” of “Wrapped” has a property wrapper, or is called “_title”, and a store keeps "
+                + "neither: make it a plain property called “title”, or write Transient(\\._title) in the "
+                + "schema."),
+        .init(
+            Wrong.WrappedLine.self, Right.WrappedLine.self,
+            "A property of “WrappedLine” of the type Int (LINE) is computed, or has willSet or didSet (is "
+                + "it “number”?), or a property wrapper (is it “title”?): only plain stored properties have a "
+                + "line in the schema. Make it one, or take it out there.\n"
+                + "“title” of “WrappedLine” has a property wrapper, or is called “_title”, and a store "
+                + "keeps "
+                + "neither: make it a plain property called “title”, or write Transient(\\._title) in the "
+                + "schema."),
+        .init(
+            Wrong.Lazy.self, Right.Lazy.self,
+            "“title” of “Lazy” is lazy, and a store keeps plain properties only: take `lazy` away, or "
+                + "make it a computed property."),
+        .init(
+            Wrong.Observed.self, Right.Observed.self,
+            "A property of “Observed” of the type String (LINE) is computed, or has willSet or didSet (is "
+                + "it “title”?), or a property wrapper: only plain stored properties have a line in the schema. "
+                + "Make it one, or take it out there."),
+        .init(
+            Wrong.WillBeSet.self, Right.WillBeSet.self,
+            "A property of “WillBeSet” of the type String (LINE) is computed, or has willSet or didSet "
+                + "(is it “title”?), or a property wrapper: only plain stored properties have a line in the "
+                + "schema. Make it one, or take it out there."),
+        .init(
+            Wrong.Computed.self, Right.Computed.self,
+            "A property of “Computed” of the type Int (LINE) is computed, or has willSet or didSet (is it "
+                + "“number”?), or a property wrapper: only plain stored properties have a line in the schema. "
+                + "Make it one, or take it out there."),
+        .init(
+            Wrong.KeyOfComputed.self, Right.KeyOfComputed.self,
+            "A property of “KeyOfComputed” of the type Int in a key (LINE) is computed, or has willSet or "
+                + "didSet (is it “number”?), or a property wrapper: only plain stored properties are part of a "
+                + "key. Make it one, or take it out there."),
+        .init(
+            Wrong.FirstPart.self, Right.FirstPart.self,
+            "“place.city” of “FirstPart” (LINE) is a part of “place”, and only whole properties have a "
+                + "line in the schema: name “place”, or make the part a property of its own."),
+        .init(
+            Wrong.LaterPart.self, Right.LaterPart.self,
+            "“place.street” of “LaterPart” (LINE) is a part of “place”, and only whole properties have a "
+                + "line in the schema: name “place”, or make the part a property of its own."),
+        .init(
+            Wrong.KeyOfPart.self, Right.KeyOfPart.self,
+            "“place.city” of “KeyOfPart” in a key (LINE) is a part of “place”, and only whole properties "
+                + "are part of a key: name “place”, or make the part a property of its own."),
+        .init(
+            Wrong.KeyOfSelf.self, Right.KeyOfSelf.self,
+            "\\KeyOfSelf.self in a key (LINE) is not a property of “KeyOfSelf”: name one."),
+        .init(
+            Wrong.KeyOfTransient.self, Right.KeyOfTransient.self,
+            "“cache” of “KeyOfTransient” cannot be part of a key: take it out of the key."),
+        .init(
+            Wrong.AnyThing.self, Right.AnyThing.self,
+            "“title” of “AnyThing” has a protocol as its type (any …), which a store cannot keep: write a "
+                + "type that is Codable, such as an enumeration with a case for each type, or write "
+                + "Transient(\\.title) in the schema."),
+        .init(
+            Wrong.AnyShape.self, Right.AnyShape.self,
+            "“title” of “AnyShape” has a protocol as its type (any …), which a store cannot keep: write a "
+                + "type that is Codable, such as an enumeration with a case for each type, or write "
+                + "Transient(\\.title) in the schema."),
+        .init(
+            Wrong.AnyError.self, Right.AnyError.self,
+            "“title” of “AnyError” has a protocol as its type (any …), which a store cannot keep: write a "
+                + "type that is Codable, such as an enumeration with a case for each type, or write "
+                + "Transient(\\.…) in the schema."),
+        .init(
+            Wrong.MaybeAny.self, Right.MaybeAny.self,
+            "“title” of “MaybeAny” has the type (any Shape)?, which a store cannot keep: any Shape is a "
+                + "protocol: write a type that is Codable, such as an enumeration with a case for each type, or "
+                + "write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Closure.self, Right.Closure.self,
+            "“title” of “Closure” has the type @Sendable () -> (), which a store cannot keep: it is code: "
+                + "make it a method, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.MaybeClosure.self, Right.MaybeClosure.self,
+            "“title” of “MaybeClosure” has the type (@Sendable (Int) -> Int)?, which a store cannot keep: "
+                + "it is code: make it a method, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Pair.self, Right.Pair.self,
+            "“title” of “Pair” has the type (Int, String), which a store cannot keep: write a struct that "
+                + "is Codable, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Instance.self, Right.Instance.self,
+            "“title” of “Instance” has the type Plain, which a store cannot keep: Plain is a class: write "
+                + "a struct that is Codable, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.CodedInstance.self, Right.CodedInstance.self,
+            "“title” of “CodedInstance” has the type Coded, which a store cannot keep: Coded is a class: "
+                + "write a struct that is Codable, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.WeakInstance.self, Right.WeakInstance.self,
+            "“title” of “WeakInstance” has the type Coded?, which a store cannot keep: Coded is a class: "
+                + "write a struct that is Codable, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Uncoded.self, Right.Uncoded.self,
+            "“title” of “Uncoded” has the type Unkept, which a store cannot keep: make Unkept Codable, "
+                + "conform it to AttributeValue, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.UncodedList.self, Right.UncodedList.self,
+            "“title” of “UncodedList” has the type [Unkept], which a store cannot keep: make Unkept "
+                + "Codable, conform it to AttributeValue, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.UncodedValues.self, Right.UncodedValues.self,
+            "“title” of “UncodedValues” has the type [String: Unkept], which a store cannot keep: make "
+                + "Unkept Codable, conform it to AttributeValue, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Cases.self, Right.Cases.self,
+            "“title” of “Cases” has the type Side, which a store cannot keep: make Side Codable, conform "
+                + "it to AttributeValue, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.CasesWithValues.self, Right.CasesWithValues.self,
+            "“title” of “CasesWithValues” has the type Event, which a store cannot keep: make Event "
+                + "Codable, conform it to AttributeValue, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.OddRawValues.self, Right.OddRawValues.self,
+            "“title” of “OddRawValues” has the type Letter, which a store cannot keep: its raw values are "
+                + "of the type Character: give it some of the type String or Int, or write Transient(\\.title) "
+                + "in the schema."),
+        .init(
+            Wrong.OneCase.self, Right.OneCase.self,
+            "“title” of “OneCase” has the type Single, which holds nothing, because it has one value "
+                + "only: take the property out, give the type another case or a property, or write "
+                + "Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Letters.self, Right.Letters.self,
+            "“title” of “Letters” has the type Character, which a store cannot keep: write String instead "
+                + "of Character, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Slices.self, Right.Slices.self,
+            "“title” of “Slices” has the type [Substring], which a store cannot keep: write String "
+                + "instead of Substring, or write Transient(\\.title) in the schema."),
+        .init(
+            Wrong.Largest.self, Right.Largest.self,
+            "“title” of “Largest” has an initial value that cannot be stored: A store keeps integers from "
+                + "-2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a string."),
+        .init(
+            Wrong.LargestDefault.self, Right.LargestDefault.self,
+            "“title” of “LargestDefault” has a default that cannot be stored: A store keeps integers from "
+                + "-2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a string."),
+        .init(
+            Wrong.Underscore.self, Right.Underscore.self,
+            "“_title” of “Underscore” begins with “_”, as the storage of property wrappers does: call it "
+                + "“title”, or write Transient(\\._title) in the schema."),
+        .init(
+            Wrong.Underscores.self, Right.Underscores.self,
+            "“title” of “Underscores” has a property wrapper, or is called “_title”, and a store keeps "
+                + "neither: make it a plain property called “title”, or write Transient(\\._title) in the "
+                + "schema.\n"
+                + "“__” of “Underscores” begins with “_”, as the storage of property wrappers does: choose "
+                + "another name, or write Transient(\\.__) in the schema."),
+        .init(
+            Wrong.TwoForms.self, Right.TwoForms.self,
+            "“café” of “TwoForms” is there twice: the names are different forms of the same text. Choose "
+                + "another name for one of them."),
+        .init(
+            Wrong.SchemaOfEach.self, Right.SchemaOfEach.self,
+            "“schema” of “SchemaOfEach” belongs to each value: write static let schema."),
+        .init(
+            Wrong.SchemaOfAnother.self, Right.SchemaOfAnother.self,
+            "“schema” of “SchemaOfAnother” is of the type Schema<Other>: write static let schema = "
+                + "Schema<SchemaOfAnother> { … }."),
+        .init(
+            Wrong.Hidden.self, Right.Hidden.self,
+            "“schema” of “Hidden” is called as a member of the entity's type is, which hides it: choose "
+                + "another name, with .renamed(from: \"schema\") if a store has it already.\n"
+                + "“objectStatus” of “Hidden” is called as a member of every object is, which hides it: choose "
+                + "another name, with .renamed(from: \"objectStatus\") if a store has it already."),
+        .init(
+            Wrong.Mirrored.self, Right.Mirrored.self,
+            "“Mirrored” describes itself, so its properties cannot be found: take out CustomReflectable."),
+        .init(
+            Wrong.Nameless.self, Right.Nameless.self,
+            "The name “” of an entity must have 1 to 255 bytes: choose another one."),
+        .init(
+            Wrong.OtherSideOptions.self, nil,
+            "“others” of “OtherSideOptions” is the other side of a relationship: its options but .count "
+                + "stand at that one.\n"
+                + "“others” of “OtherSideOptions” is the other side of no relationship: write "
+                + "Relationship(\\.…, inverse: \\.others) in the schema of Owner."),
+        .init(
+            Wrong.Undeclared.self, Right.Undeclared.self,
+            "“other” of “Undeclared” refers to Stranger, which is not in `entities:`: add it there."),
+        .init(
+            Wrong.NotRequired.self, Right.NotRequired.self,
+            "“title” of “NotRequired” is not optional, and so always has a value: take .required away."),
+        .init(
+            Wrong.NoReference.self, Right.NoReference.self,
+            "“title” of “NoReference” does not refer to objects: write Attribute instead of Relationship."),
+        .init(
+            Wrong.ListIndex.self, Right.ListIndex.self,
+            "“others” of “ListIndex” is a list of objects, which has an index of its own: take .unique or "
+                + ".indexed away."),
+        .init(
+            Wrong.TwoLines.self, Right.TwoLines.self,
+            "“title” of “TwoLines” has 2 lines in the schema: make them one."),
+        .init(
+            Wrong.ShortKey.self, Right.ShortKey.self,
+            "A key of “ShortKey” names fewer than two properties, or one twice: use an option instead."),
+        .init(
+            Wrong.Pattern.self, Right.Pattern.self,
+            "“title” of “Pattern” has the pattern “([”, which is no regular expression."),
+        .init(
+            Wrong.Fallback.self, Right.Fallback.self,
+            "“title” of “Fallback” has values of every stored form: take .fallback away."),
+        .init(
+            Wrong.Empty.self, Right.Empty.self,
+            "“Empty” has no stored property: give it one, or leave it out."),
+        .init(
+            Wrong.ClassEntity.self, nil,
+            "“ClassEntity” must be a struct: write struct instead of class, actor or enum."),
+        .init(
+            Wrong.ActorEntity.self, nil,
+            "“ActorEntity” must be a struct: write struct instead of class, actor or enum."),
+        .init(
+            Wrong.EnumEntity.self, nil,
+            "“EnumEntity” must be a struct: write struct instead of class, actor or enum."),
+    ]
+
+    // MARK: Tests
+
+    let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    @Test(arguments: mistakes) func aMistakeIsNamedWithAFixThatWorks(_ mistake: Mistake) throws {
+        let error = expect(.modelInvalid) {
+            try Store(at: folder.path, entities: [mistake.wrong, Piece.Other.self, Piece.Owner.self])
+        }
+        let line = /\(AnnalsTests\/WrongEntities\.swift:[0-9]+\)/
+        #expect(error?.message.replacing(line, with: "(LINE)") == mistake.message)
+        guard let right = mistake.right else { return }
+        try keep(right)
+    }
+
+    private func keep<E: Entity>(_ type: E.Type) throws {
+        let store = try Store(at: folder.path, entities: [type, Piece.Other.self, Piece.Owner.self])
+        let value = E()
+        let reference = try store.commit { try $0.insert(value) }.result
+        let read = try #require(try store.snapshot()[reference])
+        // A derived value is worked out when it is saved.
+        if E.self != Right.Computed.self { #expect("\(read)" == "\(value)") }
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func aMessageNamesTheLine() throws {
+        struct Lined: Entity {
+            var title = "" { didSet {} }
+            static let line = #line + 1
+            static let schema = Schema<Lined> { Attribute(\.title) }
+        }
+        let error = expect(.modelInvalid) { try Store(at: folder.path, entities: [Lined.self]) }
+        #expect(error?.message.contains("(AnnalsTests/ModellingMistakeTests.swift:\(Lined.line))") == true)
+    }
+
+    @Test func aLongNameIsRefused() throws {
+        struct Long: Entity {
+            var 🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈🎈 = 1
+        }
+        struct Named: Entity {
+            var title = 1
+            static let schema = Schema<Named>(String(repeating: "x", count: 256))
+        }
+        let error = expect(.modelInvalid) { try Store(at: folder.path, entities: [Long.self, Named.self]) }
+        let lines = error?.message.split(separator: "\n") ?? []
+        #expect(lines.count == 2 && lines[0].hasSuffix("” of “Long” has more than 255 bytes: choose a shorter name."))
+        #expect(lines.last?.hasSuffix("x” of an entity must have 1 to 255 bytes: choose another one.") == true)
+    }
+}

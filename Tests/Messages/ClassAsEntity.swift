@@ -1,0 +1,8 @@
+// An entity is a class.
+
+import Annals
+import FoundationEssentials
+
+final class Clip: Entity {
+    var title = ""
+}
