@@ -7,9 +7,9 @@ extension Command {
         "frames", "Lists the frames of a store, one a line.",
         details: """
             The file is only read, along its chain of checksums, and every checksum is verified. The last line says
-            what follows the last frame: the end, a torn tail (a write that did not finish; the exit status is 0) or
-            damage (65). A frame with a good header and bad content is listed with its fault. With --limit, nothing
-            is read beyond it.
+            what follows the last frame: the end, a torn tail (a write that did not finish; the exit status is 0),
+            damage (65), or something that only a newer version of Annals knows (1). A frame with a good header and
+            bad content is listed with its fault. With --limit, nothing is read beyond it.
             """,
         operands: ["STORE"],
         options: [

@@ -17,6 +17,33 @@ import Testing
         #expect(kinds.isSuperset(of: FuzzTargets.RecordKind.allCases.map(\.rawValue)))
     }
 
+    /// An input that nobody can make again is refused for its form once the format has changed, and tests nothing.
+    @Test func everyInputIsMadeByTheGenerator() throws {
+        for (target, made) in [("file", try FuzzCorpus.files()), ("records", try FuzzCorpus.records())] {
+            let stored = try FuzzCorpus.inputs(of: target)
+            #expect(stored.map(\.name) == made.map(\.name).sorted())
+            for input in made {
+                let isStored = stored.contains { $0.name == input.name && $0.bytes == input.bytes }
+                #expect(isStored, "\(target)/\(input.name) is another one: ANNALS_WRITE_CORPUS=1 writes it")
+            }
+        }
+    }
+
+    /// Each finding comes as far as the rule that it is for.
+    @Test func findingsReachTheirRules() throws {
+        let files = try FuzzCorpus.inputs(of: "file").filter { $0.name.hasPrefix("finding-") }
+        let rules: [String: [String]] = [
+            "base-ends-in-value": ["F24"], "base-without-a-next-number": ["F1"], "hint-of-nothing": ["F3"],
+            "mark-of-dropped-member": ["F9"], "newer-checkpoint": ["F21", "F29"], "spare-page": ["F4"],
+            "untrue-set-and-bad-hint": ["F3"],
+        ]
+        for file in files {
+            let found = try check(file.bytes).findings.map(\.rule)
+            #expect(found == rules[String(file.name.dropFirst(8))] ?? [], "\(file.name)")
+        }
+        #expect(Set(rules.keys).isSubset(of: files.map { String($0.name.dropFirst(8)) }))
+    }
+
     @Test func noStoredFileBreaksAnInvariant() throws {
         var opened = 0
         for input in try FuzzCorpus.inputs(of: "file") {

@@ -90,7 +90,9 @@ extension TrackerCore {
             }
             let known = error as? StoreError
             switch known?.code {
-            case .busy, .tooManyFiles, .inputOutput, .closed, .storeRemoved, .storeReplaced, .damaged: throw error
+            case .busy, .tooManyFiles, .inputOutput, .closed, .storeRemoved, .storeReplaced, .damaged,
+                .unsupportedVersion:
+                throw error
             case .contextClosed: break
             default: log(1, .error, "A context follows no more: \(error)")
             }

@@ -336,8 +336,8 @@ extension TrackerCore {
 
     /// Errors of saving that are no reason to call the deduplicator again: nothing that it has written causes them.
     private static let errorsOfTheStore: Set<StoreError.Code> = [
-        .busy, .noSpace, .tooManyFiles, .inputOutput, .durabilityUnknown, .damaged, .closed, .storeRemoved,
-        .storeReplaced, .consumerConflict, .consumerLost, .consumerUnknown,
+        .busy, .noSpace, .tooManyFiles, .inputOutput, .durabilityUnknown, .damaged, .unsupportedVersion, .closed,
+        .storeRemoved, .storeReplaced, .consumerConflict, .consumerLost, .consumerUnknown,
     ]
 
     /// Calls the deduplicator in a context of its own, and saves that with the cursor. Returns whether the cursor has

@@ -113,7 +113,12 @@ extension ForgedFile {
     }
 
     mutating func addSeal() {
-        add(.seal, table: SealRecord(time: time, checkpoint: 0).encoded(), mark: end)
+        addSeal(checkpoint: 0)
         proveEverything()
+    }
+
+    /// Without a hint.
+    mutating func addSeal(checkpoint: UInt64) {
+        add(.seal, table: SealRecord(time: time, checkpoint: checkpoint).encoded(), mark: end)
     }
 }

@@ -13,9 +13,11 @@ extension ForgedFile {
         addCheckpoint(content, hinted: hinted)
     }
 
-    /// The same with all that it says.
-    mutating func addCheckpoint(_ content: CheckpointContent, hinted: Bool = true) {
-        let document = content.encoded()
+    /// The same with all that it says. `edit` may change the document before it is written.
+    mutating func addCheckpoint(
+        _ content: CheckpointContent, hinted: Bool = true, document edit: ([UInt8]) -> [UInt8] = { $0 }
+    ) {
+        let document = edit(content.encoded())
         var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
         table.put(UInt64(document.count), at: CheckpointField.documentBytes)
         table.put(content.features.reading, at: CheckpointField.readFeatures)

@@ -72,6 +72,14 @@ struct ForgedFile {
         (schemaVersion, mark) = (state.schemaVersion, state.durableMark)
     }
 
+    /// Takes away what is from there on, where a frame begins.
+    mutating func cut(to offset: Int) {
+        previousChecksum = bytes.withUnsafeBytes {
+            $0.loadUnaligned(fromByteOffset: offset + FrameField.previousChecksum, as: UInt64.self)
+        }
+        bytes.removeSubrange(offset...)
+    }
+
     var end: UInt64 { UInt64(bytes.count) }
 
     /// The whole file, with its spare page.

@@ -22,13 +22,17 @@ enum FuzzCorpus {
     static func writeIfAsked() throws {
         guard ProcessInfo.processInfo.environment["ANNALS_WRITE_CORPUS"] == "1" else { return }
         for (target, inputs) in [("file", try files()), ("records", try records())] {
-            for input in inputs { try Data(input.bytes).write(to: folder.appending(path: "\(target)/\(input.name)")) }
+            let folder = folder.appending(path: target)
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+                try FileManager.default.removeItem(at: folder.appending(path: name))
+            }
+            for input in inputs { try Data(input.bytes).write(to: folder.appending(path: input.name)) }
         }
     }
 
     // MARK: Files
 
-    private static func files() throws -> [Input] {
+    static func files() throws -> [Input] {
         var files: [Input] = []
         for (name, make) in GoldenStores.all {
             let store = trimmed(try make())
@@ -38,16 +42,14 @@ enum FuzzCorpus {
         files += [("several-frames", several), ("base", trimmed(try CompactedStores.forged()))]
         let checkpoints = trimmed(try CheckpointStores.small())
         files += [("checkpoints", checkpoints), ("checkpoints-cut", Array(checkpoints.dropLast(72)))]
-        files.append(("finding-many-versions", trimmed(try manyVersions())))
         let unsealed = try #require(files.first { $0.name == "unsealed" }).bytes
         files += tornVariants(unsealed, "unsealed") + tornVariants(several, "several-frames")
         files += headerVariants(unsealed)
-        files.append(("finding-without-history", trimmed(try withoutHistory())))
-        return files
+        return files + (try findings(unsealed: unsealed)).map { ($0.name, trimmed($0.bytes)) }
     }
 
     /// Without reserved space, but for what the last frame may have of zeros at its end.
-    private static func trimmed(_ bytes: [UInt8]) -> [UInt8] {
+    static func trimmed(_ bytes: [UInt8]) -> [UInt8] {
         let used = (bytes.lastIndex { $0 != 0 } ?? 0) + 1
         return Array(bytes[..<min(bytes.count, max(4096, (used + 64) & ~7))])
     }
@@ -65,34 +67,6 @@ enum FuzzCorpus {
             let long = log.makeTransaction()
             try long.insert(Note.object(13), Note.row("long", 13, [UInt8](repeating: 13, count: 5000)))
             try log.commit(long)
-        }
-    }
-
-    /// Changes that no request returns, in transactions: compaction leaves them out.
-    private static func withoutHistory() throws -> [UInt8] {
-        try GoldenStores.store(isClosed: false) { log, _ in
-            var definition = Note.definition
-            definition.keepsNoHistory = true
-            let transaction = log.makeTransaction()
-            try transaction.changeSchema([definition])
-            try log.commit(transaction)
-            for number in 1...2 { try log.insertNote(number, Note.row("note \(number)")) }
-        }
-    }
-
-    /// As many schema versions as fit, of an entity with the highest number: what a catalog costs most for its bytes.
-    private static func manyVersions() throws -> [UInt8] {
-        try GoldenStores.store(isClosed: false) { log, _ in
-            var version: UInt16 = 0
-            while log.current.end < 63_000 {
-                let transaction = log.makeTransaction()
-                let attributes = [AttributeDefinition(number: 1, type: .int, flags: [.optional], name: "a")]
-                try transaction.changeSchema([
-                    EntityDefinition(number: .max - version, name: "e\(version)", attributes: attributes)
-                ])
-                try log.commit(transaction, durability: .relaxed)
-                version += 1
-            }
         }
     }
 
@@ -128,6 +102,8 @@ enum FuzzCorpus {
         let last = FormatLimits.maximumTransactionNumber
         return [
             with("finding-last-number", [(HeaderField.generation, 1), (number, last - 4)]),
+            // What adds one to the number of the base has ended the process.
+            with("finding-base-without-a-next-number", [(HeaderField.generation, 1), (number, .max)]),
             with("number-wraps", [(HeaderField.generation, 1), (number, last)]),
             with("generation", [(HeaderField.generation, .max), (number, 1 << 40), (HeaderField.baseTag, 7)]),
             with("latest-time", [(time, latest - 1)]), with("salt-zero", [(HeaderField.salt, 0)]),

@@ -44,6 +44,31 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         return file.finished()
     }
 
+    /// The same after a store that was read to its end. Only one of `appended`.
+    func bytes(behind store: [UInt8], _ state: LogState) throws -> [UInt8] {
+        var file = ForgedFile(goingOnBehind: store, state)
+        try make(&file)
+        return file.finished()
+    }
+
+    /// The same with a checkpoint above that declares nothing. A hint names it, so that opening reads nothing below.
+    /// Only one of `appended`.
+    func bytesBelowSilentCheckpoint() throws -> [UInt8] {
+        let machine = EngineMachine()
+        var old = try ForgedFile.withNotes()
+        old.addCommit([.insert(1, try Note.encoded("one"))])
+        machine.machine.disk.install(old.finished(), at: EngineMachine.path)
+        var (file, content) = try Self.cutBeforeCheckpoint(machine)
+        try make(&file)
+        (content.number, content.tag, content.time) = (file.lastNumber, file.lastTag, file.time - 1)
+        let start = file.end
+        content.countedEnd = start
+        file.addCheckpoint(content, hinted: false)
+        file.write(Hint(sequence: 1, checkpoint: start, durableEnd: file.end, number: file.lastNumber))
+        file.addSeal(checkpoint: start)
+        return file.finished()
+    }
+
     /// Whether a checkpoint above says that something stops writers.
     var isDeclared: Bool { effect == .stopsWriters || name.contains("extension") }
 
@@ -67,7 +92,9 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
 
     // MARK: All of them
 
-    static let all = pages + frames + declaredFrames + transactions + schemas + smallFrames + checkpoints
+    static let all = pages + bases + appended + checkpoints
+    /// Those that are frames behind a store.
+    static let appended = frames + declaredFrames + transactions + schemas + smallFrames
 
     private static let pages = [
         NewerFile(
@@ -82,6 +109,14 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
                 page[HeaderField.writeVersion] = 2
                 for offset in [HeaderField.zero + 3, 130, 4095] { page[offset] = 7 }
             }),
+    ]
+
+    private static let bases = [
+        NewerFile("the zeros of a rows frame", .stops) { file in
+            file = try .withBase()
+            file.addRows([ForgedChange(object: Note.object(1), kind: .base, row: try Note.encoded("one"))])
+            file.add(.rows, table: [0, 0, 0, 0, 1, 0, 0, 0])
+        }
     ]
 
     private static func frame(
@@ -100,6 +135,10 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
 
     private static let frames = [
         frame("frame.kind", with: [(FrameField.kind, 14)]),
+        frame("the highest kind", with: [(FrameField.kind, 255)]), frame("kind 0", with: [(FrameField.kind, 0)]),
+        frame("a value frame with a flag", isMember: true, with: [(FrameField.kind, 3), (FrameField.flags, 9)]),
+        frame(
+            "a value frame that may be skipped", isMember: true, with: [(FrameField.kind, 3), (FrameField.flags, 3)]),
         frame("a member of another kind", isMember: true, with: [(FrameField.kind, 14)]),
         frame("frame.flags", with: [(FrameField.flags, 8)]),
         frame("a known kind that may be skipped", with: [(FrameField.flags, 2)]),
@@ -136,6 +175,12 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
             table[TransactionField.flags] = 8
             file.add(.transaction, table: table, number: 3)
         },
+        NewerFile("transaction.flags of a part", .stops) { file in
+            var table = [UInt8](repeating: 0, count: TransactionField.bytes)
+            table[TransactionField.flags + 1] = 0x80
+            file.addMember(.part, table: table)
+            file.addCommit()
+        },
         commit("change.kind") { $0[ChangeField.kind] = 4 },
         commit("change.shape") { $0[ChangeField.shape] |= 0x40 },
         commit("change.zero") { $0[ChangeField.zero + 1] = 1 },
@@ -164,6 +209,16 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         schema("attribute.zero", attribute + AttributeField.zero, 1),
         schema("attribute.zero2", attribute + AttributeField.zero2, 1),
         schema("the flags of a key", attribute + AttributeField.bytes + 1, 2),
+        NewerFile("a default of another form", .stops) { file in
+            let zero = [UInt8](repeating: 0, count: 20)
+            let other = EntityDefinition(
+                number: 2, name: "Other",
+                attributes: [AttributeDefinition(number: 1, type: .decimal, name: "a", defaultValue: zero)])
+            var table = try SchemaDefinition(version: 2, entities: [other]).encodeTables()[0]
+            table[attribute + AttributeField.bytes + 1 + DecimalField.decimalClass] = 3
+            file.addSchema(table: table)
+            file.addCommit()
+        },
     ]
 
     /// The object with the decimal.
@@ -219,38 +274,51 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         table("consumer.kind", .consumer, consumer.edited { $0[ConsumerField.kind] = 4 }),
         table("cleaning.zero", .cleaning, cleaning.edited { $0[CleaningField.zero] = 1 }),
         table("hidden.zero", .cleaning, cleaning.edited { $0[CleaningField.bytes + HiddenField.zero] = 1 }),
-        NewerFile("value.zero", .stops) { file in
-            var table = [UInt8](repeating: 0, count: ValueField.bytes)
-            let piece = ValuePiece(valueBytes: 8, position: 0, first: file.end, pieceBytes: 8)
-            table.withUnsafeMutableBytes { piece.encode(into: $0) }
-            table[ValueField.zero] = 1
-            file.addMember(.value, table: table, body: [UInt8](repeating: 1, count: 8))
+        NewerFile("consumer.kind of a member", .stops) { file in
+            file.addMember(.consumer, table: consumer.edited { $0[ConsumerField.kind + 1] = 1 })
             file.addCommit()
+        },
+        value("value.zero") { $0.addNewerPiece(position: 0, first: $0.end) },
+        value("value.zero of a later piece") { file in
+            let first = file.addValue([UInt8](repeating: 1, count: 8), of: 16)
+            file.addNewerPiece(position: 8, first: first.offset)
         },
     ]
 
+    private static func value(_ name: String, _ pieces: @escaping @Sendable (inout ForgedFile) -> Void) -> NewerFile {
+        NewerFile(name, .stops) { file in
+            pieces(&file)
+            file.addCommit()
+        }
+    }
+
     /// A checkpoint of this program's, changed. A hint names it, so that opening begins there.
     private static func checkpoint(
-        _ name: String, _ effect: Effect = .stops, _ change: @escaping @Sendable (inout CheckpointContent) -> Void
+        _ name: String, _ effect: Effect = .stops, _ change: @escaping @Sendable (inout CheckpointContent) -> Void,
+        document edit: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 }
     ) -> NewerFile {
         NewerFile(name, effect) { file in
             let machine = EngineMachine()
             machine.machine.disk.install(file.finished(), at: EngineMachine.path)
-            let engine = try machine.open()
-            try engine.writeCheckpoint()
-            let bytes = machine.machine.disk.contents(of: EngineMachine.path) ?? []
-            let start = Int(engine.log.current.checkpoint?.offset ?? 0)
-            var content = try Self.checkpoint(in: bytes, at: start)
-            let checksum = bytes.withUnsafeBytes {
-                $0.loadUnaligned(fromByteOffset: start + FrameField.previousChecksum, as: UInt64.self)
-            }
-            let (number, tag) = (file.lastNumber, file.lastTag)
-            file = try ForgedFile(Array(bytes[..<start]))
-            (file.previousChecksum, file.lastNumber, file.lastTag) = (checksum, number, tag)
+            var content: CheckpointContent
+            (file, content) = try cutBeforeCheckpoint(machine)
             change(&content)
-            file.addCheckpoint(content, hinted: false)
-            file.write(Hint(sequence: 1, checkpoint: UInt64(start), durableEnd: file.end, number: number))
+            let start = file.end
+            file.addCheckpoint(content, hinted: false, document: edit)
+            file.write(Hint(sequence: 1, checkpoint: start, durableEnd: file.end, number: file.lastNumber))
         }
+    }
+
+    /// Writes a checkpoint there. Returns the file without its frame, and what it said.
+    private static func cutBeforeCheckpoint(_ machine: EngineMachine) throws -> (ForgedFile, CheckpointContent) {
+        let engine = try machine.open()
+        try engine.writeCheckpoint()
+        let bytes = machine.machine.disk.contents(of: EngineMachine.path) ?? []
+        let state = engine.log.current
+        let start = Int(state.checkpoint?.offset ?? 0)
+        var file = ForgedFile(goingOnBehind: bytes, state)
+        file.cut(to: start)
+        return (file, try checkpoint(in: bytes, at: start))
     }
 
     /// What the checkpoint frame there says; its document is in the frame.
@@ -279,5 +347,69 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         checkpoint("an extension that stops writers", .stopsCopies) {
             $0.extensions = [CheckpointExtension(kind: 9, flags: 1, number: 2, bytes: [1, 2, 3])]
         },
+        checkpoint("extension.zero") {
+            $0.extensions = [CheckpointExtension(kind: 1, number: 2, bytes: [1])]
+        } document: { document in
+            document.edited { $0[document.count - 1 - ExtensionField.bytes + ExtensionField.zero] = 1 }
+        },
+        checkpoint("document.mayStepBack") { _ in
+        } document: { document in
+            document.edited { $0[56] = 2 }
+        },
+        checkpoint("the flags of an index") { content in
+            content.indexes = [
+                OrderedRoot(entity: 0x4E4E, isUnique: false, isComplete: true, attributes: [1], root: 0, entries: 0)
+            ]
+        } document: { document in
+            document.edited(after: [0x4E, 0x4E], at: 0, to: 6)
+        },
+        checkpoint("the type of an attribute in a document") { _ in
+        } document: { document in
+            document.edited(after: Array("title".utf8), at: -5 - AttributeField.bytes + AttributeField.type, to: 13)
+        },
+        checkpoint("consumer.kind in a document") { content in
+            content.consumers = [
+                ConsumerRecord(
+                    name: "someone", kind: .reads, cursor: 0, tag: 0, lastSeen: 4, registered: 5, processID: 6)
+            ]
+        } document: { document in
+            document.edited(after: Array("someone".utf8), at: -7 - ConsumerField.bytes + ConsumerField.kind, to: 4)
+        },
+        NewerFile("nodes.zero of a piece of a document", .stops) { file in
+            let machine = EngineMachine()
+            machine.machine.disk.install(file.finished(), at: EngineMachine.path)
+            var content: CheckpointContent
+            (file, content) = try cutBeforeCheckpoint(machine)
+            let piece = file.end
+            content.countedEnd = piece
+            let document = content.encoded()
+            let node = document + [UInt8](repeating: 0, count: IndexNode.bytes - document.count)
+            file.add(.nodes, table: [1, 0, 0, 0, 1, 0, 0, 0], body: node)
+            var table = [UInt8](repeating: 0, count: CheckpointField.bytes + 8)
+            table.put(UInt64(document.count), at: CheckpointField.documentBytes)
+            table[CheckpointField.pieces] = 1
+            table.put(piece, at: CheckpointField.bytes)
+            let frame = file.add(.checkpoint, table: table)
+            file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: file.end, number: file.lastNumber))
+        },
     ]
+}
+
+extension ForgedFile {
+    /// Eight bytes of a large value in a frame with something in `value.zero`; the value ends with them.
+    fileprivate mutating func addNewerPiece(position: UInt64, first: UInt64) {
+        var table = [UInt8](repeating: 0, count: ValueField.bytes)
+        let piece = ValuePiece(valueBytes: position + 8, position: position, first: first, pieceBytes: 8)
+        table.withUnsafeMutableBytes { piece.encode(into: $0) }
+        table[ValueField.zero] = 1
+        addMember(.value, table: table, body: [UInt8](repeating: 1, count: 8))
+    }
+}
+
+extension [UInt8] {
+    /// With another byte at a distance from the end of the first place that has these bytes.
+    fileprivate func edited(after bytes: [UInt8], at distance: Int, to value: UInt8) -> [UInt8] {
+        guard let place = firstRange(of: bytes) else { preconditionFailure("The bytes are there.") }
+        return edited { $0[place.upperBound + distance] = value }
+    }
 }

@@ -64,9 +64,7 @@ final class CheckpointChecker {
     // MARK: Nodes
 
     private func checkNodes(_ frame: FrameView, into findings: inout FindingList) throws(StoreError) {
-        if frame.table.count == NodesField.bytes, frame.table.integer(at: NodesField.zero, as: UInt32.self) != 0 {
-            throw .newer("F28", "a reserved field of a nodes frame is in use", offset: frame.offset)
-        }
+        try NodesField.requireKnown(frame)
         if !NodesField.fits(frame) { findings.add("F28", at: frame.offset, "A nodes frame has another form.") }
         // What refers to the nodes of a malformed frame is not wrong because of that.
         let count = frame.body.count / IndexNode.bytes

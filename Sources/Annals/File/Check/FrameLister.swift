@@ -107,7 +107,9 @@ package final class FrameLister {
 
     /// A frame whose header is good and whose content is not is listed as well.
     private func headerOfBadFrame(_ reason: ScanStop, at place: UInt64) throws(StoreError) -> ListedFrame? {
-        guard let header = try FrameCursor(window, salt: state.header.salt, at: place).header() else { return nil }
+        guard case .good(let header) = try FrameCursor(window, salt: state.header.salt, at: place).decoded() else {
+            return nil
+        }
         return ListedFrame(offset: place, header: header, fault: reason.sentence + ".")
     }
 }

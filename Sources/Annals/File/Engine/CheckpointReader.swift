@@ -100,6 +100,7 @@ struct CheckpointReader: Sendable {
         guard offset >= UInt64(FormatLimits.pageBytes), offset < FormatLimits.maximumFileBytes,
             let frame = try cursor.frame(kind, atMost: FormatLimits.maximumNodeFrameBytes)
         else { throw Self.malformed(offset) }
+        if kind == .nodes { try NodesField.requireKnown(frame) }
         return frame
     }
 

@@ -225,4 +225,15 @@ package enum RowsField {
     package static let entries = 0
     package static let zero = 4
     package static let bytes = 8
+
+    /// How many entries a rows frame says that it has. Throws `unsupportedVersion` if a newer program wrote the frame.
+    static func entries(_ frame: FrameView) throws(StoreError) -> UInt32 {
+        guard frame.table.count >= bytes else {
+            throw StoreError(.damaged, "F17: the table of a rows frame has another form.", offset: frame.offset)
+        }
+        guard frame.table.integer(at: zero, as: UInt32.self) == 0 else {
+            throw .newer("F17", "a reserved field of a rows frame is in use", offset: frame.offset)
+        }
+        return frame.table.integer(at: entries, as: UInt32.self)
+    }
 }

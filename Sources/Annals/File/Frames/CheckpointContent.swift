@@ -8,6 +8,15 @@ package enum NodesField {
     package static let bytes = 8
 }
 
+extension NodesField {
+    /// Throws `unsupportedVersion` if a newer program wrote the frame.
+    static func requireKnown(_ frame: FrameView) throws(StoreError) {
+        if frame.table.count == bytes, frame.table.integer(at: zero, as: UInt32.self) != 0 {
+            throw .newer("F28", "a reserved field of a nodes frame is in use", offset: frame.offset)
+        }
+    }
+}
+
 /// Where the fields of a checkpoint frame's table stand.
 package enum CheckpointField {
     package static let documentBytes = 0

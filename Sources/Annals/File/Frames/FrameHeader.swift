@@ -215,6 +215,16 @@ package enum DecodedFrameHeader: Equatable, Sendable {
     /// The checksum is right, but a newer program wrote it.
     case unsupported(kind: UInt8, flags: UInt8)
     case bad
+
+    /// The header; nil if none checks. Throws `unsupportedVersion` if a newer program wrote it.
+    func header(at offset: UInt64) throws(StoreError) -> FrameHeader? {
+        switch self {
+        case .good(let header): return header
+        case .unsupported(let kind, let flags):
+            throw .newer("F8", "a frame is of kind \(kind) with flags \(flags)", offset: offset)
+        case .bad: return nil
+        }
+    }
 }
 
 /// A whole frame in memory, its checksums found right or made right. The bytes live as long as what lent them.

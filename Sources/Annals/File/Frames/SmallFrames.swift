@@ -7,6 +7,14 @@ package enum ValueField {
     package static let pieceBytes = 24
     package static let zero = 28
     package static let bytes = 32
+
+    /// Throws `unsupportedVersion` if a newer program wrote the frame at `offset`, whose table this is.
+    @inline(__always)
+    static func requireKnown(_ table: UnsafeRawBufferPointer, _ offset: UInt64) throws(StoreError) {
+        guard table.integer(at: zero, as: UInt32.self) == 0 else {
+            throw .newer("F24", "a reserved field of a value frame is in use", offset: offset)
+        }
+    }
 }
 
 /// A piece of a large value.
@@ -38,9 +46,7 @@ package struct ValuePiece: Equatable, Sendable {
         guard table.count == ValueField.bytes else {
             throw StoreError(.damaged, "F24: a value frame's table has another form.", offset: frame.offset)
         }
-        guard table.integer(at: ValueField.zero, as: UInt32.self) == 0 else {
-            throw .newer("F24", "a reserved field of a value frame is in use", offset: frame.offset)
-        }
+        try ValueField.requireKnown(table, frame.offset)
         let piece = ValuePiece(
             valueBytes: table.integer(at: ValueField.valueBytes, as: UInt64.self),
             position: table.integer(at: ValueField.position, as: UInt64.self),

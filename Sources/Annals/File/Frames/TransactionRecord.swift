@@ -14,6 +14,19 @@ package enum TransactionField {
     package static let schemaVersion = 54
     package static let firstChange = 56
     package static let bytes = 64
+
+    /// Of a table that is not shorter than a record.
+    @inline(__always)
+    static func hasKnownFlags(_ table: UnsafeRawBufferPointer) -> Bool {
+        table.integer(at: flags, as: UInt16.self) <= 7
+    }
+
+    /// Throws `unsupportedVersion` if a newer program wrote the transaction.
+    static func requireKnown(_ table: UnsafeRawBufferPointer, _ offset: UInt64? = nil) throws(StoreError) {
+        guard hasKnownFlags(table) else {
+            throw .newer("F13", "a transaction has flags \(table.integer(at: flags, as: UInt16.self))", offset: offset)
+        }
+    }
 }
 
 package struct TransactionRecord: Equatable, Sendable {
@@ -62,10 +75,8 @@ package struct TransactionRecord: Equatable, Sendable {
         guard table.count >= TransactionField.bytes else {
             throw StoreError(.damaged, "F13: a transaction's table is shorter than its record.")
         }
+        try TransactionField.requireKnown(table)
         let flags = table.integer(at: TransactionField.flags, as: UInt16.self)
-        guard flags <= 7 else {
-            throw .newer("F13", "a transaction has flags \(flags)")
-        }
         var record = TransactionRecord()
         record.tag = table.integer(at: TransactionField.tag, as: UInt64.self)
         record.time = table.integer(at: TransactionField.time, as: Int64.self)

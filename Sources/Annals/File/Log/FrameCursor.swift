@@ -27,10 +27,8 @@ struct FrameCursor {
         FrameHeader.hasImpossibleSize(try start(), offset: position, salt: salt)
     }
 
-    /// The header at the position; nil if no good one stands there.
-    func header() throws(StoreError) -> FrameHeader? {
-        if case .good(let header) = try decoded() { header } else { nil }
-    }
+    /// The header at the position; nil if none checks. Throws `unsupportedVersion` if a newer program wrote it.
+    func header() throws(StoreError) -> FrameHeader? { try decoded().header(at: position) }
 
     /// The frame with that header, which stands at the position. Its checksums are not looked at; nil if the file ends
     /// within it. Its bytes live until the window reads on.

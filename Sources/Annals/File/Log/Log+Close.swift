@@ -56,9 +56,14 @@ extension Log {
             // A seal is a convenience; what was committed is not, and is durable then.
             guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
             try synchronize(through: current.end)
-            guard [.busy, .storeRemoved, .storeReplaced, .noSpace].contains(error.code) else { throw error }
+            guard Self.keepsFromSealing.contains(error.code) else { throw error }
         }
     }
+
+    /// What leaves a store unsealed, and loses nothing.
+    private static let keepsFromSealing: [StoreError.Code] = [
+        .busy, .storeRemoved, .storeReplaced, .noSpace, .unsupportedVersion,
+    ]
 
     /// Nobody waits for the lock while this waits for the disk. If others append meanwhile, again and again, this does
     /// not seal: the last of them does when it closes.

@@ -414,7 +414,9 @@ package struct LogState: Sendable {
         try require(unfinished == nil, "F9: a transaction's commit frame is missing")
         try require(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
-        case .rows: try require(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
+        case .rows:
+            try require(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
+            _ = try RowsField.entries(frame)
         case .value: uniqueShared().baseValue = try value(rare.baseValue, behind: frame)
         case .schema: try accept(baseSchema: frame)
         case .consumer: try apply(try consumer(frame), uniqueShared())

@@ -262,8 +262,11 @@ extension ReadCore {
         }
         let start = table.integer(at: TransactionField.start, as: UInt64.self)
         guard start <= offset, start >= UInt64(FormatLimits.pageBytes),
-            table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes)
+            table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes),
+            TransactionField.hasKnownFlags(table)
         else {
+            // A newer program may mean anything else by it.
+            try TransactionField.requireKnown(table, offset)
             throw StoreError(
                 .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)
         }

@@ -20,9 +20,8 @@ final class FrameCopy {
     func front(at offset: UInt64, _ core: ReadCore) throws(StoreError) -> FrameView {
         buffer.truncate()
         try append(from: offset, count: FrameField.bytes, core, frame: offset)
-        guard case .good(let header) = FrameHeader.decode(buffer.bytes, offset: offset, salt: core.file.salt) else {
-            throw Self.damaged(offset)
-        }
+        let decoded = FrameHeader.decode(buffer.bytes, offset: offset, salt: core.file.salt)
+        guard let header = try decoded.header(at: offset) else { throw Self.damaged(offset) }
         // So that appending the body does not move what is lent.
         buffer.reserve(Int(header.frameBytes))
         try append(from: offset + UInt64(FrameField.bytes), count: Int(header.tableBytes), core, frame: offset)

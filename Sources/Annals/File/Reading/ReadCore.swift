@@ -147,8 +147,8 @@ extension ReadCore {
 
     /// The header of a frame, verified alone: what is after it is not touched.
     func frameHeader(at offset: UInt64) throws(StoreError) -> FrameHeader {
-        guard case .good(let header) = FrameHeader.decode(try headerBytes(at: offset), offset: offset, salt: file.salt)
-        else { throw Self.noFrame(offset) }
+        let decoded = FrameHeader.decode(try headerBytes(at: offset), offset: offset, salt: file.salt)
+        guard let header = try decoded.header(at: offset) else { throw Self.noFrame(offset) }
         return header
     }
 
@@ -156,7 +156,8 @@ extension ReadCore {
     @inline(__always)
     func goodHeader(at offset: UInt64) throws(StoreError) -> FrameHead {
         let bytes = try headerBytes(at: offset)
-        guard FrameHeader.isGood(bytes, offset: offset, salt: file.salt) else { throw Self.noFrame(offset) }
+        // Decoding it again says what is wrong.
+        if !FrameHeader.isGood(bytes, offset: offset, salt: file.salt) { _ = try frameHeader(at: offset) }
         return FrameHead(offset: offset, bytes: bytes)
     }
 

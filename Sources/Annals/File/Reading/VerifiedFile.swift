@@ -321,7 +321,7 @@ final class VerifiedFile: @unchecked Sendable {
     private func header(at position: UInt64, limit: UInt64, _ window: ByteWindow?) throws(StoreError) -> FrameHeader {
         guard position + UInt64(FrameField.bytes) <= limit else { throw damaged(position) }
         let bytes = try raw(at: position, count: FrameField.bytes, window)
-        guard case .good(let header) = FrameHeader.decode(bytes, offset: position, salt: salt),
+        guard let header = try FrameHeader.decode(bytes, offset: position, salt: salt).header(at: position),
             position + UInt64(header.frameBytes) <= limit
         else { throw damaged(position) }
         return header

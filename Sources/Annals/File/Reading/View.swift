@@ -270,6 +270,7 @@ extension ReadCore {
         else { throw Self.lostValue(offset) }
         let bytes = try file.bytes(at: offset, count: frameBytes)
         let table = bytes.slice(FrameField.bytes, tableBytes)
+        try ValueField.requireKnown(table, offset)
         let pieceBytes = Int(table.integer(at: ValueField.pieceBytes, as: UInt32.self))
         guard table.integer(at: ValueField.position, as: UInt64.self) == position,
             table.integer(at: ValueField.first, as: UInt64.self) == reference.offset,

@@ -49,13 +49,7 @@ struct ChangesValidator {
 
     private static func expectedEntries(_ frame: FrameView) throws(StoreError) -> (UInt32, rule: String) {
         guard frame.header.kind == .rows else { return (try TransactionRecord.decode(frame.table).changes, "F13") }
-        guard frame.table.count >= RowsField.bytes else {
-            throw StoreError(.damaged, "F17: the table of a rows frame has another form.")
-        }
-        guard frame.table.integer(at: RowsField.zero, as: UInt32.self) == 0 else {
-            throw .newer("F17", "a reserved field of a rows frame is in use", offset: frame.offset)
-        }
-        return (frame.table.integer(at: RowsField.entries, as: UInt32.self), "F17")
+        return (try RowsField.entries(frame), "F17")
     }
 
     private mutating func validate(

@@ -118,12 +118,9 @@ final class SalvageScan {
             var index = 0
             while index + FrameField.bytes <= bytes.count {
                 let offset = place + UInt64(index)
-                switch FrameHeader.decode(bytes.slice(index, FrameField.bytes), offset: offset, salt: salt) {
-                case .good(let header): return (offset, header)
-                case .unsupported(let kind, let flags):
-                    throw .newer("F8", "a frame is of kind \(kind) with flags \(flags)", offset: offset)
-                case .bad: index += FormatLimits.frameAlignment
-                }
+                let decoded = FrameHeader.decode(bytes.slice(index, FrameField.bytes), offset: offset, salt: salt)
+                if let header = try decoded.header(at: offset) { return (offset, header) }
+                index += FormatLimits.frameAlignment
             }
             if bytes.count < step { return nil }
             place += UInt64(index)
@@ -153,12 +150,18 @@ final class SalvageScan {
         do throws(StoreError) {
             switch kind {
             case .transaction, .part, .rows:
-                if kind != .rows { record = try TransactionRecord.decode(frame.table) }
+                if kind == .rows {
+                    _ = try RowsField.entries(frame)
+                } else {
+                    record = try TransactionRecord.decode(frame.table)
+                }
                 count = try countChanges(frame)
                 try noteChanges(frame)
             case .schema:
                 definitions.append((frame.offset, try SchemaDefinition(table: frame.table, fileOffset: frame.offset)))
-            case .nodes: nodes.note(frame)
+            case .nodes:
+                try NodesField.requireKnown(frame)
+                nodes.note(frame)
             case .metadata:
                 for record in try MetadataRecord.decodeAll(frame) {
                     switch record {

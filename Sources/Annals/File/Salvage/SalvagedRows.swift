@@ -186,7 +186,11 @@ final class SalvagedValues {
             offset > reference.offset || frame.header.checksum == reference.checksum
         else { return nil }
         let piece: ValuePiece
-        do throws(StoreError) { piece = try ValuePiece.decode(frame) } catch { return nil }
+        do throws(StoreError) {
+            piece = try ValuePiece.decode(frame)
+        } catch  where error.code == .damaged {
+            return nil
+        }
         guard piece.first == reference.offset, piece.valueBytes == reference.valueBytes, piece.position == position
         else { return nil }
         return (frame.body.slice(0, Int(piece.pieceBytes)), frame.end)
