@@ -26,10 +26,11 @@ func expectRules(
         file.mark = file.end
         file.addPart([.update(1, try Note.encoded("one, changed", 1), previous: first.rows[0], words: [3])])
         let deleted = file.addCommit([.delete(2, previous: first.rows[1])])
+        let seen = (number: file.lastNumber, tag: file.lastTag)
         file.addCommit([.insert(2, try Note.encoded("two again"), previous: deleted.entries[0] | 1)])
         file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 2, time: 3).encoded())
         let consumer = ConsumerRecord(
-            name: "reader", kind: .reads, cursor: 2, tag: 3, lastSeen: 4, registered: 5, processID: 6)
+            name: "reader", kind: .reads, cursor: seen.number, tag: seen.tag, lastSeen: 4, registered: 5, processID: 6)
         file.add(.consumer, table: consumer.encoded())
         let mark = CleaningRecord(
             before: 2, time: 7, hidden: [.init(author: 0, before: 3), .init(author: 1, before: 4)])
@@ -53,6 +54,28 @@ func expectRules(
         var foreign = try ForgedFile.withNotes()
         foreign.change(0) { $0 ^= 1 }
         try expectRules(["F1"], foreign)
+        func page(_ header: FileHeader, _ edit: (inout [UInt8]) -> Void = { _ in }) -> [UInt8] {
+            var page = header.encoded()
+            edit(&page)
+            page.put(page[..<HeaderField.checksum].withUnsafeBytes { Checksum.hash($0, seed: 0) }, at: 120)
+            return page
+        }
+        func based(_ generation: UInt64, _ number: UInt64, _ tag: UInt64, _ time: Int64) -> FileHeader {
+            FileHeader(
+                storeID: rotten.header.storeID, generation: generation, salt: 1, created: 2, baseNumber: number,
+                baseTag: tag, baseTime: time)
+        }
+        let pages = [
+            page(based(0, 1, 0, .min)), page(based(0, 0, 1, .min)), page(based(0, 0, 0, 0)),
+            page(based(1, 0, 1, .min)), page(based(1, 0, 0, 0)),
+            page(based(0, 0, 0, .min)) { $0.put(UInt32(8192), at: HeaderField.headerBytes) },
+            page(based(0, 0, 0, .min)) { $0.put(UInt16(0), at: HeaderField.writeVersion) },
+        ]
+        for page in pages {
+            let report = try check(page + [UInt8](repeating: 0, count: 4096))
+            #expect(report.findings.map(\.rule) == ["F1"] && report.hasDamage)
+        }
+        #expect(try check(page(based(1, 1, 0, 0)) + [UInt8](repeating: 0, count: 4096)).findings == [])
         for count in [0, 7, 8, 100, 4095] {
             let report = try check(Array(rotten.bytes[..<count]))
             #expect(report.findings.map(\.rule) == ["F1"] && !report.isIntact)

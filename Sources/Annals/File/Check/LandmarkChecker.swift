@@ -6,7 +6,7 @@ final class LandmarkChecker {
     private let window: ByteWindow
     private let salt: UInt64
     /// The first frame of each MiB that has been read.
-    private var first = Landmarks()
+    private(set) var first = Landmarks()
     /// Frames full of landmarks that an earlier checkpoint named: later ones name the same, and more.
     private var checked: [UInt64] = []
 
