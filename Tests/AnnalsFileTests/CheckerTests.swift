@@ -101,6 +101,9 @@ func expectRules(
             Hint(sequence: 2, checkpoint: 0, durableEnd: good.end, number: 2),
             Hint(sequence: 2, checkpoint: 0, durableEnd: 4096, number: 1),
             Hint(sequence: 1, checkpoint: 4096, durableEnd: good.end, number: 1),
+            Hint(sequence: 1, checkpoint: 0, durableEnd: 0, number: 0),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: 0, number: 1),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: 8, number: 0),
         ]
         for hint in hints {
             var file = good
@@ -285,6 +288,20 @@ func expectRules(
             file.add(.metadata, table: metadata([.clockStep(from: step.0, to: step.1)]))
             try expectRules(["F12"], file)
         }
+        // Nothing is before the smallest time; in a compacted file the base has a time.
+        let bases: [(generation: UInt64, time: Int64, rules: Set<String>)] = [
+            (0, .min, ["F12"]), (1, 9_000_000_000, []),
+        ]
+        for (generation, base, rules) in bases {
+            let header = FileHeader(
+                storeID: UUIDBytes(high: 1, low: 2), generation: generation, salt: 3, created: 4,
+                baseNumber: generation, baseTag: generation, baseTime: base)
+            var first = try ForgedFile(header.encoded())
+            (first.lastNumber, first.lastTag) = (generation, generation)
+            first.add(.metadata, table: metadata([.clockStep(from: base, to: base &- 4_000_000_000)]))
+            first.addCommit()
+            try expectRules(rules, first, isDamage: !rules.isEmpty)
+        }
         var stepped = try ForgedFile.withNotes()
         stepped.add(.metadata, table: metadata([.clockStep(from: 1_000_000, to: -9_000_000_000)]))
         stepped.time = -9_000_000_000
@@ -305,6 +322,20 @@ func expectRules(
         var part = try ForgedFile.withNotes()
         part.addPart([.insert(1, try Note.encoded("one"))], .init(record: { $0.tag = 1 }))
         try expectRules(["F13"], part)
+        for edit in [{ $0.processID = 8 }, { $0.isCopied = true }] as [(inout TransactionRecord) -> Void] {
+            var other = try ForgedFile.withNotes()
+            other.addPart([.insert(1, try Note.encoded("one"))])
+            other.addCommit([], .init(record: edit))
+            try expectRules(["F13"], other)
+        }
+        try brokenCommit("F13", .init(record: { $0.lacksChanges = true }))
+        for edit in [{ $0.totalChanges = 1 }, { ($0.isCopied, $0.lacksChanges) = (true, true) }]
+            as [(inout TransactionRecord) -> Void]
+        {
+            var part = try ForgedFile.withNotes()
+            part.addPart([.insert(1, try Note.encoded("one"))], .init(record: edit))
+            try expectRules(["F13"], part)
+        }
         var short = try ForgedFile.withNotes()
         short.add(.transaction, table: [UInt8](repeating: 0, count: 56), number: 2)
         try expectRules(["F13"], short)
@@ -329,7 +360,45 @@ func expectRules(
         try expectRules(["F15"], twice)
     }
 
+    @Test func moreNamesThanThereMayBeAreFound() throws {
+        var file = try ForgedFile.withNotes()
+        let names = (1...FormatLimits.maximumNames).map { MetadataRecord.name(number: UInt32($0), text: "\($0)") }
+        for start in stride(from: 0, to: names.count, by: 20_000) {
+            file.add(.metadata, table: metadata(Array(names[start..<min(start + 20_000, names.count)])))
+        }
+        #expect(try check(file.finished()).findings == [])
+        file.add(.metadata, table: metadata([.name(number: UInt32(names.count + 1), text: "one more")]))
+        #expect(try check(file.finished()).findings.map(\.rule) == ["F15"])
+    }
+
     @Test func wrongSchemaVersionsAreFound() throws {
+        let empty = try [2, 3].map { try SchemaDefinition(version: $0, entities: []).encodeTables()[0] }
+        let more = EntityDefinition(number: 2, name: "More", attributes: [])
+        let table = try SchemaDefinition(version: 2, entities: [more]).encodeTables()[0]
+        let members: [(String, [(FrameKind, [UInt8])])] = [
+            ("F16", [(.schema, empty[0]), (.schema, empty[1])]),
+            ("F16", [(.consumer, ConsumerRecord.removal(of: "r").encoded()), (.schema, empty[0])]),
+            ("F25", [(.schema, table), (.schema, empty[0])]), ("F25", [(.schema, table), (.schema, table)]),
+        ]
+        for (rule, frames) in members {
+            var file = try ForgedFile.withNotes()
+            file.schemaVersion = 2
+            for (kind, table) in frames { file.addMember(kind, table: table) }
+            file.addCommit([], .init(record: { $0.changesSchema = true }))
+            try expectRules([rule], file)
+        }
+        var first = try ForgedFile.withNotes()
+        first.addSchema(table: empty[0])
+        first.addMember(.schema, table: table)
+        first.addCommit()
+        try expectRules([], first, isDamage: false)
+        for edit in [{ $0.changesSchema = true }, { $0.schemaVersion = 2 }]
+            as [(inout TransactionRecord) -> Void]
+        {
+            var part = try ForgedFile.withNotes()
+            part.addPart([.insert(1, try Note.encoded("one"))], .init(record: edit))
+            try expectRules(["F16"], part)
+        }
         try brokenCommit("F16", .init(record: { $0.schemaVersion = 2 }))
         try brokenCommit("F16", .init(record: { $0.changesSchema = true }))
         for version in [1, 3] as [UInt16] {

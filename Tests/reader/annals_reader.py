@@ -303,7 +303,9 @@ class Store:
         for f in frames:
             need(f.table_end == f.end, "F25: the sizes of a schema frame")
             its_version, its_entities = definitions(self.data[f.offset + 64:f.table_end])
+            need(its_entities or f is frames[0], "F25: a further frame without definitions")
             if in_base and its_version == version - 1 > 0:
+                need(its_entities, "F25: a further frame without definitions")
                 version, before, defined = its_version, self.versions[-2], self.defined
                 del self.versions[-1]
             need(its_version == version, "F16: a new version is one more than the last")

@@ -84,6 +84,9 @@ final class FrameChecker {
         for (slot, hint) in hints {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
+            if hint.checkpoint != 0, hint.checkpoint >= hint.durableEnd {
+                findings.add("F3", at: slot, "A hint names a checkpoint above the end of what was durable.")
+            }
         }
         try OffsetRecord.check(places, into: &findings)
         let window = ByteWindow(files, file, stepBytes: options.windowBytes)

@@ -31,8 +31,8 @@ struct OffsetRecord: SortRecord {
 
     /// Checks places that come sorted: at each offset first what is there, then who names it.
     static func check(_ places: ExternalSorter<OffsetRecord>, into findings: inout FindingList) throws(StoreError) {
-        var groupEnd: UInt64 = 0
-        var checkpoint: UInt64 = 0
+        var groupEnd = UInt64.max
+        var checkpoint = UInt64.max
         try places.drain { record throws(StoreError) in
             switch record.role {
             case .groupEnd: groupEnd = record.place
