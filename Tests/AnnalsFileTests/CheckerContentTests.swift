@@ -306,6 +306,30 @@ import Testing
         }
     }
 
+    /// FileFormat.md, "Other frames".
+    @Test func framesThatSayNothingAreAllowed() throws {
+        var file = try ForgedFile.withNotes()
+        file.addValue([1, 2, 3])
+        file.addMember(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+        file.addCommit()
+        file.add(.metadata)
+        let time = file.time - 1
+        for step in [4_000_000_000, 8_000_000_000] as [Int64] {
+            file.add(.metadata, table: metadata([.clockStep(from: time, to: time - step)]))
+        }
+        for _ in 0..<2 {
+            file.add(.metadata, table: metadata([.retention(.standard), .features(.none)]))
+            file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 0, time: 0).encoded())
+            file.add(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+            file.add(.cleaning, table: CleaningRecord(before: 1, time: 0).encoded())
+        }
+        var nodes = [UInt8](repeating: 0, count: NodesField.bytes)
+        nodes.put(UInt32(1), at: NodesField.nodes)
+        file.add(.nodes, table: nodes, body: [UInt8](repeating: 9, count: IndexNode.bytes))
+        file.addCommit()
+        try expectRules([], file, isDamage: false)
+    }
+
     @Test func whatIsWrongBehindASealIsFound() throws {
         var file = try ForgedFile.withNotes()
         file.addSeal()
