@@ -47,7 +47,9 @@ def frame(store, kind, table):
     history = store.history
     if kind == CONSUMER:
         name = consumer_name(table)
-        need(struct.unpack_from("<Q", table)[0] <= store.number, "F33: a consumer has seen what is not there")
+        cursor, tag = struct.unpack_from("<QQ", table)
+        need(cursor <= store.number, "F33: a consumer has seen what is not there")
+        need(store.tags.get(cursor, tag) == tag, "F33: the tag of a consumer")
         if u16(table, 36):
             history.consumers[name] = table
         else:

@@ -35,6 +35,7 @@ class Store:
         self.salt, self.hints, self.previous = header.salt, header.hints, header.checksum
         self.generation = header.generation
         self.number, self.tag, self.time = header.base
+        self.tags = {0: 0, self.number: self.tag}        # of the base, and of the transactions in the file
         self.end = self.reached = PAGE   # what counts ends here; reading came so far
         self.verdict = None              # "end" or "torn tail", after the walk
         self.group_ends = {PAGE}
@@ -253,6 +254,7 @@ class Store:
             need(f.table_end == f.end, "F26: a consumer frame with a body")
             annals_history.frame(self, CONSUMER, data[f.offset + 64:f.table_end])
         self.number, self.tag, self.time, self.stepped = commit.number, tag, its_time, False
+        self.tags[commit.number] = tag
         self.last_is_copied = bool(flags & 2)
         return result
 
@@ -301,7 +303,9 @@ class Store:
         for f in frames:
             need(f.table_end == f.end, "F25: the sizes of a schema frame")
             its_version, its_entities = definitions(self.data[f.offset + 64:f.table_end])
+            need(its_entities or f is frames[0], "F25: a further frame without definitions")
             if in_base and its_version == version - 1 > 0:
+                need(its_entities, "F25: a further frame without definitions")
                 version, before, defined = its_version, self.versions[-2], self.defined
                 del self.versions[-1]
             need(its_version == version, "F16: a new version is one more than the last")

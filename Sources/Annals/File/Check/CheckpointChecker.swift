@@ -19,7 +19,7 @@ final class CheckpointChecker {
     private(set) var found: [FoundCheckpoint] = []
     private let reader: CheckpointReader
     private let hinted: Set<UInt64>
-    private let landmarks: LandmarkChecker
+    let landmarks: LandmarkChecker
     private var totals = EntityFold()
     /// The nodes frames directly before the frame at hand, the last ones of a long run.
     private var nodesBefore: [UInt64] = []
