@@ -51,7 +51,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         return file.finished()
     }
 
-    /// The same with a checkpoint above that declares nothing, behind so many MiB that mean nothing. A hint names it, so
+    /// The same with a checkpoint above that declares nothing, after so many MiB that mean nothing. A hint names it, so
     /// that opening reads nothing below its own MiB. Only one of `appended`.
     func bytesBelowSilentCheckpoint(addingMiB: UInt64 = 0) throws -> [UInt8] {
         let machine = EngineMachine()
