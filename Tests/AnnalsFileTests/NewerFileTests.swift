@@ -204,6 +204,32 @@ import Testing
         }
     }
 
+    /// No program writes one. Opening does not notice: what reads the place says "unsupported", and never "damaged".
+    @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [Reading.mapped, .copied])
+    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: Reading) throws {
+        let bytes = try file.bytesBelowSilentCheckpoint(addingMiB: 3)
+        var machine = machine(bytes)
+        machine.options.reading = reading
+        let engine = try machine.open(access: .readOnly)
+        let view = try engine.view()
+        let codes = [
+            code { _ = try view.title(Note.object(1)) },
+            code { try view.scan(entity: Note.entity) { (_, _) in true } },
+            code {
+                try engine.tracked(view).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
+                    try transaction.forEachChange { (_) in true }
+                    return true
+                }
+            },
+            code { _ = try StoreFiles(engine).backUp(to: "/data/copy", newIdentity: false, .lowered) },
+            code { try salvage(machine) },
+        ]
+        #expect(Set(codes).isSubset(of: [nil, .unsupportedVersion]), "\(codes)")
+        #expect(codes.last == .unsupportedVersion)
+        try engine.close()
+        #expect(machine.machine.disk.contents(of: EngineMachine.path) == bytes)
+    }
+
     /// No program writes one: it does not read beyond what it does not know.
     @Test func noCheckpointLacksAFeatureOfTheFramesBelow() throws {
         var file = try ForgedFile.withNotes()

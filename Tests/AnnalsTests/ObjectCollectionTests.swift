@@ -1,5 +1,5 @@
-// Lists, sets, dictionaries and texts of an object are changed in place, as those of a struct: each operation is done to
-// both, and compared at once, in history, after saving, undoing and opening again.
+// Lists, sets, dictionaries and texts of an object are changed in place, as those of a struct: each operation is done
+// to both, and compared at once, in history, after saving, undoing and opening again.
 
 import Annals
 import FoundationEssentials

@@ -116,7 +116,7 @@ struct EntityModelBuilder<E: Entity> {
         report(item.path, "have a line in the schema", at: " (\(item.place))")
     }
 
-    /// What is wrong with a key path that leads to no stored property.
+    /// Says why a key path leads to no stored property.
     private mutating func report(_ path: any PartialKeyPath<E> & Sendable, _ purpose: String, at place: String) {
         let type = Swift.type(of: path).valueType
         guard let offset = MemoryLayout<E>.offset(of: path) else {

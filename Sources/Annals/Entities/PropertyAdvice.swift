@@ -1,4 +1,4 @@
-// What to write instead of a property that a store cannot keep. Each advice was tried: see ModellingMistakeTests.
+// Advice for properties that a store cannot keep. Each advice was tried: see ModellingMistakeTests.
 
 internal import FoundationEssentials
 

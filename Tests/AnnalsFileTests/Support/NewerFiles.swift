@@ -51,15 +51,23 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         return file.finished()
     }
 
-    /// The same with a checkpoint above that declares nothing. A hint names it, so that opening reads nothing below.
-    /// Only one of `appended`.
-    func bytesBelowSilentCheckpoint() throws -> [UInt8] {
+    /// The same with a checkpoint above that declares nothing, after so many MiB that mean nothing. A hint names it, so
+    /// that opening reads nothing below its own MiB. Only one of `appended`.
+    func bytesBelowSilentCheckpoint(addingMiB: UInt64 = 0) throws -> [UInt8] {
         let machine = EngineMachine()
         var old = try ForgedFile.withNotes()
         old.addCommit([.insert(1, try Note.encoded("one"))])
         machine.machine.disk.install(old.finished(), at: EngineMachine.path)
         var (file, content) = try Self.cutBeforeCheckpoint(machine)
         try make(&file)
+        let end = file.end + addingMiB << 20
+        while file.end < end {
+            let frame = file.add(
+                .nodes, table: [15, 0, 0, 0, 0, 0, 0, 0], body: [UInt8](repeating: 0, count: 15 * IndexNode.bytes))
+            if frame.offset >> 20 == content.landmarks.count {
+                content.landmarks.append((offset: frame.offset, number: file.lastNumber))
+            }
+        }
         (content.number, content.tag, content.time) = (file.lastNumber, file.lastTag, file.time - 1)
         let start = file.end
         content.countedEnd = start

@@ -44,7 +44,7 @@ package final class PendingTransaction {
     /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.
     @exclusivity(unchecked) private(set) var written: [ObjectID]?
 
-    /// What is found if nothing of it is to be written.
+    /// Set in a rehearsal: then nothing is written, and errors are noted in it.
     @exclusivity(unchecked) var rehearsal: Rehearsal?
 
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.

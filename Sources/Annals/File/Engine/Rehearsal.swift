@@ -1,11 +1,11 @@
-// What a commit would refuse of a transaction, all of it, found without writing anything.
+// A rehearsal finds every reason for which a commit would refuse a transaction. It writes nothing.
 //
 // Invariants:
 // RH1  A rehearsal changes no file and takes no lock.
-// RH2  On the same state, a rehearsal finds nothing if and only if a commit refuses nothing. What it finds first need
-//      not be what a commit refuses first.
+// RH2  On the same state, a rehearsal finds a reason if a commit refuses the transaction, and only then. Its first
+//      reason may be another one than the commit's.
 
-/// What a rehearsal has found.
+/// The reasons that a rehearsal has found.
 final class Rehearsal {
     private(set) var refused: [StoreError] = []
     /// Objects that could not be written. Nothing is said of what refers to them, and of what they would have changed.
@@ -29,7 +29,7 @@ extension StoreError {
 extension Engine {
     /// Makes a transaction on a state, and does not commit it.
     ///
-    /// - Returns: What a commit would refuse, in no order.
+    /// - Returns: The reasons for which a commit would refuse it, in no order.
     ///
     /// Throws what `body` throws.
     func rehearse(
@@ -88,7 +88,7 @@ extension PendingTransaction {
             for number in shape.indexes(of: entity) where shape.indexes[number].reference != nil {
                 var elements = Set(try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys))
                 if change.kind == .update {
-                    // What the object referred to before is no concern of this transaction.
+                    // The references that the object had before are not new, so they are not checked.
                     _ = try base.withRow(object) { (before) throws(StoreError) in
                         elements.subtract(
                             try shape.indexes[number].elements(of: before, large: IndexShape.noLargeKeys))

@@ -60,7 +60,7 @@ extension Log {
         }
     }
 
-    /// What leaves a store unsealed, and loses nothing.
+    /// With these errors a store stays unsealed, and nothing is lost.
     private static let keepsFromSealing: [StoreError.Code] = [
         .busy, .storeRemoved, .storeReplaced, .noSpace, .unsupportedVersion,
     ]

@@ -29,7 +29,7 @@ extension FileSystem {
         do throws(StoreError) {
             if mustBeLocal { try requireLocal(directory) }
         } catch {
-            close(directory)
+            self.close(directory)
             throw error
         }
         return StorePlace(directory: directory, directoryPath: resolved.directory, name: resolved.name)
