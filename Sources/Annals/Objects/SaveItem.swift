@@ -185,7 +185,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard let theirs = try newer.value(reference) else { return self }
         switch policy {
         case .error:
-            conflicts += E.model.editedDifferences(value, theirs).map {
+            conflicts += E.model.contestedDifferences(value, theirs).map {
                 .attribute($0, id, base: nil, mine: value, theirs: theirs)
             }
         case .storeWins, .rollback: return nil
@@ -201,7 +201,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     ) throws(StoreError) -> (any SaveItem)? {
         // Both have deleted it.
         guard let theirs, let base = base?.value else { return nil }
-        guard !E.model.editedDifferences(base, theirs).isEmpty else { return self }
+        guard !E.model.contestedDifferences(base, theirs).isEmpty else { return self }
         switch policy {
         case .error: conflicts.append(.whole(.changedInStore, id, E.model.name))
         case .storeWins, .rollback: return nil
