@@ -19,8 +19,10 @@ extension StoreError {
     var isRefusal: Bool {
         switch code {
         case .validationFailed, .uniqueViolation, .requiredMissing, .referenceMissing, .deleteDenied, .valueOutOfRange,
-            .wrongContext, .tooLarge:
+            .wrongContext, .referenceForeign, .tooLarge:
             true
+        // A list that names an object twice.
+        case .invalidArgument: facts is ObjectFacts
         default: false
         }
     }
@@ -42,6 +44,7 @@ extension Engine {
         defer { pending.rehearsal = nil }
         try body(pending)
         try pending.applyDeleteRules()
+        try pending.findLargeKeys()
         try pending.findTakenKeys()
         try pending.findMissingTargets()
         return rehearsal.refused
@@ -58,11 +61,27 @@ extension PendingTransaction {
         if let object { rehearsal.unwritten.insert(object) }
     }
 
+    /// Notes that a rehearsal cannot write an object.
+    func noteUnwritten(_ object: ObjectID) { rehearsal?.unwritten.insert(object) }
+
     /// Whether this is a rehearsal in which the object could not be written.
     func isUnwritten(_ object: ObjectID) -> Bool { rehearsal?.unwritten.contains(object) ?? false }
 
     /// Whether this transaction inserts the object, which is not in the store yet.
     func isNew(_ object: ObjectID) -> Bool { object.number >= base.nextNumber(of: object.entityNumber) }
+
+    fileprivate func findLargeKeys() throws(StoreError) {
+        let shape = shape
+        try builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let entity = change.object.entityNumber
+            guard change.kind != .delete, let bytes, let layout = shape.newestLayout(entity) else { return true }
+            for number in shape.indexes(of: entity) where shape.indexes[number].reference == nil {
+                let error = try shape.indexes[number].tooLarge(try RowImage(bytes, layout: layout), change.object)
+                if let error { try refuse(error) }
+            }
+            return true
+        }
+    }
 
     fileprivate func findTakenKeys() throws(StoreError) {
         guard let rehearsal else { return }
