@@ -41,11 +41,18 @@ struct EqualTexts {
         while pairs.count < count {
             let text = String(String.UnicodeScalarView((0...Int(random.next() % 9)).flatMap { _ in part(&random) }))
             let pair = EqualTexts(given: another(text, &random), other: another(text, &random))
-            precondition(pair.given == text && pair.other == text)
+            guard pair.given == text && pair.other == text else {
+                precondition(text.unicodeScalars.contains { unlikeSwift.contains($0.value) })
+                continue
+            }
             if seen.insert(text).inserted { pairs.append(pair) }
         }
         return pairs
     }
+
+    /// Signs that Swift 6.3 does not divide before it orders marks, as Unicode does. Where it calls texts with them
+    /// equal, Unicode does so, too.
+    static let unlikeSwift: Set<UInt32> = [0xF73, 0xF75, 0xF81]
 
     private static let letters =
         "aAeosSzk\u{e9}\u{c5}\u{212b}\u{2126}\u{1e69}\u{1e9b}\u{fb01}\u{1fb3}\u{df}\u{3c3}\u{3c2}".unicodeScalars

@@ -8,10 +8,22 @@
 /// The reasons that a rehearsal has found.
 final class Rehearsal {
     private(set) var refused: [StoreError] = []
+    /// What `refused` has: thousands of errors are not compared with each other.
+    private var noted: Set<Reason> = []
     /// Objects that could not be written. Nothing is said of what refers to them, and of what they would have changed.
     fileprivate var unwritten: Set<ObjectID> = []
 
-    fileprivate func add(_ error: StoreError) { if !refused.contains(error) { refused.append(error) } }
+    private struct Reason: Hashable {
+        let code: StoreError.Code
+        let message: String
+        let objects: [ObjectID]
+    }
+
+    fileprivate func add(_ error: StoreError) {
+        let reason = Reason(code: error.code, message: error.message, objects: error.objects)
+        // The failures of a validation are facts of another kind.
+        if noted.insert(reason).inserted || error.objects.isEmpty && !refused.contains(error) { refused.append(error) }
+    }
 }
 
 extension StoreError {
