@@ -69,7 +69,7 @@ import Testing
     }
 
     static let entities: [any Entity.Type] = [Port.self, Ship.self, Captain.self, Command.self, Parcel.self]
-    static let tooLong = String(repeating: "x", count: 70_000)
+    static let tooLong = String(repeating: "x", count: 65_537)
 
     let folder: StoreFolder
     let store: Store
@@ -385,8 +385,9 @@ import Testing
 
     /// The values of a row that are in an index must be in the row, also together.
     @Test func valuesThatAreTooLongTogetherAreReported() throws {
-        struct Wide: Entity {
+        struct Wide: Entity, Equatable {
             var (a, b, c, d, e) = ("", "", "", "", "")
+            var (p, q, r, s) = ("", "", "", "")
             static let schema = Schema<Wide> {
                 Attribute(\.a, .unique)
                 Attribute(\.b, .indexed)
@@ -414,6 +415,16 @@ import Testing
         fill(50_000)
         try context.validate()
         try context.save()
+        // Values that are in no index make room for those that are.
+        fill(1)
+        wide.a = String(repeating: "y", count: 65_536)
+        let filling = (0..<4).map { String(repeating: "\($0)", count: 60_000) }
+        wide.objectUpdate { ($0.p, $0.q, $0.r, $0.s) = (filling[0], filling[1], filling[2], filling[3]) }
+        try context.validate()
+        try context.save()
+        let (reference, text) = (wide.objectReference, wide.a)
+        #expect(try store.snapshot()[reference] == wide.objectStatus.snapshot)
+        #expect(try store.snapshot().references(to: Wide.self, where: #Predicate { $0.a == text }) == [reference])
         context.close()
         try store.close()
     }

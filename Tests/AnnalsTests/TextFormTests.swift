@@ -1,5 +1,5 @@
-// A text in another Unicode form is the same value everywhere. Writing it is a change all the same, and what was written
-// comes back in its form.
+// A text in another Unicode form is the same value everywhere. Writing it is a change all the same, and what was
+// written comes back in its form.
 
 import Annals
 import FoundationEssentials

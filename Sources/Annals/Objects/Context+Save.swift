@@ -28,8 +28,8 @@ extension Context {
     /// Saves as `save()` does, and advances the cursor of a consumer in the same transaction: after a kill, both have
     /// happened or neither. If nothing is unsaved, the cursor alone is advanced.
     ///
-    /// Throws as `save()`, and what `Store.advanceConsumer` throws: then nothing is saved. `validate()` does not look at
-    /// the consumer.
+    /// Throws as `save()`, and what `Store.advanceConsumer` throws: then nothing is saved. `validate()` does not look
+    /// at the consumer.
     @discardableResult
     public func save(
         advancing consumer: String, from: HistoryToken, to: HistoryToken

@@ -109,11 +109,11 @@ extension IndexShape {
 
     static func tooLarge(_ attributes: [String], of entity: String?, _ object: ObjectID? = nil) -> StoreError {
         let named = attributes.map { "“\($0)”" }.joined(separator: ", ")
-        let what = entity.map { "\(named) of “\($0)”" } ?? "A value of an indexed or unique attribute"
+        let what = entity.map { "\(named) of “\($0)”" } ?? "A value"
         var error = StoreError(
             .tooLarge,
-            "\(what) is too long for an index: its value has at most \(FormatLimits.maximumInlineValueBytes) bytes, and "
-                + "all values of a row that are in an index together \(FormatLimits.maximumInlineRowBytes). Shorten it."
+            "\(what) is too long for an index, in which a value has at most \(FormatLimits.maximumInlineValueBytes) "
+                + "bytes, and those of one object together \(FormatLimits.maximumInlineRowBytes): shorten it."
         )
         if let entity { error.facts = ObjectFacts(entity, attributes, object: object) }
         return error
