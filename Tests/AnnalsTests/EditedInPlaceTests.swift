@@ -244,6 +244,59 @@ import Testing
         try end()
     }
 
+    private func slowly<V>(
+        _ value: inout V, _ meanwhile: () async throws -> Void, _ change: (inout V) -> Void
+    ) async rethrows {
+        try await meanwhile()
+        change(&value)
+    }
+
+    /// Another context that follows the store shows when there was something to be merged.
+    @Test func followingWaitsForAChangeThatTakesLong() async throws {
+        let (bag, other) = (bag, store.makeContext())
+        let same = try other.object(bag.objectReference)
+        try context.follow()
+        try other.follow()
+        try await slowly(&bag.tags) {
+            try write { $0.number = 6 }
+            while same.number != 6 { await Task.yield() }
+            #expect(bag.number == 5)
+        } _: {
+            $0.append("b")
+        }
+        while bag.number != 6 { await Task.yield() }
+        #expect(bag.tags == ["a", "b"])
+        try await slowly(&bag.number) {
+            try write { $0.text = "u" }
+            while same.text != "u" { await Task.yield() }
+            #expect(bag.text == "t")
+        } _: {
+            $0 += 1
+        }
+        while bag.text != "u" { await Task.yield() }
+        #expect(bag.number == 7)
+        try context.save()
+        other.close()
+        try end()
+    }
+
+    @Test func aSaveThatHasEndedWaitsForAChangeThatTakesLong() async throws {
+        let (bag, gate) = (bag, Gate(store))
+        bag.text = "u"
+        let save = Task { try await context.saveInBackground() }
+        while context.hasChanges { await Task.yield() }
+        await slowly(&bag.tags) {
+            gate.open()
+            while (try? stored().text) != "u" { await Task.yield() }
+        } _: {
+            $0.append("b")
+        }
+        _ = try await save.value
+        #expect(bag.tags == ["a", "b"] && bag.text == "u" && bag.objectStatus.changedValues.count == 1)
+        try context.save()
+        try end()
+    }
+
     private static func with(_ value: Bag, _ number: Int) -> Bag {
         var value = value
         value.number = number

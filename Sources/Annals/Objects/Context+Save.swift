@@ -100,6 +100,7 @@ extension Context {
                 let ready = try retry.newestPlan()
                 do {
                     let result = try await store.save(ready, in: flight, author: author, contextName: name)
+                    await core.untilFree()
                     core.land(flight, in: store)
                     if let token = result.token { return token }
                     return try core.snapshot.token
@@ -108,6 +109,7 @@ extension Context {
                 }
             }
         } catch {
+            await core.untilFree()
             if flight.isAppended {
                 core.land(flight, in: store)
                 throw error
@@ -125,6 +127,7 @@ extension Context {
     /// Throws as `save()`: all reasons at once, which `StoreError.failures` has.
     public func validate() throws {
         let store = try core.requireStore()
+        if let failure = core.failure { throw failure }
         guard let plan = try SavePlan(core) else { return }
         if let refusal = try SaveRetry(store, plan, mergePolicy, upserts: upserts).refusal() { throw refusal }
     }
