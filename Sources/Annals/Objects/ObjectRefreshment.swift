@@ -96,10 +96,9 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     }
 
     func willChange() {
-        object.core.recorder?.willShow(value, of: object, own: sent?.own(in: value) ?? [])
-        if slots.isEmpty { return }
         object.requireUnused()
-        object.willChange(slots)
+        object.core.recorder?.willShow(value, of: object, own: sent?.own(in: value) ?? [])
+        if !slots.isEmpty { object.willChange(slots) }
     }
 
     func apply() {
