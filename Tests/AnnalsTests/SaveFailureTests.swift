@@ -429,6 +429,22 @@ import Testing
         try store.close()
     }
 
+    /// A ship that cannot be written leaves a port: whether the port has too many is not known.
+    @Test func noCountIsRefusedForWhatCannotBeWritten() throws {
+        let context = store.makeContext()
+        let port = context.insert(Port(name: "Count"))
+        let ships = (0..<2).map { _ in context.insert(Ship(port: port.objectReference)) }
+        try context.save()
+        context.insert(Ship(port: port.objectReference))
+        ships[0].port = nil
+        try context.validate()
+        ships[0].flag = nil
+        #expect(expectError { try context.validate() }?.failures.map(\.code) == [.requiredMissing])
+        ships[0].flag = "red"
+        try context.save()
+        try end()
+    }
+
     // MARK: Batches
 
     @Test func errorsOfABatchSayWhichElement() throws {

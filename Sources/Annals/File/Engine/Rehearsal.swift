@@ -79,6 +79,22 @@ extension PendingTransaction {
     /// Whether this is a rehearsal in which the object could not be written.
     func isUnwritten(_ object: ObjectID) -> Bool { rehearsal?.unwritten.contains(object) ?? false }
 
+    /// Whether this is a rehearsal in which an object could not be written that refers to another one in the store.
+    func isReferredToByUnwritten(_ target: ObjectID) throws(StoreError) -> Bool {
+        guard let rehearsal else { return false }
+        for object in rehearsal.unwritten where !isNew(object) {
+            var refers = false
+            _ = try base.withRow(object) { (row) throws(StoreError) in
+                for number in shape.indexes(of: object.entityNumber) where shape.indexes[number].reference != nil {
+                    let targets = try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys)
+                    if targets.contains(target) { refers = true }
+                }
+            }
+            if refers { return true }
+        }
+        return false
+    }
+
     /// Whether this transaction inserts the object, which is not in the store yet.
     func isNew(_ object: ObjectID) -> Bool { object.number >= base.nextNumber(of: object.entityNumber) }
 
