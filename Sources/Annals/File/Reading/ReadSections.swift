@@ -45,7 +45,7 @@ final class ReadSections: @unchecked Sendable {
 
     @inline(__always)
     private func counter(_ index: Int) -> UnsafeMutablePointer<Atomic<Int>> {
-        assert(UInt(bitPattern: counters) % 8 == 0 && Self.strideBytes % 8 == 0)
+        assert(UInt(bitPattern: counters) % 8 == 0 && Self.strideBytes % 8 == 0, "not aligned")
         return (counters + index &* Self.strideBytes).assumingMemoryBound(to: Atomic<Int>.self)
     }
 
