@@ -42,6 +42,14 @@ import Testing
         #expect(!report.hasDamage && report.stoppedAt != nil && report.findings.map(\.rule) == ["F28"])
     }
 
+    // MARK: F36
+
+    @Test func aFeatureThatNoRecordDeclaresIsFound() throws {
+        try expect("F36", Self.small) { store in
+            store.bytes[Int(try store.checkpoint.offset) + FrameField.bytes + CheckpointField.writeFeatures] = 8
+        }
+    }
+
     // MARK: F29
 
     @Test func documentsThatDifferFromTheLogAreFound() throws {

@@ -329,6 +329,8 @@ func expectRules(
             try expectRules(["F13"], other)
         }
         try brokenCommit("F13", .init(record: { $0.lacksChanges = true }))
+        // Only a compacted file has copied transactions.
+        try brokenCommit("F13", .init(record: { $0.isCopied = true }))
         for edit in [{ $0.totalChanges = 1 }, { ($0.isCopied, $0.lacksChanges) = (true, true) }]
             as [(inout TransactionRecord) -> Void]
         {
@@ -343,7 +345,7 @@ func expectRules(
 
     @Test func wrongTagsAreFound() throws {
         try brokenCommit("F14", .init(tag: { $0 ^= 1 }))
-        var copied = try ForgedFile.withNotes()
+        var copied = ForgedFile(generation: 1)
         copied.addCommit([], .init(record: { $0.isCopied = true }, tag: { $0 ^= 1 }))
         #expect(try check(copied.finished()).findings == [])
     }

@@ -99,6 +99,7 @@ def extensions(store, reader):
     for _ in range(reader.read("I")):
         kind, flags, zero, number, size = reader.read("IHHQI")
         known(flags < 2 and zero == 0, "F29: the flags of an extension")
+        need(not flags or store.stops_writers(), "F36: an extension stops writers, and no feature is declared")
         need(last < kind and number <= store.number, "F29: an extension")
         reader.take(size)
         last = kind

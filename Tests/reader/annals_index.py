@@ -41,8 +41,7 @@ def checkpoint(store, f):
     need(f.table_end - f.offset >= 96, "F29: the table of a checkpoint")
     size, count, zero, read_features, write_features = struct.unpack_from("<QIIQQ", data, f.offset + 64)
     known(not read_features and not zero, "F36: features of a checkpoint")
-    need(not store.write_features & ~write_features, "F36: a checkpoint lacks a feature")
-    store.write_features |= write_features
+    need(write_features == store.write_features, "F36: a checkpoint names other features than are declared")
     need(f.table_end == f.offset + 96 + 8 * count, "F29: the table of a checkpoint")
     offsets = list(struct.unpack_from(f"<{count}Q", data, f.offset + 96))
     pieces = store.nodes_before[len(store.nodes_before) - count:]

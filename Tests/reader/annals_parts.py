@@ -223,6 +223,7 @@ class Header:
         if self.checksum != hash64(data[:120], 0):
             raise Damaged(0, "F1: the checksum of the header")
         read_version, write_version = u16(data, 8), u16(data, 10)
+        self.write_version = write_version
         if read_version != 1:
             raise Unsupported(f"format version {read_version}")
         if u32(data, 12) != PAGE or write_version < read_version:
