@@ -176,4 +176,32 @@ import Testing
         #expect(disk.names(in: "/data") == ["s.annals"])
         try expectIntact(disk)
     }
+
+    /// The copy gets the mode of a store that nobody may write to.
+    @Test func aKilledBackupOfAStoreWithoutWritePermissionIsInNoLaterOnesWay() throws {
+        for kind in [CallKind.write, .setSize, .synchronize, .setPermissions, .rename, .synchronizeDirectory] {
+            var isDone = false
+            for occurrence in 1...60 where !isDone {
+                let machine = try store()
+                let disk = machine.machine.disk
+                let files = machine.machine.files(3)
+                let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+                let status = try files.status(file)
+                try files.setPermissions(file, mode: 0o440, owner: status.owner, group: status.group)
+                disk.addFault(Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: 2))
+                isDone = code { try backUp(to: Self.copy, machine) } == nil
+                disk.removeAllFaults()
+                disk.kill(2)
+                let place: Comment = "\(kind) \(occurrence)"
+                if !disk.names(in: "/data").contains("copy") {
+                    #expect(code { try backUp(to: Self.copy, machine) } == nil, place)
+                }
+                #expect(disk.names(in: "/data") == ["copy", "s.annals"], place)
+                let written = try files.open("copy", in: try files.openDirectory("/data"), access: .readOnly)
+                #expect(try files.status(written).mode & 0o777 == 0o440, place)
+                try expectIntact(disk, Self.copy)
+            }
+            #expect(isDone, "\(kind) happens more often than was tried")
+        }
+    }
 }
