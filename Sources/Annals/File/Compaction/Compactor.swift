@@ -90,7 +90,7 @@ final class Compactor {
         try source.log.ledger.requireUsable()
         let view = try source.view()
         let before = view.end
-        let file = try CompactionFile(source.log)
+        var file = try CompactionFile(source.log)
         defer { file.close() }
         // In this order, so that the state is not older than the base, even if others clean in between.
         let base = try source.view(asOf: source.tracking.horizon)
