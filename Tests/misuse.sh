@@ -35,7 +35,7 @@ done
 objects=()
 while read -r source; do objects+=("$products/Annals.build/$(basename "$source").o"); done < <(find Sources/Annals -name '*.swift')
 swiftc -swift-version 6 -I "$products/Modules" Tests/Misuse/main.swift "${objects[@]}" -o "$folder/misuse"
-for mistake in another temporary gone ended changed inserted used whole names; do
+for mistake in another temporary gone ended changed inserted used whole number merged names; do
     status=0
     "$folder/misuse" "$mistake" "$folder/$mistake.annals" >"$folder/out" 2>"$folder/errors" || status=$?
     # A mistake of the program stops it, with a sentence.

@@ -28,8 +28,10 @@ private struct Mutation {
     mutating func sealSometimes() {
         guard random.next(below: 2) == 0 else { return }
         // Mostly everything is made to agree but for what one of the repairs would have mended.
-        var repairs: StorePieces.Repairs = [.numbers, .marks, .records, .tags, .references, .hints, .checkpoints]
-        if random.next(below: 3) == 0 { repairs.remove(.init(rawValue: 1 << UInt8(random.next(below: 7)))) }
+        var repairs: StorePieces.Repairs = [
+            .numbers, .marks, .records, .tags, .references, .hints, .checkpoints, .consumers,
+        ]
+        if random.next(below: 3) == 0 { repairs.remove(.init(rawValue: 1 << UInt8(random.next(below: 8)))) }
         pieces.seal(repairs)
     }
 

@@ -61,6 +61,7 @@ struct StorePieces {
         static let references = Repairs(rawValue: 16)
         static let hints = Repairs(rawValue: 32)
         static let checkpoints = Repairs(rawValue: 64)
+        static let consumers = Repairs(rawValue: 128)
     }
 
     /// Recomputes every checksum along the file, and the chain; what `repairs` says as well.
@@ -87,6 +88,8 @@ private struct SealWalk {
     private var previousChecksum: UInt64
     private var lastNumber: UInt64
     private var lastTag: UInt64
+    /// By the numbers of their transactions, the base included.
+    private var tags: [UInt64: UInt64]
     private var lastMark = UInt64(FormatLimits.pageBytes)
     /// Of the transaction whose members are being read.
     private var start: Int?
@@ -100,6 +103,7 @@ private struct SealWalk {
         previousChecksum = page.integer(HeaderField.checksum, as: UInt64.self)
         lastNumber = page.integer(HeaderField.baseNumber, as: UInt64.self)
         lastTag = page.integer(HeaderField.baseTag, as: UInt64.self)
+        tags = [lastNumber: lastTag]
     }
 
     mutating func seal(_ frame: inout StorePieces.Frame, _ repairs: StorePieces.Repairs) {
@@ -115,6 +119,7 @@ private struct SealWalk {
         if repairs.contains(.marks) { repairMark(&frame, begin) }
         if repairs.contains(.records) { repairRecord(&frame, begin, body) }
         if repairs.contains(.checkpoints) { repairCheckpoint(&frame, body) }
+        if repairs.contains(.consumers) { repairConsumer(&frame, body) }
         if repairs.contains(.references), !values.isEmpty { repairReferences(&frame, from: body) }
         frame.bytes.store(
             frame.bytes.hash(body..<frame.bytes.count, seed: ~salt), at: FrameField.bodyChecksum)
@@ -139,6 +144,7 @@ private struct SealWalk {
         if frame.kind == FrameKind.transaction.rawValue {
             lastNumber = frame.bytes.integer(FrameField.number, as: UInt64.self)
             if body >= FrameField.bytes + 8 { lastTag = frame.bytes.integer(FrameField.bytes, as: UInt64.self) }
+            tags[lastNumber] = lastTag
         }
         start = frame.isMember ? begin : nil
         if !frame.isMember { changes = 0 }
@@ -179,6 +185,16 @@ private struct SealWalk {
         else { return }
         frame.bytes.store(lastNumber, at: body)
         frame.bytes.store(lastTag, at: body + 8)
+    }
+
+    /// A consumer names the tag of the transaction that it has seen; a removed one names none.
+    private func repairConsumer(_ frame: inout StorePieces.Frame, _ body: Int) {
+        let table = FrameField.bytes
+        guard frame.kind == FrameKind.consumer.rawValue, body - table >= ConsumerField.bytes,
+            frame.bytes.integer(table + ConsumerField.kind, as: UInt16.self) != 0,
+            let tag = tags[frame.bytes.integer(table + ConsumerField.cursor, as: UInt64.self)]
+        else { return }
+        frame.bytes.store(tag, at: table + ConsumerField.tag)
     }
 
     private func repairTag(_ frame: inout StorePieces.Frame, _ body: Int) {

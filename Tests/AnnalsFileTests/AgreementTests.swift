@@ -47,7 +47,7 @@ import Testing
         long.put(end, at: Int(layout.slots[2].offset))
         while long.count < (Int(end) + 7) / 8 * 8 { long.append(0) }
         try expect([], store([good], inBase: inBase, Note.definition), nil)
-        try expect(["F22"], store([good, long], inBase: inBase, Note.definition), .damaged)
+        try expect(["F21"], store([good, long], inBase: inBase, Note.definition), .damaged)
     }
 
     @Test(arguments: [false, true]) func aRowOfTheWrongFormIsDamageToAll(inBase: Bool) throws {

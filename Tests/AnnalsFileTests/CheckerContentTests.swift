@@ -221,6 +221,27 @@ import Testing
         try large(["F24"], [text, Array(text[..<50]), text])
         try large(["F24"], [text], piece: { (_, piece) in piece.valueBytes = 200 })
         try large(["F24"], [Array(text[..<50]), text])
+        let limit = UInt64(FormatLimits.maximumValueBytes)
+        try large(["F24"], [text], piece: { (_, piece) in piece.valueBytes = limit + 1 })
+        try large(["F24"], [text], piece: { (_, piece) in piece.pieceBytes = 0 })
+    }
+
+    /// A value of an attribute that an index is over stands in value frames.
+    @Test func aValueThatAnIndexIsOverIsInItsRow() throws {
+        var definition = EngineNote.definition
+        definition.attributes[EngineNote.body].flags = [.optional, .indexed]
+        for isLive in [true, false] {
+            var file = ForgedFile()
+            file.addSchema(table: try SchemaDefinition(version: 1, entities: [definition]).encodeTables()[0])
+            let value = file.addValue([1, 2, 3])
+            let reference = try #require(
+                LargeValueReference(offset: value.offset, valueBytes: 3, checksum: value.checksum))
+            let row = try Note.encoded([.string("a"), .int(1), .large(reference)])
+            let inserted = file.addCommit([.insert(1, row)])
+            if !isLive { file.addCommit([.delete(1, previous: inserted.rows[0])]) }
+            // Whoever has deleted the row may have written it so.
+            try expectRules(isLive ? ["F37"] : [], file, isDamage: isLive)
+        }
     }
 
     // MARK: Schemas and other frames
@@ -241,6 +262,24 @@ import Testing
             file.addCommit()
             try expectRules(["F25"], file)
         }
+        // The first version again, in the base.
+        let again = [
+            try SchemaDefinition(version: 1, entities: []).encodeTables()[0],
+            try SchemaDefinition(version: 1, entities: [Note.definition]).encodeTables()[0],
+            try SchemaDefinition(version: 1, entities: [other]).encodeTables()[0],
+        ]
+        for table in again {
+            var file = try ForgedFile.withBase()
+            file.add(.schema, table: table)
+            file.addCommit()
+            try expectRules(["F25"], file)
+        }
+    }
+
+    private func metadata(_ records: [MetadataRecord]) -> [UInt8] {
+        var table: [UInt8] = []
+        for record in records { record.append(to: &table) }
+        return table
     }
 
     @Test func otherFramesOfAnotherFormAreFound() throws {
@@ -252,12 +291,43 @@ import Testing
             (.seal, SealRecord(time: 0, checkpoint: 1 << 40).encoded()),
             (.seal, SealRecord(time: 0, checkpoint: 4096).encoded()),
             (.seal, SealRecord(time: 0, checkpoint: 4099).encoded()),
+            (.metadata, [1, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
+            (.metadata, [1, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0xFF, 0, 0, 0]),
+            (.metadata, [1, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0x61, 1, 0, 0]),
+            (.metadata, metadata([.name(number: 1, text: String(repeating: "x", count: 1025))])),
+            (.metadata, metadata([.objectNumbers(entity: 0, next: 2)])),
+            (.metadata, metadata([.objectNumbers(entity: 1, next: 1)])),
+            (.metadata, metadata([.objectNumbers(entity: 1, next: FormatLimits.maximumObjectNumber + 2)])),
         ]
         for (kind, table) in tables {
             var file = try ForgedFile.withNotes()
             file.add(kind, table: table, mark: kind == .seal ? file.end : 4096)
             try expectRules(["F26"], file)
         }
+    }
+
+    /// FileFormat.md, "Other frames".
+    @Test func framesThatSayNothingAreAllowed() throws {
+        var file = try ForgedFile.withNotes()
+        file.addValue([1, 2, 3])
+        file.addMember(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+        file.addCommit()
+        file.add(.metadata)
+        let time = file.time - 1
+        for step in [4_000_000_000, 8_000_000_000] as [Int64] {
+            file.add(.metadata, table: metadata([.clockStep(from: time, to: time - step)]))
+        }
+        for _ in 0..<2 {
+            file.add(.metadata, table: metadata([.retention(.standard), .features(.none)]))
+            file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 0, time: 0).encoded())
+            file.add(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+            file.add(.cleaning, table: CleaningRecord(before: 1, time: 0).encoded())
+        }
+        var nodes = [UInt8](repeating: 0, count: NodesField.bytes)
+        nodes.put(UInt32(1), at: NodesField.nodes)
+        file.add(.nodes, table: nodes, body: [UInt8](repeating: 9, count: IndexNode.bytes))
+        file.addCommit()
+        try expectRules([], file, isDamage: false)
     }
 
     @Test func whatIsWrongBehindASealIsFound() throws {

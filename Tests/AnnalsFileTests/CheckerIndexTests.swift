@@ -42,6 +42,14 @@ import Testing
         #expect(!report.hasDamage && report.stoppedAt != nil && report.findings.map(\.rule) == ["F28"])
     }
 
+    // MARK: F36
+
+    @Test func aFeatureThatNoRecordDeclaresIsFound() throws {
+        try expect("F36", Self.small) { store in
+            store.bytes[Int(try store.checkpoint.offset) + FrameField.bytes + CheckpointField.writeFeatures] = 8
+        }
+    }
+
     // MARK: F29
 
     @Test func documentsThatDifferFromTheLogAreFound() throws {
@@ -58,6 +66,61 @@ import Testing
             try store.replaceContent(edit)
             #expect(try store.brokenRules() == ["F29"], "edit \(index)")
         }
+    }
+
+    /// Horizon, retention, hidden authors and consumers.
+    @Test func whatACheckpointSaysOfHistoryIsCompared() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        _ = try engine.insertNotes(1...500)
+        _ = try engine.register("reader", .reads)
+        _ = try engine.register("writer", .writes)
+        try engine.setRetention(RetentionLimits(microseconds: 1 << 50, bytes: 1 << 40))
+        _ = try engine.deleteHistory(before: 3)
+        _ = try engine.deleteHistory(before: 5, authors: ["tests"])
+        try engine.writeCheckpoint()
+        try machine.closeAndCheck(engine)
+        let edits: [(inout CheckpointContent) -> Void] = [
+            { $0.horizon = 1 }, { $0.horizon = 3 }, { $0.retention.bytes += 1 }, { $0.retention.microseconds -= 1 },
+            { $0.hidden[0].before += 1 }, { $0.hidden[0].author = 0 }, { $0.consumers.swapAt(0, 1) },
+            { $0.consumers[0].cursor -= 1 }, { $0.consumers[1].tag ^= 1 }, { $0.consumers[0].lastSeen += 1 },
+            { $0.changes -= 1 },
+        ]
+        for (index, edit) in edits.enumerated() {
+            var store = try CheckpointedStore(machine.machine.disk)
+            try store.replaceContent(edit)
+            #expect(try store.brokenRules() == ["F29"], "edit \(index)")
+        }
+    }
+
+    /// There is one form of a document: tables are full, and lists ascend.
+    @Test func documentsOfAnotherFormAreRefused() throws {
+        let entities = (1...3).map { EntityDefinition(number: $0, name: .init("E\($0)"), attributes: []) }
+        var content = CheckpointContent()
+        content.schemas = [SchemaDefinition(version: 1, entities: entities)]
+        let table = try SchemaDefinition(version: 1, entities: entities).encodeTables()[0]
+        let parts = try [Array(entities[..<2]), Array(entities[2...])].map {
+            try SchemaDefinition(version: 1, entities: $0).encodeTables()[0]
+        }
+        func sized(_ table: [UInt8]) -> [UInt8] {
+            var size = [UInt8](repeating: 0, count: 4)
+            size.put(UInt32(table.count), at: 0)
+            return size + table
+        }
+        let whole = content.encoded()
+        // After the fixed fields and the count of names: one version.
+        let start = 208
+        #expect(Array(whole[start..<start + 8 + table.count]) == [1, 0, 0, 0] + sized(table))
+        let split = whole[..<start] + [2, 0, 0, 0] + parts.flatMap(sized) + whole[(start + 8 + table.count)...]
+        content.schemas = []
+        content.landmarkFrames = [8192, 4096]
+        for bytes in [Array(split), content.encoded()] {
+            let error = #expect(throws: StoreError.self) {
+                try bytes.withUnsafeBytes { try CheckpointContent.decode($0) }
+            }
+            #expect(error?.code == .damaged && error?.rule == "F29")
+        }
+        #expect(try whole.withUnsafeBytes { try CheckpointContent.decode($0) }.schemas[0].entities == entities)
     }
 
     @Test func checkpointFramesOfAnotherFormAreFound() throws {
@@ -173,7 +236,94 @@ import Testing
         }
     }
 
+    /// Nodes name only nodes that stand below them: here the highest one changes places with the first below it.
+    @Test func nodesAboveThoseThatNameThemAreFound() throws {
+        func exchange(_ store: inout CheckpointedStore, _ root: UInt64, _ reference: Int) -> UInt64 {
+            let root = Int(root)
+            let child = Int(store.word(root + reference))
+            store.bytes.put(UInt64(root), at: root + reference)
+            let nodes = [root, child].map { Array(store.bytes[$0..<$0 + IndexNode.bytes]) }
+            store.bytes.replaceSubrange(child..<child + IndexNode.bytes, with: nodes[0])
+            store.bytes.replaceSubrange(root..<root + IndexNode.bytes, with: nodes[1])
+            return UInt64(child)
+        }
+        try expect("F30", Self.deep) { store in
+            let root = exchange(&store, try store.content.entities[0].root, 0)
+            try store.replaceContent { $0.entities[0].root = root }
+        }
+        for index in 0..<2 {
+            try expect("F31", Self.deep) { store in
+                let root = exchange(&store, try store.content.indexes[index].root, IndexNode.bytes - 8)
+                try store.replaceContent { $0.indexes[index].root = root }
+            }
+        }
+    }
+
+    // MARK: F37
+
+    /// Whether or not the checkpoint has the index, and whatever became of the row.
+    @Test(arguments: [false, true]) func aValueThatAnIndexWillBeOverIsInItsRow(isDeletedLater: Bool) throws {
+        var definition = EngineNote.definition
+        definition.attributes[EngineNote.body].flags = [.optional, .indexed]
+        let schema = SchemaDefinition(version: 1, entities: [definition])
+        for isLarge in [false, true] {
+            var file = ForgedFile()
+            file.addSchema(table: try schema.encodeTables()[0])
+            let value = file.addValue([1, 2, 3])
+            let reference = try #require(
+                LargeValueReference(offset: value.offset, valueBytes: 3, checksum: value.checksum))
+            let row = try Note.encoded([.string("a"), .int(1), isLarge ? .large(reference) : .data([1, 2, 3])])
+            let inserted = file.addCommit([.insert(1, row)])
+            let time = file.time
+            var table = [UInt8](repeating: 0, count: NodesField.bytes)
+            table.put(UInt32(1), at: NodesField.nodes)
+            var leaf = [UInt8](repeating: 0, count: IndexNode.bytes)
+            leaf.put(inserted.rows[0], at: 8)
+            let node = file.add(.nodes, table: table, body: leaf).end - UInt64(IndexNode.bytes)
+            let counts = try check(file.finished()).counts
+            var content = CheckpointContent()
+            (content.number, content.tag, content.time) = (1, file.lastTag, time - 1)
+            (content.frames, content.transactions, content.changes) = (counts.frames, 1, 1)
+            content.frameBytes.replaceSubrange(..<counts.frameBytes.count, with: counts.frameBytes)
+            (content.countedEnd, content.schemas, content.landmarks) = (file.end, [schema], [(4096, 1)])
+            content.entities = [EntityRoot(entity: 1, depth: 1, root: node, nextNumber: 2, liveObjects: 1)]
+            content.indexes = [1, 2, 3].map {
+                OrderedRoot(entity: 1, isUnique: $0 == 1, isComplete: false, attributes: [$0], root: 0, entries: 0)
+            }
+            file.addCheckpoint(content, hinted: false)
+            file.time = time
+            if isDeletedLater { file.addCommit([.delete(1, previous: inserted.rows[0])]) }
+            let rules = try check(file.finished()).findings.map(\.rule)
+            #expect(rules == (isLarge ? ["F37"] : []))
+        }
+    }
+
     // MARK: F32
+
+    @Test func aMiBWithoutALandmarkIsFound() throws {
+        let store = try #require(Self.small)
+        #expect(try check(store.withCheckpoint { _ in }).findings == [])
+        let report = try check(store.withCheckpoint { $0.landmarks = [] })
+        #expect(report.findings.map(\.rule) == ["F32"] && report.hasDamage)
+    }
+
+    /// The end of what a hint says to be durable is not below its checkpoint.
+    @Test func aHintForACheckpointAboveItsEndIsFound() throws {
+        var store = try #require(Self.small)
+        let checkpoint = try store.checkpoint
+        let end = checkpoint.offset + UInt64(checkpoint.header.frameBytes)
+        let before = try #require(store.nodesFrames.last)
+        #expect(before.offset + UInt64(before.header.frameBytes) == checkpoint.offset)
+        for (durableEnd, rules) in [(end, []), (checkpoint.offset, ["F3"]), (4096, ["F3"])] as [(UInt64, [String])] {
+            let hint = Hint(
+                sequence: 3, checkpoint: checkpoint.offset, durableEnd: durableEnd,
+                number: durableEnd == 4096 ? 0 : checkpoint.header.number)
+            let salt = store.word(HeaderField.salt)
+            store.bytes.replaceSubrange(
+                hint.slotOffset..<hint.slotOffset + HintField.bytes, with: hint.encoded(salt: salt))
+            #expect(try check(store.bytes).findings.map(\.rule) == rules)
+        }
+    }
 
     @Test func landmarksThatAreNoFramesAreFound() throws {
         try expect("F32", Self.small) { try $0.replaceContent { $0.landmarks[0].offset += 8 } }

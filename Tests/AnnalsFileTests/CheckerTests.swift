@@ -26,10 +26,11 @@ func expectRules(
         file.mark = file.end
         file.addPart([.update(1, try Note.encoded("one, changed", 1), previous: first.rows[0], words: [3])])
         let deleted = file.addCommit([.delete(2, previous: first.rows[1])])
+        let seen = (number: file.lastNumber, tag: file.lastTag)
         file.addCommit([.insert(2, try Note.encoded("two again"), previous: deleted.entries[0] | 1)])
         file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 2, time: 3).encoded())
         let consumer = ConsumerRecord(
-            name: "reader", kind: .reads, cursor: 2, tag: 3, lastSeen: 4, registered: 5, processID: 6)
+            name: "reader", kind: .reads, cursor: seen.number, tag: seen.tag, lastSeen: 4, registered: 5, processID: 6)
         file.add(.consumer, table: consumer.encoded())
         let mark = CleaningRecord(
             before: 2, time: 7, hidden: [.init(author: 0, before: 3), .init(author: 1, before: 4)])
@@ -53,6 +54,28 @@ func expectRules(
         var foreign = try ForgedFile.withNotes()
         foreign.change(0) { $0 ^= 1 }
         try expectRules(["F1"], foreign)
+        func page(_ header: FileHeader, _ edit: (inout [UInt8]) -> Void = { _ in }) -> [UInt8] {
+            var page = header.encoded()
+            edit(&page)
+            page.put(page[..<HeaderField.checksum].withUnsafeBytes { Checksum.hash($0, seed: 0) }, at: 120)
+            return page
+        }
+        func based(_ generation: UInt64, _ number: UInt64, _ tag: UInt64, _ time: Int64) -> FileHeader {
+            FileHeader(
+                storeID: rotten.header.storeID, generation: generation, salt: 1, created: 2, baseNumber: number,
+                baseTag: tag, baseTime: time)
+        }
+        let pages = [
+            page(based(0, 1, 0, .min)), page(based(0, 0, 1, .min)), page(based(0, 0, 0, 0)),
+            page(based(1, 0, 1, .min)), page(based(1, 0, 0, 0)),
+            page(based(0, 0, 0, .min)) { $0.put(UInt32(8192), at: HeaderField.headerBytes) },
+            page(based(0, 0, 0, .min)) { $0.put(UInt16(0), at: HeaderField.writeVersion) },
+        ]
+        for page in pages {
+            let report = try check(page + [UInt8](repeating: 0, count: 4096))
+            #expect(report.findings.map(\.rule) == ["F1"] && report.hasDamage)
+        }
+        #expect(try check(page(based(1, 1, 0, 0)) + [UInt8](repeating: 0, count: 4096)).findings == [])
         for count in [0, 7, 8, 100, 4095] {
             let report = try check(Array(rotten.bytes[..<count]))
             #expect(report.findings.map(\.rule) == ["F1"] && !report.isIntact)
@@ -78,6 +101,9 @@ func expectRules(
             Hint(sequence: 2, checkpoint: 0, durableEnd: good.end, number: 2),
             Hint(sequence: 2, checkpoint: 0, durableEnd: 4096, number: 1),
             Hint(sequence: 1, checkpoint: 4096, durableEnd: good.end, number: 1),
+            Hint(sequence: 1, checkpoint: 0, durableEnd: 0, number: 0),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: 0, number: 1),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: 8, number: 0),
         ]
         for hint in hints {
             var file = good
@@ -262,6 +288,20 @@ func expectRules(
             file.add(.metadata, table: metadata([.clockStep(from: step.0, to: step.1)]))
             try expectRules(["F12"], file)
         }
+        // Nothing is before the smallest time; in a compacted file the base has a time.
+        let bases: [(generation: UInt64, time: Int64, rules: Set<String>)] = [
+            (0, .min, ["F12"]), (1, 9_000_000_000, []),
+        ]
+        for (generation, base, rules) in bases {
+            let header = FileHeader(
+                storeID: UUIDBytes(high: 1, low: 2), generation: generation, salt: 3, created: 4,
+                baseNumber: generation, baseTag: generation, baseTime: base)
+            var first = try ForgedFile(header.encoded())
+            (first.lastNumber, first.lastTag) = (generation, generation)
+            first.add(.metadata, table: metadata([.clockStep(from: base, to: base &- 4_000_000_000)]))
+            first.addCommit()
+            try expectRules(rules, first, isDamage: !rules.isEmpty)
+        }
         var stepped = try ForgedFile.withNotes()
         stepped.add(.metadata, table: metadata([.clockStep(from: 1_000_000, to: -9_000_000_000)]))
         stepped.time = -9_000_000_000
@@ -282,6 +322,22 @@ func expectRules(
         var part = try ForgedFile.withNotes()
         part.addPart([.insert(1, try Note.encoded("one"))], .init(record: { $0.tag = 1 }))
         try expectRules(["F13"], part)
+        for edit in [{ $0.processID = 8 }, { $0.isCopied = true }] as [(inout TransactionRecord) -> Void] {
+            var other = try ForgedFile.withNotes()
+            other.addPart([.insert(1, try Note.encoded("one"))])
+            other.addCommit([], .init(record: edit))
+            try expectRules(["F13"], other)
+        }
+        try brokenCommit("F13", .init(record: { $0.lacksChanges = true }))
+        // Only a compacted file has copied transactions.
+        try brokenCommit("F13", .init(record: { $0.isCopied = true }))
+        for edit in [{ $0.totalChanges = 1 }, { ($0.isCopied, $0.lacksChanges) = (true, true) }]
+            as [(inout TransactionRecord) -> Void]
+        {
+            var part = try ForgedFile.withNotes()
+            part.addPart([.insert(1, try Note.encoded("one"))], .init(record: edit))
+            try expectRules(["F13"], part)
+        }
         var short = try ForgedFile.withNotes()
         short.add(.transaction, table: [UInt8](repeating: 0, count: 56), number: 2)
         try expectRules(["F13"], short)
@@ -289,7 +345,7 @@ func expectRules(
 
     @Test func wrongTagsAreFound() throws {
         try brokenCommit("F14", .init(tag: { $0 ^= 1 }))
-        var copied = try ForgedFile.withNotes()
+        var copied = ForgedFile(generation: 1)
         copied.addCommit([], .init(record: { $0.isCopied = true }, tag: { $0 ^= 1 }))
         #expect(try check(copied.finished()).findings == [])
     }
@@ -306,7 +362,45 @@ func expectRules(
         try expectRules(["F15"], twice)
     }
 
+    @Test func moreNamesThanThereMayBeAreFound() throws {
+        var file = try ForgedFile.withNotes()
+        let names = (1...FormatLimits.maximumNames).map { MetadataRecord.name(number: UInt32($0), text: "\($0)") }
+        for start in stride(from: 0, to: names.count, by: 20_000) {
+            file.add(.metadata, table: metadata(Array(names[start..<min(start + 20_000, names.count)])))
+        }
+        #expect(try check(file.finished()).findings == [])
+        file.add(.metadata, table: metadata([.name(number: UInt32(names.count + 1), text: "one more")]))
+        #expect(try check(file.finished()).findings.map(\.rule) == ["F15"])
+    }
+
     @Test func wrongSchemaVersionsAreFound() throws {
+        let empty = try [2, 3].map { try SchemaDefinition(version: $0, entities: []).encodeTables()[0] }
+        let more = EntityDefinition(number: 2, name: "More", attributes: [])
+        let table = try SchemaDefinition(version: 2, entities: [more]).encodeTables()[0]
+        let members: [(String, [(FrameKind, [UInt8])])] = [
+            ("F16", [(.schema, empty[0]), (.schema, empty[1])]),
+            ("F16", [(.consumer, ConsumerRecord.removal(of: "r").encoded()), (.schema, empty[0])]),
+            ("F25", [(.schema, table), (.schema, empty[0])]), ("F25", [(.schema, table), (.schema, table)]),
+        ]
+        for (rule, frames) in members {
+            var file = try ForgedFile.withNotes()
+            file.schemaVersion = 2
+            for (kind, table) in frames { file.addMember(kind, table: table) }
+            file.addCommit([], .init(record: { $0.changesSchema = true }))
+            try expectRules([rule], file)
+        }
+        var first = try ForgedFile.withNotes()
+        first.addSchema(table: empty[0])
+        first.addMember(.schema, table: table)
+        first.addCommit()
+        try expectRules([], first, isDamage: false)
+        for edit in [{ $0.changesSchema = true }, { $0.schemaVersion = 2 }]
+            as [(inout TransactionRecord) -> Void]
+        {
+            var part = try ForgedFile.withNotes()
+            part.addPart([.insert(1, try Note.encoded("one"))], .init(record: edit))
+            try expectRules(["F16"], part)
+        }
         try brokenCommit("F16", .init(record: { $0.schemaVersion = 2 }))
         try brokenCommit("F16", .init(record: { $0.changesSchema = true }))
         for version in [1, 3] as [UInt16] {

@@ -418,6 +418,11 @@ private struct LogStore {
         #expect(try file(generation: 1) { rows(&$0) } == [])
         #expect(try file(generation: 0) { rows(&$0) } == ["F8"])
         #expect(
+            try file(generation: 0) { (file) in
+                copied(&file)
+                rows(&file)
+            } == ["F13"])
+        #expect(
             try file(generation: 1) { (file) in
                 copied(&file)
                 rows(&file)

@@ -8,7 +8,7 @@ import Testing
     /// A store without frames, of which the header tells of transactions before.
     private func machine(time: Int64, clock: Int64) -> Machine {
         let header = FileHeader(
-            storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: 0, baseTag: 4,
+            storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: 1, baseTag: 4,
             baseTime: time)
         let machine = Machine()
         machine.disk.install(header.encoded() + [UInt8](repeating: 0, count: 4096), at: Machine.path)

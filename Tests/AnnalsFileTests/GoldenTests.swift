@@ -88,9 +88,7 @@ import Testing
     /// The worked example of FileFormat.md shows the bytes that there are.
     @Test func theWorkedExampleIsThatOfTheGoldenFile() throws {
         let bytes = try [UInt8](Data(contentsOf: Self.folder.appending(path: "example.annals")))
-        let page = Self.folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "Sources/Annals/Annals.docc/FileFormat.md")
-        let text = try String(decoding: Data(contentsOf: page), as: UTF8.self)
+        let text = try Self.page()
         var shown = 0
         for line in text.split(separator: "\n") {
             guard let match = line.wholeMatch(of: /([0-9a-f]{6})  ((?:[0-9a-f]{2} ?)+)(?: .*)?/) else { continue }
@@ -106,6 +104,30 @@ import Testing
             shown = offset + expected.count
         }
         #expect(shown > FormatLimits.pageBytes && bytes[shown...].allSatisfy { $0 == 0 })
+    }
+
+    @Test func theRowOfOtherTypesIsWrittenAsThePageShows() throws {
+        let reference = try #require(
+            LargeValueReference(offset: 0x1270, valueBytes: 100_000, checksum: 0x1122_3344_5566_7788))
+        let object = try #require(ObjectID(entityNumber: 1, number: 2))
+        var writer = ByteWriter()
+        try RowEncoder.append(
+            [Samples.decimal(125, -1, true), .object(object), .large(reference)],
+            layout: Samples.layout([.decimal, .object, .data]), entryDistance: 4, schemaVersion: 1, isDeletion: false,
+            to: &writer)
+        var shown: [UInt8] = []
+        for line in try Self.page().split(separator: "\n") {
+            guard let match = line.wholeMatch(of: /\+([0-9a-f]{2})  ((?:[0-9a-f]{2} ?)+)(?: .*)?/) else { continue }
+            #expect(Int(match.output.1, radix: 16) == shown.count)
+            shown += match.output.2.split(separator: " ").compactMap { UInt8($0, radix: 16) }
+        }
+        #expect(shown == Array(writer.bytes))
+    }
+
+    private static func page() throws -> String {
+        let page = folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Sources/Annals/Annals.docc/FileFormat.md")
+        return try String(decoding: Data(contentsOf: page), as: UTF8.self)
     }
 
     private func open(_ bytes: [UInt8]) throws -> Log {

@@ -44,7 +44,8 @@ import Testing
         #expect(disk.contents(of: EngineMachine.path) == bytes)
         #expect(disk.names(in: "/data") == (file.effect == .stopsWriters ? ["copy", "s.annals"] : ["s.annals"]))
         let report = try check(bytes)
-        #expect(!report.hasDamage && report.isIntact == isReadable, "\(report.findings)")
+        #expect(report.isIntact == (file.effect == .stopsWriters), "\(report.findings)")
+        #expect(report.hasDamage == (file.effect == .stopsCopies), "\(report.findings)")
     }
 
     /// The newer program writes what the file lacks of these bytes.

@@ -89,8 +89,10 @@ import Testing
         if belowCheckpoint, !file.isDeclared { return }
         let bytes = belowCheckpoint ? try file.bytesBelowCheckpoint() : try file.bytes()
         let machine = machine(bytes)
+        // Nothing but the checker notices that it is not declared.
         let report = try check(bytes)
-        #expect(report.isIntact, "\(report.findings)")
+        #expect(Set(report.findings.map(\.rule)) == (file.effect == .stopsCopies ? ["F36"] : []), "\(report.findings)")
+        #expect(report.stoppedAt == nil)
         let engine = try machine.open()
         #expect(try engine.view().title(Note.object(1)) == "one")
         #expect(code { try insert(engine) } == .unsupportedVersion)
@@ -238,6 +240,18 @@ import Testing
         file.add(.metadata, table: table)
         file.addCheckpoint(number: 1, hinted: false) { $0.features.writing = 2 }
         try expectRules(["F36"], file)
+    }
+
+    /// Programs of a higher write version know it without a feature.
+    @Test func aHigherWriteVersionDeclaresWhatStopsWriters() throws {
+        var page = ForgedFile().header.encoded()
+        page[HeaderField.writeVersion] = 2
+        let checksum = Array(page[..<HeaderField.checksum]).withUnsafeBytes { Checksum.hash($0, seed: 0) }
+        page.put(checksum, at: HeaderField.checksum)
+        var file = try ForgedFile(page)
+        try file.addNotes()
+        file.add(.metadata) { header in (header[FrameField.kind], header[FrameField.flags]) = (14, 6) }
+        try expectRules([], file, isDamage: false)
     }
 
     /// Opening looks at no checkpoint that no hint names. The checker looks at each: it stops there, and also says what

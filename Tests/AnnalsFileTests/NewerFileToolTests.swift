@@ -64,6 +64,9 @@ import Testing
             switch doing {
             case .reads: try expect(folder, words, isRefused: stops)
             case .writes: try expect(folder, words, isRefused: true)
+            case .checks where words[0] == "verify" && file.effect == .stopsCopies:
+                let run = try runTool(folder.arguments(words))
+                #expect(run.status == 65 && run.output.contains("F36"), "\(run)")
             case .checks where words[0] == "verify": try expect(folder, words, isRefused: stops)
             // Frames are listed whose content only others read.
             case .checks: try expect(folder, words, isRefused: stops ? nil : false)

@@ -166,6 +166,16 @@ import Testing
         #expect(moved([60000, 65000, 60000, 64000, 64000, 3]) == [1])
         #expect(moved([100, 200, 300], InlineLimits(valueBytes: 250, rowBytes: 200)) == [1, 2])
         #expect(moved([24, 24, 25], InlineLimits(valueBytes: 0, rowBytes: 0)) == [2])
+        // Values that are in an index come last.
+        let values = [65536, 60000, 60000, 60000, 60000].map { StoredValue.string(Samples.text($0)) }
+        let types = [AttributeType](repeating: .string, count: 5)
+        let indexed = Samples.entity(types, flags: [.optional, .indexed])
+        let plain = Samples.entity(types)
+        let mixed = EntityDefinition(
+            number: 1, name: "Mixed", attributes: Array(indexed.attributes[..<2] + plain.attributes[2...]))
+        #expect(RowEncoder.valuesToMoveOut(values, of: plain) == [0])
+        #expect(RowEncoder.valuesToMoveOut(values, of: indexed) == [0])
+        #expect(RowEncoder.valuesToMoveOut(values, of: mixed) == [2])
         let large = StoredValue.large(Samples.reference)
         #expect(RowEncoder.valuesToMoveOut([large, large], limits: InlineLimits(rowBytes: 1)) == [])
     }

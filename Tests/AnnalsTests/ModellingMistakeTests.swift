@@ -246,6 +246,15 @@ import Testing
             Wrong.NotRequired.self, Right.NotRequired.self,
             "“title” of “NotRequired” is not optional, and so always has a value: take .required away."),
         .init(
+            Wrong.RenamedFromOne.self, Right.RenamedFromOne.self,
+            "“name” of “RenamedFromOne” and “title” are both renamed from “label”: take one of them out."),
+        .init(
+            Wrong.TwoDerivations.self, Right.TwoDerivations.self,
+            "“length” of “TwoDerivations” has 2 ways to be derived: leave one."),
+        .init(
+            Wrong.TwoDefaults.self, Right.TwoDefaults.self,
+            "“title” of “TwoDefaults” has 2 defaults: leave one."),
+        .init(
             Wrong.NoReference.self, Right.NoReference.self,
             "“title” of “NoReference” does not refer to objects: write Attribute instead of Relationship."),
         .init(

@@ -31,7 +31,10 @@ import Testing
 
     struct Draught: Codable, Hashable { var metres = 1.0 }
 
-    struct Captain: Entity { var name = "" }
+    struct Captain: Entity {
+        var name = ""
+        static let schema = Schema<Captain> { Attribute(\.name, .indexed) }
+    }
 
     struct Command: Entity {
         var captain: Reference<Captain>?
@@ -44,7 +47,29 @@ import Testing
         }
     }
 
-    static let entities: [any Entity.Type] = [Port.self, Ship.self, Captain.self, Command.self]
+    struct Parcel: Entity {
+        var label = ""
+        var code = ""
+        var mark: String? = "m"
+        var draught = Draught()
+        var readings = [1.0]
+        var count: UInt64 = 0
+        var weight = 1
+        var stops: [Reference<Captain>] = []
+        var sender: Reference<Captain>?
+        var carrier: Reference<Captain>?
+        var next: Reference<Parcel>?
+        static let schema = Schema<Parcel> {
+            Attribute(\.label, .unique)
+            Attribute(\.code, .indexed)
+            Attribute(\.mark, .required)
+            Attribute(\.weight, .range(0...9))
+            Relationship(\.next, whenTargetIsDeleted: .deny)
+        }
+    }
+
+    static let entities: [any Entity.Type] = [Port.self, Ship.self, Captain.self, Command.self, Parcel.self]
+    static let tooLong = String(repeating: "x", count: 65_537)
 
     let folder: StoreFolder
     let store: Store
@@ -117,6 +142,9 @@ import Testing
         },
         Fault(name: "no number", expected: ["valueOutOfRange Ship.draught"]) { context in
             context.insert(Ship(draught: Draught(metres: .nan)))
+        },
+        Fault(name: "too long for an index", expected: ["tooLarge Captain.name"]) { context in
+            context.insert(Captain(name: tooLong))
         },
     ]
 
@@ -221,6 +249,202 @@ import Testing
         try end()
     }
 
+    // MARK: Several reasons in one object
+
+    /// Each breaks and mends one property of a parcel.
+    private struct ParcelFault {
+        let expected: String
+        let plant: (inout Parcel) -> Void
+        let mend: (inout Parcel) -> Void
+    }
+
+    private func parcelFaults(_ elsewhere: Reference<Captain>, _ unsaved: Reference<Captain>) throws -> [ParcelFault] {
+        let captain = try #require(try store.snapshot().references(to: Captain.self).first)
+        let faults: [(String, (inout Parcel) -> Void, (inout Parcel) -> Void)] = [
+            ("valueOutOfRange Parcel.draught", { $0.draught.metres = .nan }, { $0.draught.metres = 2 }),
+            ("valueOutOfRange Parcel.readings", { $0.readings = [.infinity] }, { $0.readings = [2] }),
+            ("valueOutOfRange Parcel.count", { $0.count = .max }, { $0.count = 7 }),
+            ("requiredMissing Parcel.mark", { $0.mark = nil }, { $0.mark = "n" }),
+            ("validationFailed Parcel.weight", { $0.weight = -1 }, { $0.weight = 2 }),
+            ("tooLarge Parcel.label", { $0.label = Self.tooLong }, { $0.label = "mended" }),
+            ("tooLarge Parcel.code", { $0.code = Self.tooLong }, { $0.code = "mended" }),
+            ("invalidArgument Parcel.stops", { $0.stops = [captain, captain] }, { $0.stops = [captain] }),
+            ("referenceForeign Parcel.sender", { $0.sender = elsewhere }, { $0.sender = captain }),
+            ("wrongContext Parcel.carrier", { $0.carrier = unsaved }, { $0.carrier = captain }),
+        ]
+        return faults.map { ParcelFault(expected: $0.0, plant: $0.1, mend: $0.2) }
+    }
+
+    @Test func everyPropertyThatCannotBeStoredIsReported() throws {
+        let elsewhere = try Store(inMemory: [Captain.self])
+        let stranger = try elsewhere.commit { try $0.insert(Captain(name: "s")) }.0
+        let other = store.makeContext()
+        let unsaved = other.insert(Captain(name: "unsaved"))
+        let faults = try parcelFaults(stranger, unsaved.objectReference)
+        let (stored, _) = try store.commit { try $0.insert(Parcel(label: "stored")) }
+        for set in 1..<(1 << faults.count) {
+            let context = store.makeContext()
+            let parcel = set % 2 == 0 ? try context.object(stored) : context.insert(Parcel(label: "new"))
+            var planted = faults.indices.filter { set >> $0 & 1 == 1 }.map { faults[$0] }
+            parcel.objectUpdate { value in for fault in planted { fault.plant(&value) } }
+            while !planted.isEmpty {
+                let valid = expectError { try context.validate() }
+                let saved = expectError { try context.save() }
+                #expect(Self.named(valid) == Set(planted.map(\.expected)), "\(valid?.message ?? "nothing")")
+                #expect(valid == saved && valid?.failures.count == planted.count)
+                let codes: Set<StoreError.Code> = [.valueOutOfRange, .tooLarge, .requiredMissing]
+                for failure in valid?.failures ?? [] where codes.contains(failure.code) {
+                    #expect(failure.object == parcel.objectReference.id)
+                }
+                // All of them mended, one after the other, in some of the sets.
+                guard set % 61 == 0 || set == (1 << faults.count) - 1 else { break }
+                let mended = planted.remove(at: set % planted.count)
+                parcel.objectUpdate { mended.mend(&$0) }
+            }
+            if planted.isEmpty {
+                try context.validate()
+                try context.save()
+                try store.commit { transaction in
+                    if parcel.objectReference != stored { try transaction.delete(parcel.objectReference) }
+                    try transaction.update(stored, to: Parcel(label: "stored"))
+                }
+            }
+            context.close()
+        }
+        try elsewhere.close()
+        try end()
+    }
+
+    /// What refers to an object that cannot be written, and what that would have freed, is no failure.
+    @Test func anObjectThatIsRefusedCausesNoOtherFailure() throws {
+        let faults: [(StoreError.Code, (Object<Parcel>) -> Void)] = [
+            (.valueOutOfRange, { $0.draught.metres = .nan }), (.valueOutOfRange, { $0.count = .max }),
+            (.requiredMissing, { $0.mark = nil }), (.validationFailed, { $0.weight = -1 }),
+            (.tooLarge, { $0.code = Self.tooLong }),
+        ]
+        let (stored, target) = try store.commit { transaction in
+            let target = try transaction.insert(Parcel(label: "target"))
+            return (try transaction.insert(Parcel(label: "held", next: target)), target)
+        }.0
+        for (code, plant) in faults {
+            for isPermanent in [false, true] {
+                let context = store.makeContext()
+                let first = context.insert(Parcel(label: "first"))
+                if isPermanent { try context.obtainPermanentReferences(for: [first]) }
+                plant(first)
+                context.insert(Parcel(label: "second", next: first.objectReference))
+                let error = expectError { try context.validate() }
+                #expect(error?.failures.map(\.code) == [code], "\(error?.message ?? "")")
+                #expect(expectError { try context.save() } == error)
+                context.close()
+            }
+            let context = store.makeContext()
+            let held = try context.object(stored)
+            held.label = "another"
+            held.next = nil
+            plant(held)
+            context.insert(Parcel(label: "held"))
+            context.delete(try context.object(target))
+            let error = expectError { try context.validate() }
+            #expect(error?.failures.map(\.code) == [code], "\(error?.message ?? "")")
+            #expect(expectError { try context.save() } == error)
+            context.close()
+        }
+        try end()
+    }
+
+    /// The reason for which an object is not worked out again at all: it must refer to what others have deleted.
+    @Test func anObjectWhoseTargetIsDeletedCausesNoOtherFailure() throws {
+        struct Leg: Entity {
+            var label = ""
+            var captain: Reference<Captain>?
+            var next: Reference<Leg>?
+            static let schema = Schema<Leg> {
+                Attribute(\.label, .unique)
+                Relationship(\.captain, .required)
+            }
+        }
+        let store = try Store(inMemory: [Leg.self, Captain.self])
+        let (captain, other) = try store.commit { transaction in
+            (try transaction.insert(Captain(name: "a")), try transaction.insert(Captain(name: "b")))
+        }.0
+        let context = store.makeContext()
+        context.mergePolicy = .objectWins
+        let first = context.insert(Leg(label: "first", captain: captain))
+        context.insert(Leg(label: "second", captain: other, next: first.objectReference))
+        try store.commit { try $0.delete(captain) }
+        let valid = expectError { try context.validate() }
+        #expect(valid?.failures.map(\.code) == [.referenceMissing], "\(valid?.message ?? "")")
+        #expect(expectError { try context.save() } == valid)
+        first.captain = try context.object(other)
+        try context.save()
+        #expect(try store.snapshot().count(Leg.self) == 2)
+        context.close()
+        try store.close()
+    }
+
+    /// The values of a row that are in an index must be in the row, also together.
+    @Test func valuesThatAreTooLongTogetherAreReported() throws {
+        struct Wide: Entity, Equatable {
+            var (a, b, c, d, e) = ("", "", "", "", "")
+            var (p, q, r, s) = ("", "", "", "")
+            static let schema = Schema<Wide> {
+                Attribute(\.a, .unique)
+                Attribute(\.b, .indexed)
+                Attribute(\.c, .indexed)
+                Attribute(\.d, .indexed)
+                Attribute(\.e, .indexed)
+            }
+        }
+        let store = try Store(inMemory: [Wide.self, Captain.self])
+        let context = store.makeContext()
+        let wide = context.insert(Wide())
+        func fill(_ count: Int) {
+            let text = String(repeating: "y", count: count)
+            wide.objectUpdate { ($0.a, $0.b, $0.c, $0.d, $0.e) = (text, text, text, text, text) }
+        }
+        fill(60_000)
+        let captain = context.insert(Captain(name: Self.tooLong))
+        let valid = expectError { try context.validate() }
+        #expect(valid?.failures.map(\.code).allSatisfy { $0 == .tooLarge } == true)
+        let objects = Set((valid?.failures ?? []).compactMap(\.object))
+        #expect(objects == [wide.objectReference.id, captain.objectReference.id])
+        #expect(expectError { try context.save() } == valid)
+        captain.name = "short"
+        #expect(expectError { try context.validate() }?.object == wide.objectReference.id)
+        fill(50_000)
+        try context.validate()
+        try context.save()
+        // Values that are in no index make room for those that are.
+        fill(1)
+        wide.a = String(repeating: "y", count: 65_536)
+        let filling = (0..<4).map { String(repeating: "\($0)", count: 60_000) }
+        wide.objectUpdate { ($0.p, $0.q, $0.r, $0.s) = (filling[0], filling[1], filling[2], filling[3]) }
+        try context.validate()
+        try context.save()
+        let (reference, text) = (wide.objectReference, wide.a)
+        #expect(try store.snapshot()[reference] == wide.objectStatus.snapshot)
+        #expect(try store.snapshot().references(to: Wide.self, where: #Predicate { $0.a == text }) == [reference])
+        context.close()
+        try store.close()
+    }
+
+    /// A ship that cannot be written leaves a port: whether the port has too many is not known.
+    @Test func noCountIsRefusedForWhatCannotBeWritten() throws {
+        let context = store.makeContext()
+        let port = context.insert(Port(name: "Count"))
+        let ships = (0..<2).map { _ in context.insert(Ship(port: port.objectReference)) }
+        try context.save()
+        context.insert(Ship(port: port.objectReference))
+        ships[0].port = nil
+        try context.validate()
+        ships[0].flag = nil
+        #expect(expectError { try context.validate() }?.failures.map(\.code) == [.requiredMissing])
+        ships[0].flag = "red"
+        try context.save()
+        try end()
+    }
+
     // MARK: Batches
 
     @Test func errorsOfABatchSayWhichElement() throws {
@@ -228,7 +452,9 @@ import Testing
             let error = expect(code) { try store.insert(contentsOf: ships) }
             let once = expect(code) { try store.insert(contentsOf: AnySequence(ships)) }
             #expect(error?.elements == once?.elements)
-            #expect(error?.message.contains(" of the batch: ") == true, "\(error?.message ?? "")")
+            #expect(error?.message.contains(" of the batch (the first is 0): ") == true, "\(error?.message ?? "")")
+            let failures = error?.validationFailures ?? []
+            #expect(failures.isEmpty || failures.map(\.element) == error?.elements)
             return error?.elements ?? []
         }
         let good = Ship()
@@ -240,9 +466,13 @@ import Testing
         let twins = expect(.uniqueViolation) {
             try store.insert(contentsOf: ["a", "b", "c", "b"].map { Port(name: $0) })
         }
-        #expect(twins?.elements == [1, 3] && twins?.message.hasPrefix("Elements 1, 3 of the batch: ") == true)
+        #expect(twins?.elements == [1, 3] && twins?.message.hasPrefix("Elements 1, 3 of the batch (the first") == true)
         let taken = expect(.uniqueViolation) { try store.insert(contentsOf: [Port(name: "a"), Port(name: "North")]) }
         #expect(taken?.elements == [1])
+        let long = expect(.tooLarge) {
+            try store.insert(contentsOf: ["a", Self.tooLong].map { Captain(name: $0) })
+        }
+        #expect(long?.elements == [1] && long?.attributes == ["name"] && long?.entity == "Captain")
         let upserted = expect(.validationFailed) {
             try store.upsert(contentsOf: ["North", "East", ""].map { Port(name: $0) })
         }

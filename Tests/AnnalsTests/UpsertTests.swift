@@ -120,4 +120,122 @@ import Testing
         try again.close()
         try folder.expectIntact()
     }
+
+    // MARK: Keys that become free in the transaction
+
+    struct Owner: Entity { var name = "" }
+
+    struct Part: Entity, Equatable {
+        var number = 0
+        var code = ""
+        var owner: Reference<Owner>?
+        static let schema = Schema<Part> {
+            Attribute(\.number, .unique)
+            Attribute(\.code, .unique)
+            Relationship(\.owner, whenTargetIsDeleted: .cascade)
+        }
+    }
+
+    private func makeParts() throws -> (store: Store, owner: Reference<Owner>, parts: [Reference<Part>]) {
+        let store = try Store(at: folder.path, entities: [Owner.self, Part.self])
+        let (owner, parts) = try store.commit { transaction in
+            let owner = try transaction.insert(Owner(name: "o"))
+            let parts = ["a", "b", "c"].enumerated().map { Part(number: $0.offset + 1, code: $0.element, owner: owner) }
+            return (owner, try parts.map { try transaction.insert($0) })
+        }.0
+        return (store, owner, parts)
+    }
+
+    private func codes(_ store: Store) throws -> [String] {
+        try store.snapshot().fetch(Part.self, sortedBy: .ascending(\.number)).map { "\($0.number)\($0.code)" }
+    }
+
+    @Test(arguments: [false, true]) func aBatchTakesKeysThatItFreesLater(isCollection: Bool) throws {
+        let (store, _, references) = try makeParts()
+        func upsert(_ parts: [Part], _ paths: [any PartialKeyPath<Part> & Sendable]?) throws -> [Reference<Part>] {
+            if let paths {
+                return try isCollection
+                    ? store.upsert(contentsOf: parts, updating: paths).references
+                    : store.upsert(contentsOf: AnySequence(parts), updating: paths).references
+            }
+            return try isCollection
+                ? store.upsert(contentsOf: parts).references
+                : store.upsert(contentsOf: AnySequence(parts)).references
+        }
+        func parts(_ texts: String...) -> [Part] {
+            texts.map { Part(number: Int(String($0.first!))!, code: String($0.dropFirst())) }
+        }
+        // Each takes the code of the next one, the last that of the first.
+        for paths in [nil, [\Part.code]] as [[any PartialKeyPath<Part> & Sendable]?] {
+            let before = try codes(store)
+            let found = try upsert(parts("1b", "2c", "3a"), paths)
+            #expect(try found == references && codes(store) == ["1b", "2c", "3a"])
+            _ = try upsert(parts("3c", "2b", "1a"), paths)
+            #expect(try codes(store) == before)
+            // Those whose keys are not freed are named, by their place in the sequence.
+            func elements(_ texts: String...) -> [Int] {
+                let values = texts.map { Part(number: Int(String($0.first!))!, code: String($0.dropFirst())) }
+                let error = expect(.uniqueViolation) { try upsert(values, paths) }
+                #expect(error?.attributes == ["code"], "\(error?.message ?? "")")
+                return error?.elements ?? []
+            }
+            #expect(elements("2x", "1c") == [1])
+            #expect(elements("1c", "2x") == [0])
+            #expect(elements("2x", "1q", "3q") == [1, 2])
+            #expect(elements("1b", "2c", "3c") == [1, 2])
+            #expect(try codes(store) == before)
+        }
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// Delete rules are carried out when the body has ended: until then an upsert finds what they will delete.
+    @Test(arguments: [false, true]) func aCascadeFreesKeys(deletesFirst: Bool) throws {
+        let (store, owner, references) = try makeParts()
+        let (other, _) = try store.commit { try $0.insert(Owner(name: "other")) }
+        let found = try store.commit { transaction in
+            if deletesFirst { try transaction.delete(owner) }
+            let inserted = try transaction.insert(Part(number: 1, code: "a"))
+            // One that belongs to nobody else from now on stays, and so does one that moves.
+            let free = try transaction.upsert(Part(number: 2, code: "b"))
+            let moved = try transaction.upsert(Part(number: 3, code: "c", owner: other), updating: [\.owner])
+            if !deletesFirst { try transaction.delete(owner) }
+            return [inserted, free, moved]
+        }.0
+        #expect(!references.contains(found[0]) && Array(found[1...]) == Array(references[1...]))
+        let snapshot = try store.snapshot()
+        #expect(try snapshot[references[0]] == nil && codes(store) == ["1a", "2b", "3c"])
+        #expect(try snapshot[found[2]]?.owner == other)
+        // What still belongs to the deleted owner after the upsert is deleted with it.
+        let (kept, _) = try store.commit { transaction in
+            if deletesFirst { try transaction.delete(other) }
+            let kept = try transaction.upsert(Part(number: 3, code: "z"), updating: [\.code])
+            if !deletesFirst { try transaction.delete(other) }
+            return kept
+        }
+        #expect(try kept == references[2] && store.snapshot()[kept] == nil)
+        #expect(try store.insert(contentsOf: [Part(number: 3, code: "c"), Part(number: 4, code: "z")]).count == 2)
+        let error = expect(.uniqueViolation) {
+            try store.insert(contentsOf: [Part(number: 5, code: "e"), Part(number: 6, code: "c")])
+        }
+        #expect(error?.elements == [1])
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// A key that the body frees by deleting, or by giving the object another.
+    @Test func aBodyFreesKeys() throws {
+        let (store, _, references) = try makeParts()
+        let (found, _) = try store.commit { transaction in
+            try transaction.delete(references[0])
+            let first = try transaction.upsert(Part(number: 1, code: "a"))
+            try transaction.update(references[1]) { ($0.number, $0.code) = (20, "bb") }
+            let second = try transaction.upsert(Part(number: 2, code: "b"), updating: [\.code])
+            return [first, second]
+        }
+        #expect(Set(found).isDisjoint(with: references))
+        #expect(try codes(store) == ["1a", "2b", "3c", "20bb"])
+        try store.close()
+        try folder.expectIntact()
+    }
 }

@@ -10,6 +10,7 @@ struct Group: Entity {
 
 struct Note: Entity {
     var title = ""
+    var rank = 0
     var group: Reference<Group>?
 
     static let schema = Schema<Note> { Relationship(\.group, inverse: \.notes) }
@@ -39,6 +40,8 @@ func show(_ what: String, _ body: () throws -> Any?) {
     }
 }
 
+func change<V>(_ value: inout V, _ body: (inout V) throws -> Void) rethrows { try body(&value) }
+
 switch CommandLine.arguments[1] {
 case "another":
     let note = context.insert(Note(title: "a"))
@@ -58,6 +61,17 @@ case "used":
 case "whole":
     let note = context.insert(Note(title: "a"))
     note.title.removeAll { _ in (try? context.save()) == nil }
+case "number":
+    let note = context.insert(Note(title: "a"))
+    change(&note.rank) { $0 += note.rank }
+case "merged":
+    let note = context.insert(Note(title: "a"))
+    try context.save()
+    try change(&note.rank) { rank in
+        try store.write { try $0.update(note.objectReference) { $0.rank = 5 } }
+        try context.merge()
+        rank += 1
+    }
 case "temporary":
     let group = other.insert(Group(name: "g"))
     show("a temporary reference in another context") { try context.object(group.objectReference) }

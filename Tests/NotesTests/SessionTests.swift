@@ -115,6 +115,30 @@ import Testing
         try expectIntact()
     }
 
+    @Test func eachFaultIsShownBesideItsField() throws {
+        func faults(in error: StoreError) -> [(object: ObjectID?, attribute: String?, text: String)] {
+            error.failures.flatMap { failure in
+                switch failure.code {
+                case .validationFailed: failure.validationFailures.map { ($0.object, $0.attribute, $0.message) }
+                case .requiredMissing: [(failure.object, failure.attributes.first, "is required")]
+                case .uniqueViolation: failure.objects.map { ($0, failure.attributes.first, "is there already") }
+                default: [(failure.object, failure.attributes.first, failure.message)]
+                }
+            }
+        }
+        let context = store.makeContext()
+        let twins = (0..<2).map { _ in context.insert(Folder(name: "Twin")) }
+        let long = context.insert(Note(title: String(repeating: "x", count: 41)))
+        for wrong in [[long.objectReference.id], twins.map(\.objectReference.id)] {
+            let found = try faults(in: #require(throws: StoreError.self) { try context.validate() })
+            #expect(Set(wrong).isSubset(of: found.compactMap(\.object)))
+            #expect(found.allSatisfy { ["title", "name"].contains($0.attribute) && !$0.text.isEmpty })
+            if wrong.count == 1 { context.discard(long) }
+        }
+        context.rollback()
+        try expectIntact()
+    }
+
     @Test func bothSidesOfARelationshipAgree() throws {
         let context = store.makeContext(author: "test", name: "objects")
         let folder = context.insert(Folder(name: "Reading"))

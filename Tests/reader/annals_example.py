@@ -10,7 +10,7 @@ import struct
 import sys
 
 from annals_listing import Listing
-from annals_parts import M64, hash64, u32, u64
+from annals_parts import M64, decode, hash64, u32, u64
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = ROOT / "Sources" / "Annals" / "Annals.docc"
@@ -42,6 +42,23 @@ def listed(page):
             assert int(match[1], 16) == len(data), f"a gap before {match[1]}"
             data += bytes(int(match[2])) if match[2] else bytes.fromhex(match[3])
     return bytes(data)
+
+
+def row_of_other_types(page):
+    """What is wrong with the short row after the listing: its offsets, its values, or its reference."""
+    row = bytearray()
+    for line in page[page.index("### A row of other types"):].splitlines():
+        match = re.fullmatch(r"\+([0-9a-f]{2})  ((?:[0-9a-f]{2} ?)+)(?: .*)?", line)
+        if match:
+            if int(match[1], 16) != len(row):
+                return f"a gap before +{match[1]}"
+            row += bytes.fromhex(match[2])
+    end, size = u32(row, 0x24), u32(row, 4)
+    if decode(8, row[8:28]) != {"decimal": "-125e-1"} or decode(10, row[28:36]) != {"object": [1, 2]}:
+        return "the row of other types has other values"
+    if end != size | 1 << 31 or size != 0x29 + 24 or u64(row, 0x31) != 100000 or len(row) != size + 7 or any(row[size:]):
+        return "the row of other types ends elsewhere"
+    return None
 
 
 def token(data, number, tag):
@@ -96,6 +113,8 @@ def check():
         return f"vectors of the page: {wrong}"
     if sum(len(data) > 48 for data, _, _ in hash_vectors(page)) < 5:
         return "the page has too few vectors of more than 48 bytes"
+    if problem := row_of_other_types(page):
+        return problem
     data = listed(page)
     if data != GOLDEN.read_bytes().rstrip(b"\0") + bytes(-len(GOLDEN.read_bytes().rstrip(b"\0")) % 8):
         return "the listing is not the golden file: run annals_example.py --write"

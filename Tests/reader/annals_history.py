@@ -47,7 +47,9 @@ def frame(store, kind, table):
     history = store.history
     if kind == CONSUMER:
         name = consumer_name(table)
-        need(struct.unpack_from("<Q", table)[0] <= store.number, "F33: a consumer has seen what is not there")
+        cursor, tag = struct.unpack_from("<QQ", table)
+        need(cursor <= store.number, "F33: a consumer has seen what is not there")
+        need(store.tags.get(cursor, tag) == tag, "F33: the tag of a consumer")
         if u16(table, 36):
             history.consumers[name] = table
         else:
@@ -97,6 +99,7 @@ def extensions(store, reader):
     for _ in range(reader.read("I")):
         kind, flags, zero, number, size = reader.read("IHHQI")
         known(flags < 2 and zero == 0, "F29: the flags of an extension")
+        need(not flags or store.stops_writers(), "F36: an extension stops writers, and no feature is declared")
         need(last < kind and number <= store.number, "F29: an extension")
         reader.take(size)
         last = kind

@@ -6,6 +6,7 @@ import annals_history
 from annals_parts import (VARIABLE, decode, definitions, hash64, known, need, padded, text, u16, u32, u64)
 
 NODE, LANDMARKS_IN_NODE, MAX_OBJECT = 4096, 256, (1 << 48) - 1
+MAX_TABLE = 524288 - 64                  # of a schema frame
 
 
 class Bytes:
@@ -40,8 +41,7 @@ def checkpoint(store, f):
     need(f.table_end - f.offset >= 96, "F29: the table of a checkpoint")
     size, count, zero, read_features, write_features = struct.unpack_from("<QIIQQ", data, f.offset + 64)
     known(not read_features and not zero, "F36: features of a checkpoint")
-    need(not store.write_features & ~write_features, "F36: a checkpoint lacks a feature")
-    store.write_features |= write_features
+    need(write_features == store.write_features, "F36: a checkpoint names other features than are declared")
     need(f.table_end == f.offset + 96 + 8 * count, "F29: the table of a checkpoint")
     offsets = list(struct.unpack_from(f"<{count}Q", data, f.offset + 96))
     pieces = store.nodes_before[len(store.nodes_before) - count:]
@@ -49,11 +49,11 @@ def checkpoint(store, f):
     document = b"".join(data[p.table_end:p.end] for p in pieces) + data[f.table_end:f.end]
     need(0 <= len(document) - size < NODE and not any(document[size:]), "F29: documentBytes")
     reader = Bytes(document[:size])
-    log_state(store, reader, f, pieces)
+    counted_end = log_state(store, reader, f, pieces)
     names_and_schemas(store, reader)
     entities = row_indexes(store, reader)
     ordered_indexes(store, reader, entities, f)
-    landmarks(store, reader, f)
+    landmarks(store, reader, f, counted_end)
     annals_history.document(store, reader)
     annals_history.extensions(store, reader)
     need(reader.at == size, "F29: bytes behind the document")
@@ -70,6 +70,7 @@ def log_state(store, reader, f, pieces):
     need((frames, transactions) == (len(store.frames) - len(pieces), store.transaction_count), "F29: counts of frames")
     need(changes == store.change_count, "F29: the count of changes")
     need(list(reader.read("16Q")) == sizes, "F29: frameBytes")
+    return counted_end
 
 
 def names_and_schemas(store, reader):
@@ -77,11 +78,15 @@ def names_and_schemas(store, reader):
     need(names == store.names, "F29: names")
     versions = [{}]
     for version in range(1, reader.read("I") + 1):
-        defined = {}
+        defined, room = {}, 0
         for _ in range(reader.read("I")):
-            its_version, its_entities = definitions(reader.take(reader.read("I")))
+            table = reader.take(reader.read("I"))
+            its_version, its_entities = definitions(table)
             need(its_version == version, "F29: schema versions")
+            need(list(defined) + list(its_entities) == sorted(defined.keys() | its_entities), "F29: definitions ascend")
+            need(not defined or its_entities and u32(table, 8) > room, "F29: a table with room for more definitions")
             defined |= its_entities
+            room = MAX_TABLE - len(table)
         versions.append({n: e for n, e in {**versions[-1], **defined}.items() if e})
     need(versions == store.versions, "F29: schemas")
 
@@ -246,7 +251,7 @@ def decimal(value):
 
 # ---------------------------------------------------------------------------------------------- landmarks
 
-def landmarks(store, reader, f):
+def landmarks(store, reader, f, counted_end):
     frames, count = reader.read("II")
     found = []
     for _ in range(frames):
@@ -255,5 +260,6 @@ def landmarks(store, reader, f):
         raw = store.data[at + 72:at + 72 + NODE]
         found += [(u64(raw, i), u64(raw, i + 8)) for i in range(0, NODE, 16)]
     found += [reader.read("QQ") for _ in range(count)]
+    need(len(found) == len({at >> 20 for at in store.frames if at < counted_end}), "F32: how many landmarks")
     for i, (offset, number) in enumerate(found):
         need(offset >> 20 == i and offset < f.offset and store.frames.get(offset) == number, "F32: a landmark")

@@ -223,6 +223,7 @@ class Header:
         if self.checksum != hash64(data[:120], 0):
             raise Damaged(0, "F1: the checksum of the header")
         read_version, write_version = u16(data, 8), u16(data, 10)
+        self.write_version = write_version
         if read_version != 1:
             raise Unsupported(f"format version {read_version}")
         if u32(data, 12) != PAGE or write_version < read_version:
@@ -234,8 +235,8 @@ class Header:
         unnamed = (128, 512), (576, 1024), (1088, PAGE)
         if write_version == 1 and not all(is_zero(data, a, b) for a, b in unnamed):
             raise Damaged(0, "F2: bytes of the header page that are not zero")
-        if self.generation == 0 and self.base != (0, 0, -1 << 63):
-            raise Damaged(0, "F1: a base in generation 0")
+        if self.generation == 0 and self.base[0] or self.base[0] == 0 and self.base != (0, 0, -1 << 63):
+            raise Damaged(0, "F1: a base where none can be")
         if self.base[0] > MAX_TRANSACTION:
             raise Damaged(0, "F1: the number of the base")
         self.hints = [u64(data, at + 16) for at in (512, 1024) if self.is_good_hint(data, at)]     # their durableEnd

@@ -24,7 +24,7 @@ TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, CONSUMER, METADATA, C
 SKIPPED = 0                              # any kind that may be skipped
 MEMBERS, MEMBERS_BUT_IN_BASE = (PART, VALUE, SCHEMA), (VALUE, SCHEMA)
 KINDS = ["base", "insert", "update", "delete"]
-Frame = namedtuple("Frame", "offset end checksum kind flags newer number mark previous body_checksum table_end")
+Frame = namedtuple("Frame", "offset end checksum kind flags newer number mark previous body_checksum table_end stops_writers")
 Large = namedtuple("Large", "bytes piece frame_bytes checksum")
 
 
@@ -33,8 +33,9 @@ class Store:
         self.data = data
         header = Header(data)
         self.salt, self.hints, self.previous = header.salt, header.hints, header.checksum
-        self.generation = header.generation
+        self.generation, self.write_version = header.generation, header.write_version
         self.number, self.tag, self.time = header.base
+        self.tags = {0: 0, self.number: self.tag}        # of the base, and of the transactions in the file
         self.end = self.reached = PAGE   # what counts ends here; reading came so far
         self.verdict = None              # "end" or "torn tail", after the walk
         self.group_ends = {PAGE}
@@ -68,11 +69,12 @@ class Store:
         if size < 64 or size > MAX_FRAME or size % 8 or table % 8 or table > size - 64 \
                 or checksum != hash64(self.data[at + 8:at + 64], self.salt ^ at):
             return None
-        is_skipped = kind > 13 and flags in (2, 3, 6, 7)       # bit 2 stops writers, and this is none
+        is_skipped = kind > 13 and flags in (2, 3, 6, 7)
         newer = not (is_skipped or 1 <= kind <= 13 and flags < 2) or zero or zero2
+        stops_writers = flags > 3
         if is_skipped and not newer:
             kind, flags = SKIPPED, flags & 1
-        return Frame(at, at + size, checksum, kind, flags, newer, number, mark, previous, body, at + 64 + table)
+        return Frame(at, at + size, checksum, kind, flags, newer, number, mark, previous, body, at + 64 + table, stops_writers)
 
     def frame(self, at):
         """The good frame of the chain at an offset (F4 to F7), or None."""
@@ -91,12 +93,16 @@ class Store:
         """Whether a header stands there whose checksum is right; its sizes are not."""
         return at + 64 <= len(self.data) and u64(self.data, at) == hash64(self.data[at + 8:at + 64], self.salt ^ at)
 
+    def stops_writers(self):
+        """Whether a program that knows only this format would write nothing anyway."""
+        return self.write_features or self.write_version > 1
+
     def is_in_base(self):
         return self.generation > 0 and self.transaction_count == 0
 
     def may_hold_rows(self):
         """Whether rows without history may stand here: in the base, and behind transactions that compaction copied."""
-        return self.generation > 0 and (self.transaction_count == 0 or self.last_is_copied)
+        return self.is_in_base() or self.last_is_copied
 
     def transactions(self):
         """Walks all frames, gives the base's rows and the transactions, and comes to a verdict or raises Damaged or
@@ -109,6 +115,7 @@ class Store:
                 need(not f.flags or f.kind in (*MEMBERS, CONSUMER, SKIPPED), "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
+                need(not f.stops_writers or self.stops_writers(), "F36: a frame stops writers, and no feature is declared")
                 own = f.flags or f.kind == TRANSACTION
                 need(f.number == self.number + own, "F11: frame.number")
                 need(f.kind != TRANSACTION or f.number <= MAX_TRANSACTION, "F11: frame.number")
@@ -219,7 +226,7 @@ class Store:
         data, start = self.data, (members or [commit])[0].offset
         schemas = [f for f in members if f.kind == SCHEMA]
         consumers = [f for f in members if f.kind == CONSUMER]
-        need(schemas == members[:len(schemas)], "F9: a schema frame behind others of its transaction")
+        need(schemas == members[:len(schemas)], "F16: a schema frame behind others of its transaction")
         if schemas:
             self.schema_version(schemas)
         self.value_frames(members)
@@ -236,6 +243,7 @@ class Store:
             need(its_start == start and its_first == first, "F13: start or firstChange")
             need(f is commit or tag == its_total == flags & 5 == 0, "F13: a part with a tag, a total or a flag")
             need(flags & 6 != 4, "F13: changes are left out of a transaction that compaction did not copy")
+            need(not flags & 2 or self.generation, "F13: a copied transaction in generation 0")
             changes += self.changes(f, f.offset + 128, count, seen)
             first += count
         need(its_total == first, "F13: totalChanges")
@@ -253,6 +261,7 @@ class Store:
             need(f.table_end == f.end, "F26: a consumer frame with a body")
             annals_history.frame(self, CONSUMER, data[f.offset + 64:f.table_end])
         self.number, self.tag, self.time, self.stepped = commit.number, tag, its_time, False
+        self.tags[commit.number] = tag
         self.last_is_copied = bool(flags & 2)
         return result
 
@@ -301,7 +310,9 @@ class Store:
         for f in frames:
             need(f.table_end == f.end, "F25: the sizes of a schema frame")
             its_version, its_entities = definitions(self.data[f.offset + 64:f.table_end])
+            need(its_entities or f is frames[0], "F25: a further frame without definitions")
             if in_base and its_version == version - 1 > 0:
+                need(its_entities, "F25: a further frame without definitions")
                 version, before, defined = its_version, self.versions[-2], self.defined
                 del self.versions[-1]
             need(its_version == version, "F16: a new version is one more than the last")

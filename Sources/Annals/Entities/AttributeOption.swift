@@ -46,7 +46,8 @@ public struct AttributeOption<E: Entity, V>: Sendable {
 // MARK: Validation
 
 extension AttributeOption {
-    /// The value must satisfy a condition of your own. The message is a whole sentence for people.
+    /// The value must satisfy a condition of your own. The message continues a sentence that begins with the property:
+    /// `"must not be negative"` becomes “cost” of “Task” must not be negative.
     public static func check(_ message: String, _ isValid: @escaping @Sendable (V) -> Bool) -> Self {
         Self(.check(message) { value in (value as? V).map(isValid) ?? false })
     }

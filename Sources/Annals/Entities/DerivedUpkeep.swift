@@ -55,7 +55,15 @@ final class DerivedUpkeep: TransactionUpkeep {
         if work.hasLimits {
             pending.needsNewestState = true
             if let transaction {
-                transaction.noteFailures(work.failures)
+                var failures: [ValidationFailure] = []
+                for failure in work.failures {
+                    // What cannot be written may be counted where it no longer is.
+                    let isCertain = try failure.object.map { (object) throws(StoreError) in
+                        try !pending.isReferredToByUnwritten(object)
+                    }
+                    if isCertain ?? true { failures.append(failure) }
+                }
+                transaction.noteFailures(failures)
             } else if validates, !work.failures.isEmpty {
                 throw .validationFailed(work.failures)
             }

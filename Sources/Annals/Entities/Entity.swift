@@ -13,8 +13,8 @@
 public protocol Entity: Sendable {
     /// A value with the initial values of all properties. A struct gets this for free.
     init()
-    /// What is to be said of the properties, as a `static let` of the type `Schema<Self>`. Leave it out if there is
-    /// nothing to say.
+    /// The options and relationships of the properties, as a `static let` of the type `Schema<Self>`. Leave it out if
+    /// no property has any.
     static var schema: _SchemaForm { get }
 
     /// Not for programs: leave it as it is. The schema of another entity would be left out silently otherwise.

@@ -432,7 +432,7 @@ final class EntityBinding: @unchecked Sendable {
         if property.codec.target != nil, let object = foreignReference(value, index) { throw foreign(object, index) }
         do {
             let stored = try property.codec.value(at: value + property.offset)
-            _ = try stored.storedValue()
+            try ObjectList.require(try stored.storedValue())
             return stored
         } catch {
             throw cannotStore(index, error)

@@ -213,6 +213,7 @@ struct EntityModelBuilder<E: Entity> {
             property.deleteRule = rule
             property.inverse = inverse.map { SchemaItemInverse(target: $0.target, offset: $0.offset) }
         }
+        reportRepeated(item.options, title)
         for option in item.options {
             switch option {
             case .unique: property.isUnique = true
@@ -228,7 +229,11 @@ struct EntityModelBuilder<E: Entity> {
                     property.defaultValue = try property.codec.value(of: value)
                 } catch { report("\(title) has a default that cannot be stored: \(StoreError.sentence(error))") }
             case .fallback(let value): apply(fallback: value, to: &property, title)
-            case .renamed(let name): property.formerNames.append(name)
+            case .renamed(let name):
+                if let other = properties.first(where: { $0.formerNames.contains { isSameName($0, name) } }) {
+                    report("\(title) and “\(other.name)” are both renamed from “\(name)”: take one of them out.")
+                }
+                property.formerNames.append(name)
             case .derived(let compute):
                 property.isDerived = true
                 rules.add(item.path, compute)
@@ -254,6 +259,21 @@ struct EntityModelBuilder<E: Entity> {
         if type.isObjectList, property.isUnique || property.isIndexed {
             report("\(title) is a list of objects, which has an index of its own: take .unique or .indexed away.")
         }
+    }
+
+    /// Options of which a property can have one.
+    private mutating func reportRepeated(_ options: [PropertyOption<E>], _ title: String) {
+        var (derivations, defaults, fallbacks) = (0, 0, 0)
+        for option in options {
+            switch option {
+            case .derived, .fromOtherSide, .lastChange: derivations += 1
+            case .defaultValue: defaults += 1
+            case .fallback: fallbacks += 1
+            default: continue
+            }
+        }
+        for (count, what) in [(derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks")]
+        where count > 1 { report("\(title) has \(count) \(what): leave one.") }
     }
 
     private mutating func apply(

@@ -1,25 +1,29 @@
 // Changing a property of an object in place: a list grows without being copied.
 //
 // Invariants:
-// OP1  While a property is being changed in place, its value is not in the object, which has an initial value there.
-//      Reading the property, or the object as a whole, stops the program, as overlapping accesses to a struct do. All
-//      other properties can be read and set.
+// OP1  While a property is being changed in place, reading or setting it stops the program, as overlapping accesses to
+//      a struct do. So does a merge that changes the object: otherwise the change would replace what was merged.
+// OP2  A value with memory of its own is not in the object meanwhile, which has an initial value there. Reading the
+//      object as a whole stops the program, too. All other properties can be read and set.
+// OP3  What moves a context by itself waits until nothing is being changed in place.
 
 /// A property of one object that is being changed in place.
 struct PropertyInUse {
     fileprivate let object: ObjectIdentifier
     fileprivate let property: EntityModel.Property
     fileprivate let entity: String
+    /// OP2: whether the object does not have its value.
+    fileprivate let isMoved: Bool
 
     fileprivate var problem: String {
         "“\(property.name)” of “\(entity)” is used while it is being changed in place: copy it to a variable, change "
             + "that, and set the property."
     }
 
-    /// Whether it is at an offset in a value of the object; nil is every offset.
+    /// Whether it is at an offset in a value of the object. Nil is the value as a whole.
     fileprivate func isMet(by other: ObjectIdentifier, at offset: Int?) -> Bool {
         guard object == other else { return false }
-        guard let offset else { return true }
+        guard let offset else { return isMoved }
         return offset >= property.offset && offset < property.offset + property.size
     }
 }
@@ -28,36 +32,51 @@ struct PropertyInUse {
 struct ChangeInPlace<V> {
     var value: V
     /// The property's slot, if the object does not have its value meanwhile.
-    fileprivate var slot: Int?
+    fileprivate var movedSlot: Int?
+    /// Whether it is noted in `inUse`.
+    fileprivate var isNoted = false
 }
 
 extension Object {
     /// Takes the value of a property to be changed.
     func beginChange<V>(_ path: WritableKeyPath<E, V>) -> ChangeInPlace<V> {
-        let change = ChangeInPlace(value: read(path))
+        var change = ChangeInPlace(value: read(path))
         let model = E.model
         guard let offset = MemoryLayout<E>.offset(of: path) else { return change }
         let slot = model.slot(at: offset)
-        guard slot < model.properties.count, model.ownsMemory(slot), source.willEdit(self) else { return change }
-        willChange([slot])
+        guard slot < model.properties.count, source.willEdit(self) else { return change }
+        let isMoved = model.ownsMemory(slot)
+        if isMoved { willChange([slot]) }
         source.inUse.append(
-            PropertyInUse(object: ObjectIdentifier(self), property: model.properties[slot], entity: model.name))
+            PropertyInUse(
+                object: ObjectIdentifier(self), property: model.properties[slot], entity: model.name, isMoved: isMoved))
+        change.isNoted = true
+        guard isMoved else { return change }
         let initial = E()[keyPath: path]
         loaded?[keyPath: path] = initial
-        return ChangeInPlace(value: change.value, slot: slot)
+        change.movedSlot = slot
+        return change
     }
 
     /// Gives the object the changed value.
     func endChange<V>(_ change: consuming ChangeInPlace<V>, _ path: WritableKeyPath<E, V>) {
         let offset = MemoryLayout<E>.offset(of: path)
-        guard let slot = change.slot else {
+        if change.isNoted { source.inUse.removeAll { $0.isMet(by: ObjectIdentifier(self), at: offset) } }
+        if let slot = change.movedSlot {
+            loaded?[keyPath: path] = change.value
+            didChange([slot])
+            source.noteEdited(self, slot)
+        } else {
             let value = change.value
-            return edit(at: offset) { $0[keyPath: path] = value }
+            edit(at: offset) { $0[keyPath: path] = value }
         }
-        source.inUse.removeAll { $0.isMet(by: ObjectIdentifier(self), at: offset) }
-        loaded?[keyPath: path] = change.value
-        didChange([slot])
-        source.noteEdited(self, slot)
+        if source.inUse.isEmpty, !source.waitingUntilFree.isEmpty { source.resumeWaiting() }
+    }
+
+    /// OP1: stops the program if a property of the object is being changed in place.
+    func requireUnused() {
+        let used = source.inUse.first { $0.object == ObjectIdentifier(self) }
+        precondition(used == nil, used?.problem ?? "")
     }
 
     /// The properties as they are shown, to read or change what is at an offset; nil for everything.
@@ -76,6 +95,21 @@ extension Object {
     func requireFree(at offset: Int?) {
         let used = source.inUse.first { $0.isMet(by: ObjectIdentifier(self), at: offset) }
         precondition(used == nil, used?.problem ?? "")
+    }
+}
+
+extension ObjectSource {
+    /// OP3: returns when nothing is being changed in place.
+    func untilFree(isolation: isolated any Actor = #isolation) async {
+        while !inUse.isEmpty {
+            await withCheckedContinuation(isolation: isolation) { waitingUntilFree.append($0) }
+        }
+    }
+
+    fileprivate func resumeWaiting() {
+        let waiting = waitingUntilFree
+        waitingUntilFree = []
+        for continuation in waiting { continuation.resume() }
     }
 }
 

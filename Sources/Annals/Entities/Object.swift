@@ -211,6 +211,8 @@ class ObjectSource {
     var reads: ReadRecorder? { didSet { noticeReads() } }
     /// OP1: what is being changed in place.
     final var inUse: [PropertyInUse] = [] { didSet { noticeReads() } }
+    /// OP3: who waits until nothing is.
+    final var waitingUntilFree: [CheckedContinuation<Void, Never>] = []
     @usableFromInline private(set) final var noticesReads = false
     /// Whether `noteLoaded` and `notePhase` want to be called.
     final var logsEdits = false

@@ -184,15 +184,23 @@ extension StoreError {
         let numbers = elements.prefix(10).map(String.init).joined(separator: ", ")
         let more = elements.count > 10 ? " and others" : ""
         let named = elements.count == 1 ? "Element \(first)" : "Elements \(numbers)\(more)"
-        error.message = "\(named) of the batch: \(message)"
+        error.message = "\(named) of the batch (the first is 0): \(message)"
         error.elements = elements
         return error
     }
 
     /// The same about the elements that have become the objects that the error is about.
     fileprivate func naming<E: Entity>(_ references: [Reference<E>]) -> StoreError {
-        let objects = Set(self.objects + validationFailures.compactMap(\.object))
+        let failures = validationFailures
+        let objects = Set(self.objects + failures.compactMap(\.object))
         if objects.isEmpty { return self }
-        return of(references.indices.filter { objects.contains(references[$0].id) })
+        let elements = references.indices.filter { objects.contains(references[$0].id) }
+        var error = of(elements)
+        if !failures.isEmpty {
+            let places = Dictionary(elements.map { (references[$0].id, $0) }) { _, last in last }
+            error.facts = ValidationFacts(
+                failures: failures.map { failure in failure.of(element: failure.object.flatMap { places[$0] }) })
+        }
+        return error
     }
 }

@@ -180,12 +180,13 @@ extension Store {
         }
     }
 
-    /// Throws if nobody can have seen the token's transaction. It does not throw for a cleaned one, whose
-    /// tag is not known any more: the caller decides.
+    /// Throws if nobody can have seen the token's transaction. It does not throw for a cleaned one: the caller decides.
     func requireSeen(_ token: HistoryToken) throws(StoreError) {
+        let engine = engine
         do throws(StoreError) {
             try require(token, engine)
         } catch  where error.code == .tokenExpired {
+            try requireTag(token, engine, try engine.viewOfThisFile())
         }
     }
 

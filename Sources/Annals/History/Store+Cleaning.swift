@@ -78,8 +78,9 @@ extension Store {
     /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///
     /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or keeps the writer lock), `noSpace`,
-    /// `permissionDenied` if the file's owner cannot be kept, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`,
-    /// `cancelled`. Linear in what stays.
+    /// `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that no compaction has left has
+    /// the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `cancelled`. Linear in
+    /// what stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil

@@ -72,7 +72,16 @@ extension Store {
         try requireOwner(token)
         let newest = try engine.viewOfThisFile()
         try require(token.number, engine, newest)
-        guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
+        try requireTag(token, engine, newest)
+    }
+
+    /// Throws `tokenDiverged` if the file holds another transaction of that number, cleaned or not.
+    func requireTag(_ token: HistoryToken, _ engine: Engine, _ newest: View) throws(StoreError) {
+        let header = engine.log.header
+        let tag =
+            token.number <= header.baseNumber
+            ? header.tag(ofFolded: token.number) : try self.token(ofNumber: token.number, engine, newest).tag
+        guard tag ?? token.tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
                 "The store has another transaction \(token.number) than the token: what it saw was lost with the "

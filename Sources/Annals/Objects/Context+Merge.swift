@@ -56,6 +56,7 @@ extension Context {
             _ = isolation
             do {
                 while let last = try self?.token.number, try await wait.newerSnapshot(than: last) != nil {
+                    await self?.waitForChangesInPlace()
                     try self?.merge()
                 }
             } catch {
@@ -83,8 +84,16 @@ extension Context {
     /// `storeRemoved` or `storeReplaced` if another file has taken the store's place; what `merge()` throws.
     public func following(isolation: isolated any Actor = #isolation) async throws {
         let wait = try ChangeWait(try core.requireStore(), asynchronously: true)
-        while try await wait.newerSnapshot(than: try token.number) != nil { try merge() }
+        while try await wait.newerSnapshot(than: try token.number) != nil {
+            await waitForChangesInPlace()
+            try merge()
+        }
     }
+
+    /// Returns when no property of an object is being changed in place, as by an `async` function that has it as
+    /// `inout`. A merge that changes such an object stops the program: wait in a task that merges by itself.
+    /// `follow()`, `following()` and a tracker do so.
+    public func waitForChangesInPlace(isolation: isolated any Actor = #isolation) async { await core.untilFree() }
 
     /// Ends what `follow()` began.
     public func stopFollowing() {

@@ -18,16 +18,18 @@ extension Context {
     /// - Returns: The transaction's token. If nothing has changed, the token of the context's place.
     ///
     /// Throws `StoreError`: `mergeConflict`, which lists the conflicts; `validationFailed`, `uniqueViolation`,
-    /// `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`: everything that is wrong is in
-    /// `StoreError.failures`; `wrongContext` and `objectGone` if an object was changed that must not be (these are
-    /// reported once); `contextClosed`; and what `Store.commit` throws.
+    /// `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`, `referenceForeign`, `tooLarge` for a
+    /// value in an index, `invalidArgument` for a list that names an object twice: everything that is wrong is in
+    /// `StoreError.failures`, each property of an object by itself; `wrongContext` and `objectGone` if an object was
+    /// changed that must not be (these are reported once); `contextClosed`; and what `Store.commit` throws.
     @discardableResult
     public func save() throws -> HistoryToken { try save(nil) }
 
     /// Saves as `save()` does, and advances the cursor of a consumer in the same transaction: after a kill, both have
     /// happened or neither. If nothing is unsaved, the cursor alone is advanced.
     ///
-    /// Throws as `save()`, and what `Store.advanceConsumer` throws.
+    /// Throws as `save()`, and what `Store.advanceConsumer` throws: then nothing is saved. `validate()` does not look
+    /// at the consumer.
     @discardableResult
     public func save(
         advancing consumer: String, from: HistoryToken, to: HistoryToken
@@ -98,6 +100,7 @@ extension Context {
                 let ready = try retry.newestPlan()
                 do {
                     let result = try await store.save(ready, in: flight, author: author, contextName: name)
+                    await core.untilFree()
                     core.land(flight, in: store)
                     if let token = result.token { return token }
                     return try core.snapshot.token
@@ -106,6 +109,7 @@ extension Context {
                 }
             }
         } catch {
+            await core.untilFree()
             if flight.isAppended {
                 core.land(flight, in: store)
                 throw error
@@ -123,6 +127,7 @@ extension Context {
     /// Throws as `save()`: all reasons at once, which `StoreError.failures` has.
     public func validate() throws {
         let store = try core.requireStore()
+        if let failure = core.failure { throw failure }
         guard let plan = try SavePlan(core) else { return }
         if let refusal = try SaveRetry(store, plan, mergePolicy, upserts: upserts).refusal() { throw refusal }
     }
@@ -173,12 +178,14 @@ extension Store {
 /// Everything that one save writes.
 struct SavePlan: Sendable {
     private let items: [any SaveItem]
-    /// Why some objects cannot be written at all.
-    private let refused: [StoreError]
+    /// Objects that cannot be written at all, and why.
+    private let refused: [(object: ObjectID, reason: StoreError)]
     /// The state that the items were worked out for.
     let base: Snapshot
 
-    private init(_ items: [any SaveItem], _ refused: [StoreError], _ base: Snapshot) {
+    private init(
+        _ items: [any SaveItem], _ refused: [(object: ObjectID, reason: StoreError)], _ base: Snapshot
+    ) {
         (self.items, self.refused, self.base) = (items, refused, base)
     }
 
@@ -190,12 +197,13 @@ struct SavePlan: Sendable {
         items.reserveCapacity(core.pending.count)
         let base = try core.snapshot
         // In the order of insertion: objects get their numbers in it.
-        var refused: [StoreError] = []
+        var refused: [(object: ObjectID, reason: StoreError)] = []
         for id in core.pending.sortedIDs {
             do throws(StoreError) {
                 if let item = try core.pending[id]?.saveItem(runsHooks: true, base) { items.append(item) }
             } catch {
-                try refused.note(error, id)
+                guard error.isRefusal else { throw error }
+                refused.append((id, error.about(id)))
             }
         }
         if items.isEmpty, refused.isEmpty { return nil }
@@ -203,7 +211,7 @@ struct SavePlan: Sendable {
     }
 
     /// Whether every object may be written as it is. Others, and what the store has, may still be in the way.
-    var isValid: Bool { refused.isEmpty && items.allSatisfy { $0.failures.isEmpty } }
+    var isValid: Bool { refused.isEmpty && items.allSatisfy(\.isValid) }
 
     /// Why a store would refuse this on the state that it was worked out for: all reasons as one error; nil if it would
     /// not.
@@ -220,7 +228,7 @@ struct SavePlan: Sendable {
             if error.code == .validationFailed { failures += error.validationFailures } else { others.append(error) }
         }
         let invalid = failures.isEmpty ? [] : [StoreError.validationFailed(failures)]
-        return .refused(refused + invalid + others)
+        return .refused(refused.map(\.reason) + invalid + others)
     }
 
     /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`.
@@ -252,7 +260,8 @@ struct SavePlan: Sendable {
                     let item = try item.withoutDeletedTargets(in: newer, except: inserted, policy, &conflicts)
                     if let item { settled.append(item) }
                 } catch {
-                    try refused.note(error, item.id)
+                    guard error.isRefusal else { throw error }
+                    refused.append((item.id, error.about(item.id)))
                 }
             }
             rebased = settled
@@ -288,6 +297,12 @@ struct SavePlan: Sendable {
         let now = transaction.snapshot
         var permanent: PermanentIDs = [:]
         permanent.reserveCapacity(items.count { $0.kind == .insert })
+        for (object, _) in refused {
+            // In a rehearsal only: a plan with these is not saved.
+            let id = object.isTemporary ? try transaction.draft.reserve(entity: object.entityNumber) : object
+            permanent[object] = id
+            transaction.draft.noteUnwritten(id)
+        }
         for item in items {
             if item.kind == .insert {
                 let id = try item.reserve(in: transaction)
@@ -304,7 +319,7 @@ struct SavePlan: Sendable {
                 try item.write(to: transaction, permanent)
             } catch {
                 let object = permanent[item.id] ?? item.id
-                for error in try item.reasons(of: error, in: transaction) {
+                for error in try item.reasons(of: error, in: transaction, permanent) {
                     try transaction.draft.refuse(error.about(item.id), unwritten: object)
                 }
             }

@@ -44,6 +44,12 @@ extension EntityModel {
         return left == right
     }
 
+    func isSame<E: Entity>(_ slot: Int, _ left: E, _ right: E) -> Bool {
+        withUnsafePointer(to: left) { left in
+            withUnsafePointer(to: right) { right in isSame(slot, UnsafeRawPointer(left), UnsafeRawPointer(right)) }
+        }
+    }
+
     @inline(__always)
     private static func isSameText(_ left: UnsafePointer<String>, _ right: UnsafePointer<String>) -> Bool {
         let bytes = MemoryLayout<String>.size
@@ -90,9 +96,9 @@ extension EntityModel {
         }
     }
 
-    /// The same without derived properties: what somebody has changed.
-    func editedDifferences<E: Entity>(_ left: E, _ right: E) -> [Int] {
-        differences(left, right).filter { !properties[$0].isDerived }
+    /// The same without derived properties and texts that have another form only: what may be in conflict.
+    func contestedDifferences<E: Entity>(_ left: E, _ right: E) -> [Int] {
+        differences(left, right).filter { !properties[$0].isDerived && !isSame($0, left, right) }
     }
 
     /// Replaces properties of a value by those of another.

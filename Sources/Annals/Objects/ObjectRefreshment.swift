@@ -96,6 +96,7 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     }
 
     func willChange() {
+        object.requireUnused()
         object.core.recorder?.willShow(value, of: object, own: sent?.own(in: value) ?? [])
         if !slots.isEmpty { object.willChange(slots) }
     }

@@ -17,6 +17,8 @@ protocol SaveItem: AnyObject, Sendable {
     var isContested: Bool { get }
     /// What is not as the schema asks for.
     var failures: [ValidationFailure] { get }
+    /// Whether it may be written as it is. Others, and what the store has, may still be in the way.
+    var isValid: Bool { get }
     /// The same on a newer state of the store; nil if nothing is left to be saved. Adds what is in conflict.
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
@@ -37,8 +39,10 @@ protocol SaveItem: AnyObject, Sendable {
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError)
-    /// Why it cannot be written, if an error was met first.
-    func reasons(of error: StoreError, in transaction: Transaction) throws(StoreError) -> [StoreError]
+    /// Everything for which it cannot be written, if an error was met first.
+    func reasons(
+        of error: StoreError, in transaction: Transaction, _ permanent: PermanentIDs
+    ) throws(StoreError) -> [StoreError]
     /// What lies over the store's value of its object until the save lands; nil if the object is no longer there.
     func send(_ core: ContextCore) -> (any SentObject)?
     /// Gives its object the ID that the transaction has given it. `permanent` has the IDs of the inserted objects by
@@ -68,6 +72,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
+    /// Why the program's own code cannot encode one of the values.
+    private let unstorable: StoreError?
     /// What the type does not know of the object, if the context keeps it.
     private let unknown: UnknownValues?
     /// The state in which the object has what the type does not know; nil if the type knows everything.
@@ -75,6 +81,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     var id: ObjectID { reference.id }
     var insertedID: ObjectID? { inserted?.id }
+    var isValid: Bool { failures.isEmpty && unstorable == nil }
 
     init(
         _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: SavedValue<E>?, isAgain: Bool,
@@ -91,7 +98,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         place = kind == .update && binding.isPartial ? snapshot : nil
         guard kind != .delete else {
             self.value = consume value
-            (failures, encoded, written) = ([], nil, nil)
+            (failures, encoded, unstorable, written) = ([], nil, nil, nil)
             return
         }
         if binding.model.hasRules {
@@ -107,10 +114,15 @@ final class SaveItemOf<E: Entity>: SaveItem {
             written = E.model.differences(base.value, self.value).map { E.model.properties[$0].offset }
         }
         self.written = written
-        encoded =
+        (encoded, unstorable) =
             try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
-                let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
-                return isWrittenByAddress ? nil : try binding.changes(value, at: written)
+                if binding.isWrittenByAddress && !binding.mayHaveLongValues(value) { return (nil, nil) }
+                do throws(StoreError) {
+                    return (try binding.changes(value, at: written), nil)
+                } catch {
+                    guard error.isRefusal else { throw error }
+                    return (nil, error)
+                }
             }
     }
 
@@ -173,7 +185,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard let theirs = try newer.value(reference) else { return self }
         switch policy {
         case .error:
-            conflicts += E.model.editedDifferences(value, theirs).map {
+            conflicts += E.model.contestedDifferences(value, theirs).map {
                 .attribute($0, id, base: nil, mine: value, theirs: theirs)
             }
         case .storeWins, .rollback: return nil
@@ -189,7 +201,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     ) throws(StoreError) -> (any SaveItem)? {
         // Both have deleted it.
         guard let theirs, let base = base?.value else { return nil }
-        guard !E.model.editedDifferences(base, theirs).isEmpty else { return self }
+        guard !E.model.contestedDifferences(base, theirs).isEmpty else { return self }
         switch policy {
         case .error: conflicts.append(.whole(.changedInStore, id, E.model.name))
         case .storeWins, .rollback: return nil
@@ -209,8 +221,15 @@ final class SaveItemOf<E: Entity>: SaveItem {
         var value = value
         if !existing.isEmpty { _ = E.model.replaceReferences(existing, in: &value) }
         for index in indexes where index.isUnique && newer.view.hasIndex(index) {
-            let key = try withUnsafePointer(to: value) { (value) throws(StoreError) in
-                try binding.key(of: UnsafeRawPointer(value), index, layout)
+            let key: [UInt8]?
+            do throws(StoreError) {
+                key = try withUnsafePointer(to: value) { (value) throws(StoreError) in
+                    try binding.key(of: UnsafeRawPointer(value), index, layout)
+                }
+            } catch {
+                guard error.isRefusal else { throw error }
+                // Writing it says why.
+                continue
             }
             guard let key, let other = try newer.view.first(index, key: key), !planned.contains(other),
                 let theirs = try newer.value(Reference<E>(other))
@@ -275,6 +294,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError) {
         let draft = transaction.draft
         guard kind != .delete else { return try draft.delete(id) }
+        if let unstorable { throw unstorable }
         let (binding, layout) = try transaction.binding(E.self)
         let object = permanent[id] ?? id
         if let encoded {
@@ -305,25 +325,27 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
     }
 
-    func reasons(of error: StoreError, in transaction: Transaction) throws(StoreError) -> [StoreError] {
-        guard error.code == .requiredMissing else { return [error] }
+    func reasons(
+        of error: StoreError, in transaction: Transaction, _ permanent: PermanentIDs
+    ) throws(StoreError) -> [StoreError] {
+        guard error.isRefusal, kind != .delete else { return [error] }
         let (binding, layout) = try transaction.binding(E.self)
-        let values = try withUnsafePointer(to: value) { (value) throws(StoreError) in
-            try binding.changes(UnsafeRawPointer(value))
-        }
-        let missing = values.filter { $0.value == .absent }.map(\.position)
-            .filter { !layout.slots[$0].isOptional || binding.isRequired(at: $0) }
-        let reasons = missing.map { StoreError.required(layout.entity.attributes[$0].name.text, of: E.model.name) }
+        let reasons =
+            unknownTemporaries(value, permanent)
+            + withUnsafePointer(to: value) { binding.obstacles(UnsafeRawPointer($0), at: written, layout) }
         return reasons.isEmpty ? [error] : reasons
     }
 
     /// Throws `wrongContext` if the value refers to an object that only another context has.
     private func requirePermanent(_ value: E, _ permanent: PermanentIDs = [:]) throws(StoreError) {
+        if let first = unknownTemporaries(value, permanent).first { throw first }
+    }
+
+    private func unknownTemporaries(_ value: E, _ permanent: PermanentIDs) -> [StoreError] {
         let model = E.model
-        for slot in model.referringSlots {
-            for target in model.references(at: slot, in: value) where target.isTemporary && permanent[target] == nil {
-                throw .unknownTemporary(target, of: model.properties[slot], model)
-            }
+        return model.referringSlots.flatMap { slot in
+            model.references(at: slot, in: value).filter { $0.isTemporary && permanent[$0] == nil }
+                .map { .unknownTemporary($0, of: model.properties[slot], model) }
         }
     }
 
@@ -393,7 +415,7 @@ extension StoreError {
                 + "context, or no longer, because it was undone, discarded or deleted: insert it again, or refer to "
                 + "another. If it is inserted in another context, save that context first, and use the object's "
                 + "objectReference.",
-            ObjectFacts(entity, object: target))
+            ObjectFacts(model.name, [property.name], object: target))
     }
 }
 

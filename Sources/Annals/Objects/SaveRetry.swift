@@ -23,15 +23,18 @@ struct SaveRetry {
     /// The plan for the newest state. Throws `mergeConflict`, with all conflicts, and if objects cannot be written as
     /// they are, all reasons for which the store would refuse the plan.
     func newestPlan() throws(StoreError) -> SavePlan {
-        let newest: SavePlan
-        do throws(StoreError) {
-            newest = try rebased(settlesTargets: settlesTargets)
-        } catch {
-            if error.code == .mergeConflict { _ = try rebased(settlesTargets: true) }
-            throw error
+        while true {
+            let newest: SavePlan
+            do throws(StoreError) {
+                newest = try rebased(settlesTargets: settlesTargets)
+            } catch {
+                if error.code == .mergeConflict { _ = try rebased(settlesTargets: true) }
+                throw error
+            }
+            if newest.isValid { return newest }
+            // If there is no reason by now, another writer has removed it.
+            if let refusal = try refusal() { throw refusal }
         }
-        if !newest.isValid, let refusal = try refusal() { throw refusal }
-        return newest
     }
 
     private func rebased(settlesTargets: Bool) throws(StoreError) -> SavePlan {

@@ -59,11 +59,3 @@ extension StoreError {
         return error
     }
 }
-
-extension [StoreError] {
-    /// Adds an error that is about what an object contains. Throws any other.
-    mutating func note(_ error: StoreError, _ object: ObjectID) throws(StoreError) {
-        guard error.isRefusal else { throw error }
-        append(error.about(object))
-    }
-}

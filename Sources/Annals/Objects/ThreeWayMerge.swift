@@ -4,7 +4,8 @@
 // TW1  A property that only one side has changed has that side's value.
 // TW2  A property that both sides have changed to different values keeps mine, and is a conflict.
 // TW3  A list of references has what either side has added, and not what either has removed.
-// TW4  A derived property has their value: it is worked out again when it is saved, and is in no conflict.
+// TW4  A text that one side has given another form has the other side's value, if that is another text.
+// TW5  A derived property has their value: it is worked out again when it is saved, and is in no conflict.
 
 internal import FoundationEssentials
 
@@ -24,10 +25,11 @@ struct ThreeWayMerge<E: Entity> {
         var rebased: [Int] = []
         for slot in model.differences(base, theirs) {
             let isMine = !model.properties[slot].isDerived && Self.isDifferent(model, slot, base, mine)
-            if !isMine {
+            let isSame = isMine && (model.isSame(slot, mine, theirs) || model.isSame(slot, base, theirs))
+            if !isMine || !isSame && model.isSame(slot, base, mine) {
                 taken.append(slot)
                 rebased.append(slot)
-            } else if Self.isSame(model, slot, mine, theirs) || Self.isSame(model, slot, base, theirs) {
+            } else if isSame {
                 rebased.append(slot)
             } else if model.properties[slot].codec.attributeType.isObjectList {
                 let merged = mergedList(
@@ -41,13 +43,6 @@ struct ThreeWayMerge<E: Entity> {
         }
         model.copy(taken, from: theirs, to: &value)
         model.copy(rebased, from: theirs, to: &self.base)
-    }
-
-    /// Texts of two forms are no conflict.
-    private static func isSame(_ model: EntityModel, _ slot: Int, _ left: E, _ right: E) -> Bool {
-        withUnsafePointer(to: left) { left in
-            withUnsafePointer(to: right) { right in model.isSame(slot, left, right) }
-        }
     }
 
     private static func isDifferent(_ model: EntityModel, _ slot: Int, _ left: E, _ right: E) -> Bool {

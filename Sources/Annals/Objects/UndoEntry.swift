@@ -95,11 +95,11 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
     func extend(_ changed: [Int], from value: E, to now: E) {
         let model = E.model
         // UE2: what others have done between is not taken back.
-        let restarted = changed.filter { !slots.contains($0) || !model.isSame($0, after, value) }
+        let restarted = changed.filter { !slots.contains($0) || !model.isAlike($0, after, value) }
         model.copy(restarted, from: value, to: &before)
         model.copy(changed, from: now, to: &after)
         slots.formUnion(changed)
-        slots = slots.filter { !model.isSame($0, before, after) }
+        slots = slots.filter { !model.isUnchanged($0, before, after) }
     }
 
     /// The insertion has turned out to be an update of an object with these properties.
@@ -146,7 +146,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
             }
         case .delete:
             let isChanged = E.model.properties.indices.contains {
-                !E.model.properties[$0].isDerived && !E.model.isSame($0, now, after)
+                !E.model.properties[$0].isDerived && !E.model.isAlike($0, now, after)
             }
             guard object.isShown, isChanged else { return [] }
             return [.whole(.changedInStore, object.id, E.model.name)]
@@ -159,8 +159,8 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         let model = E.model
         let now = object.current
         return slots.sorted().filter { slot in
-            if model.isSame(slot, now, before) { return false }
-            return !model.isSame(slot, now, after) || isMissing(slot, in: before, beside: now, core, returning)
+            if model.isAlike(slot, now, before) { return false }
+            return !model.isAlike(slot, now, after) || isMissing(slot, in: before, beside: now, core, returning)
         }
     }
 
@@ -216,11 +216,18 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
 
 extension EntityModel {
     /// As `isEqual`, and two values that cannot be stored are the same if they are equal.
-    fileprivate func isSame<E: Entity>(_ slot: Int, _ left: E, _ right: E) -> Bool {
+    fileprivate func isAlike<E: Entity>(_ slot: Int, _ left: E, _ right: E) -> Bool {
         let isEqual = withUnsafePointer(to: left) { left in
             withUnsafePointer(to: right) { right in self.isEqual(slot, left, right) }
         }
         return isEqual || value(at: slot, in: left) == value(at: slot, in: right)
+    }
+
+    /// The same, but a text in another form is a change.
+    fileprivate func isUnchanged<E: Entity>(_ slot: Int, _ left: E, _ right: E) -> Bool {
+        guard isAlike(slot, left, right) else { return false }
+        let stored = try? (value(at: slot, in: left)?.storedValue(), value(at: slot, in: right)?.storedValue())
+        return stored.map { $0.0 == $0.1 } ?? true
     }
 }
 

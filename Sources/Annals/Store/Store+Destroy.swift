@@ -3,13 +3,15 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// Removes the file of a store and everything in it.
+    /// Removes the file of a store and everything in it. Also removes what killed compactions of the store, and killed
+    /// backups and salvages to its name, have left beside it.
     ///
     /// Open handles, in this process and others, can still read what they have. Writing throws `storeRemoved`. A store
     /// that is damaged after its header can be removed, too.
     ///
-    /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes; and
-    /// errors of the system.
+    /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes to
+    /// the store or compacts it; and errors of the system. If a leftover cannot be removed, the error names it, and the
+    /// store stays.
     public static func destroy(at path: String) throws {
         _ = try destroy(path) { (_, _, _) in true }
     }
@@ -72,15 +74,20 @@ extension Store {
         }
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
+        // A compaction would leave its file behind if it was killed later.
+        try WriterLock.acquireForCompaction(files, environment, file, processID: environment.processID())
         // Longer than anybody holds the lock without writing.
         _ = try WriterLock.acquire(
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)
-        // The lock ends with the descriptor. The name may refer to another file by now.
+        // The locks end with the descriptor. The name may refer to another file by now.
         guard try files.identity(of: place.name, in: place.directory).isSameFile(as: files.status(file).identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
         guard try condition(header, place, files) else { return false }
+        // The store comes last: without it, another attempt would not find the rest.
+        try CompactionLeftover(of: place, header, files).removeOwn()
+        try UnfinishedStore.removeLeftovers(of: place, files, processID: environment.processID())
         try files.unlink(place.name, in: place.directory)
         try files.synchronizeDirectory(place.directory)
         return true

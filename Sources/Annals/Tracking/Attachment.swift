@@ -64,6 +64,7 @@ extension TrackerCore {
                     request.answer.resume(returning: Attachment.gone)
                     continue
                 }
+                await context.waitForChangesInPlace()
                 do {
                     if let merging { try merging(context, request.transactions) } else { try context.merge() }
                     request.answer.resume(returning: nil)

@@ -88,6 +88,21 @@ struct CheckpointedStore {
         bytes.replaceSubrange(start..<start + before, with: encoded)
     }
 
+    /// The file up to its checkpoint, then another one, and no hints.
+    func withCheckpoint(_ edit: (inout CheckpointContent) -> Void) throws -> [UInt8] {
+        let frame = try checkpoint
+        var before = Array(bytes[..<Int(frame.offset)])
+        for slot in HintField.slots {
+            before.replaceSubrange(slot..<slot + HintField.bytes, with: repeatElement(0, count: HintField.bytes))
+        }
+        var file = try ForgedFile(before)
+        (file.previousChecksum, file.mark) = (frame.header.previousChecksum, frame.header.durableMark)
+        var content = try content
+        edit(&content)
+        file.addCheckpoint(content, hinted: false)
+        return file.finished()
+    }
+
     // MARK: Checking
 
     /// The rules that are found broken when all checksums agree.

@@ -11,7 +11,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         case stops
         /// This program reads everything that it knows, and writes nothing.
         case stopsWriters
-        /// The same, and a copy would lack what stops them.
+        /// The same, but it was not declared: a copy would lack what stops them. The checker calls it damage.
         case stopsCopies
     }
 
@@ -302,14 +302,18 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
 
     /// A checkpoint of this program's, changed. A hint names it, so that opening begins there.
     private static func checkpoint(
-        _ name: String, _ effect: Effect = .stops, _ change: @escaping @Sendable (inout CheckpointContent) -> Void,
+        _ name: String, _ effect: Effect = .stops, declared: Bool = false,
+        _ change: @escaping @Sendable (inout CheckpointContent) -> Void,
         document edit: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 }
     ) -> NewerFile {
         NewerFile(name, effect) { file in
-            let machine = EngineMachine()
+            if declared { file.add(.metadata, table: features(.init(writing: 1))) }
+            var machine = EngineMachine()
+            machine.options.log.writesForNewer = true
             machine.machine.disk.install(file.finished(), at: EngineMachine.path)
             var content: CheckpointContent
             (file, content) = try cutBeforeCheckpoint(machine)
+            if declared { content.features.writing = 1 }
             change(&content)
             let start = file.end
             file.addCheckpoint(content, hinted: false, document: edit)
@@ -353,6 +357,9 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
             $0.extensions = [CheckpointExtension(kind: 1, flags: 2, number: 2, bytes: [1])]
         },
         checkpoint("an extension that stops writers", .stopsCopies) {
+            $0.extensions = [CheckpointExtension(kind: 9, flags: 1, number: 2, bytes: [1, 2, 3])]
+        },
+        checkpoint("a declared extension that stops writers", .stopsWriters, declared: true) {
             $0.extensions = [CheckpointExtension(kind: 9, flags: 1, number: 2, bytes: [1, 2, 3])]
         },
         checkpoint("extension.zero") {

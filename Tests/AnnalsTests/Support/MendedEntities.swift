@@ -206,6 +206,20 @@ enum Right {
         var title: String? = ""
         static let schema = Schema<NotRequired> { Attribute(\.title, .required) }
     }
+    struct RenamedFromOne: Entity {
+        var title = ""
+        var name = ""
+        static let schema = Schema<RenamedFromOne> { Attribute(\.title, .renamed(from: "label")) }
+    }
+    struct TwoDerivations: Entity {
+        var title = ""
+        var length = 0
+        static let schema = Schema<TwoDerivations> { Attribute(\.length, .derived { $0.title.count }) }
+    }
+    struct TwoDefaults: Entity {
+        var title = ""
+        static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a")) }
+    }
     struct NoReference: Entity {
         var title = ""
         static let schema = Schema<NoReference> { Attribute(\.title) }

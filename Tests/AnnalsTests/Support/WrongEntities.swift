@@ -248,6 +248,25 @@ enum Wrong {
         var title = ""
         static let schema = Schema<NotRequired> { Attribute(\.title, .required) }
     }
+    struct RenamedFromOne: Entity {
+        var title = ""
+        var name = ""
+        static let schema = Schema<RenamedFromOne> {
+            Attribute(\.title, .renamed(from: "label"))
+            Attribute(\.name, .renamed(from: "label"))
+        }
+    }
+    struct TwoDerivations: Entity {
+        var title = ""
+        var length = 0
+        static let schema = Schema<TwoDerivations> {
+            Attribute(\.length, .derived { $0.title.count }, .derived { $0.title.utf8.count })
+        }
+    }
+    struct TwoDefaults: Entity {
+        var title = ""
+        static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a"), .default("b")) }
+    }
     struct NoReference: Entity {
         var title = ""
         static let schema = Schema<NoReference> { Relationship(\.title, whenTargetIsDeleted: .deny) }

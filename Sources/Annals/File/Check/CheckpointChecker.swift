@@ -1,5 +1,5 @@
-// F28, F29 and F32: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the log
-// says there.
+// F28, F29, F32 and F36: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the
+// log says there.
 //
 // Invariants:
 // CP1  `totals` and the counts that are handed in are those of the complete groups below the frame at hand.
@@ -19,7 +19,8 @@ final class CheckpointChecker {
     private(set) var found: [FoundCheckpoint] = []
     private let reader: CheckpointReader
     private let hinted: Set<UInt64>
-    private let landmarks: LandmarkChecker
+    let landmarks: LandmarkChecker
+    private var features = FeatureChecker()
     private var totals = EntityFold()
     /// The nodes frames directly before the frame at hand, the last ones of a long run.
     private var nodesBefore: [UInt64] = []
@@ -40,9 +41,13 @@ final class CheckpointChecker {
 
     func note(_ change: ChangeView) { totals.note(change) }
 
-    private func noteObjectNumbers(_ frame: FrameView) throws(StoreError) {
-        for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
-            totals.note(nextNumber: next, entity)
+    private func noteRecords(_ frame: FrameView) throws(StoreError) {
+        for record in try MetadataRecord.decodeAll(frame) {
+            switch record {
+            case .objectNumbers(let entity, let next): totals.note(nextNumber: next, entity)
+            case .features(let declared): features.note(declared)
+            case .name, .clockStep, .retention: break
+            }
         }
     }
 
@@ -53,7 +58,8 @@ final class CheckpointChecker {
         landmarks.note(frame)
         switch frame.header.kind {
         case .nodes: try checkNodes(frame, into: &findings)
-        case .metadata: try noteObjectNumbers(frame)
+        case .metadata: try noteRecords(frame)
+        case .skipped: features.check(skipped: frame, state.header, into: &findings)
         case .checkpoint: try checkCheckpoint(frame, before, state, into: &findings)
         default: break
         }
@@ -84,6 +90,7 @@ final class CheckpointChecker {
         do throws(StoreError) {
             let stored = try reader.checkpoint(at: frame.offset)
             let content = stored.content
+            features.check(content, at: frame.offset, state.header, into: &findings)
             if schemas.count != Int(state.schemaVersion) { collectSchemas(state.catalog) }
             let difference =
                 difference(content, state) ?? difference(content.entities) ?? difference(content.indexes)

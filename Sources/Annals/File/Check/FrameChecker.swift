@@ -1,5 +1,5 @@
 // Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and
-// notes what can only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F34).
+// notes what can only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F33, F34).
 //
 // Invariants:
 // CF1  `counts` holds the groups that are complete, `open` the members read since.
@@ -13,6 +13,7 @@ final class FrameChecker {
     private let values: ExternalSorter<ValueRecord>
     private let places: ExternalSorter<OffsetRecord>
     private let checkpoints: CheckpointChecker
+    private let consumers: ConsumerChecker
     private let files: any FileSystem
     private let file: Descriptor
     private let options: CheckOptions
@@ -45,6 +46,8 @@ final class FrameChecker {
         checkpoints = CheckpointChecker(
             files, file, salt: header.salt, hinted: Set(self.hints.map(\.hint.checkpoint)),
             nodes: ExternalSorter(files, directory: directory, memoryBytes: unit))
+        consumers = ConsumerChecker(
+            header, ExternalSorter(files, directory: directory, memoryBytes: unit))
         let first = UInt64(FormatLimits.pageBytes)
         try places.append(OffsetRecord(.groupEnd, first, source: 0))
         checkHintNumbers(end: first, lastNumber: header.baseNumber)
@@ -65,6 +68,7 @@ final class FrameChecker {
         } catch  where error.code == .damaged {
             findings.add(error.at(offset: frame.offset), rule: "F21")
         }
+        try consumers.check(frame, state, into: &findings)
         try checkpoints.check(frame, before: counts, state, into: &findings)
         guard !frame.header.isMember else { return }
         if frame.header.kind == .transaction { open.transactions += 1 }
@@ -80,8 +84,14 @@ final class FrameChecker {
         for (slot, hint) in hints {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
+            if hint.checkpoint != 0, hint.checkpoint >= hint.durableEnd {
+                findings.add("F3", at: slot, "A hint names a checkpoint above the end of what was durable.")
+            }
         }
         try OffsetRecord.check(places, into: &findings)
+        let window = ByteWindow(files, file, stepBytes: options.windowBytes)
+        defer { withExtendedLifetime(window) {} }
+        try consumers.finish(window, checkpoints.landmarks.first, into: &findings)
         try ValueRecord.check(values, lastNumber: lastNumber, into: &findings)
         // The values' memory is free by now, and that of the changes when entries of indexes are sorted.
         let indexes = IndexChecker(

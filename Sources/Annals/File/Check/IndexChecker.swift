@@ -193,11 +193,13 @@ final class IndexChecker {
             let shape = checked[place].found.shape
             // What is wrong with a row itself was found before, under its own rule.
             guard let row = try rowView(record.offset, object.entityNumber, shape, window) else { return }
-            for number in shape.indexes(of: object.entityNumber) where isComplete(place, number) {
+            for number in shape.indexes(of: object.entityNumber) {
                 key.truncate()
                 do throws(StoreError) {
                     try shape.indexes[number].forEachKey(of: row, in: &key, large: Self.noLargeKeys) {
                         (bytes, _) throws(StoreError) in
+                        // Whether or not the index is there, the row must hold the key.
+                        if !isComplete(place, number) { return }
                         try entries.append(
                             IndexEntryRecord(
                                 checkpoint: place, index: number, object: object, key: bytes, isOfRow: true))

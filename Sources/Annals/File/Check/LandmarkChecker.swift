@@ -6,7 +6,7 @@ final class LandmarkChecker {
     private let window: ByteWindow
     private let salt: UInt64
     /// The first frame of each MiB that has been read.
-    private var first = Landmarks()
+    private(set) var first = Landmarks()
     /// Frames full of landmarks that an earlier checkpoint named: later ones name the same, and more.
     private var checked: [UInt64] = []
 
@@ -33,6 +33,9 @@ final class LandmarkChecker {
             let index = content.landmarkFrames.count * LandmarkField.inNode + entry
             try check(Landmark(offset: landmark.offset, number: landmark.number), index, below: checkpoint)
         }
+        let count = content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count
+        let possible = first.all.lastIndex { $0.offset < content.countedEnd }.map { $0 + 1 } ?? 0
+        guard count == possible else { throw damaged("A checkpoint has not one landmark for each MiB below it.") }
     }
 
     private func stored(at offset: UInt64, below checkpoint: UInt64) throws(StoreError) -> [Landmark] {

@@ -62,6 +62,7 @@ struct RowIndexStream {
     }
 
     private struct Level {
+        let offset: UInt64
         var words: [UInt64]
         var position = 0
         /// The first number below this node.
@@ -118,9 +119,12 @@ struct RowIndexStream {
         guard first <= FormatLimits.maximumObjectNumber else {
             throw nodes.damaged("the row index holds numbers that no object has.")
         }
+        guard offset < path.last?.offset ?? .max else {
+            throw nodes.damaged("a node names one that does not stand below it.")
+        }
         let bytes = try nodes.read(offset)
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
-        path.append(Level(words: words, first: first, isFirst: isFirst))
+        path.append(Level(offset: offset, words: words, first: first, isFirst: isFirst))
     }
 
     private mutating func ascend() throws(StoreError) {

@@ -6,13 +6,14 @@
 //     while the store's name refers to the locked file. Once that was replaced, the temporary file belongs to the
 //     compactor of the new one.
 // P2  The lock is held on its own descriptor, because unlocking a commit unlocks everything that the descriptor holds.
-// P3  A file of the temporary name is removed only if it is what compaction of this store left there.
+// P3  A file of the temporary name is removed only if a compaction has left it there (`CompactionLeftover`).
 
 /// Holds the compaction lock of a store, and the temporary file if it exists.
 struct CompactionFile {
     private let log: Log
     private let lock: Descriptor
     private let temporary: String
+    private var made: FileIdentity?
 
     /// Takes the lock. Throws `busy` if another process compacts the store, `storeReplaced` if one just has, and
     /// `alreadyExists` if a foreign file has the temporary name.
@@ -21,38 +22,42 @@ struct CompactionFile {
         temporary = TemporaryName.compaction.of(log.name)
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
-            try lockFile()
+            try WriterLock.acquireForCompaction(log.files, log.environment, lock, processID: log.processID)
             // By name, and after locking: from here on no compactor gives the name to another file.
             _ = try log.identityInPlace()
-            try log.removeCompactionLeftover()
+            try log.leftover.makeRoom()
         } catch {
             log.files.close(lock)
             throw error.at(path: log.path)
         }
     }
 
-    private func lockFile() throws(StoreError) {
-        let range = WriterLock.compaction(processID: log.processID)
-        var busy = WriterLock.foreign(nil)
-        for _ in 0..<Self.attempts {
-            guard case .held(let found, let process) = try log.files.tryLock(lock, range) else { return }
-            busy = WriterLock.foreign(process)
-            if let other = WriterLock.compactor(of: found) {
-                busy = busy.saying(
-                    "Process \(other) is compacting the store: there is nothing to do until it has ended.")
-            }
-            log.environment.sleep(microseconds: 1000)
-        }
-        throw busy
-    }
-
-    /// A writer looking for a compactor's leftover holds the lock while it looks.
-    private static let attempts = 20
-
     /// Releases the lock and removes a temporary file that was not renamed.
     func close() {
-        if !isReplaced { try? log.removeCompactionLeftover() }
+        if isReplaced { removeBesideAnother() } else { try? log.leftover.removeOwn() }
         log.files.close(lock)
+    }
+
+    /// Removes the temporary file if another file has the store's name. If that is another store, its compactor would
+    /// not know the file as its own. (P1)
+    private func removeBesideAnother() {
+        let (files, directory) = (log.files, log.directory)
+        guard let made, Self.isName(temporary, of: made, files, directory),
+            let other = try? files.open(log.name, in: directory, access: .readWrite)
+        else { return }
+        defer { files.close(other) }
+        let range = WriterLock.compaction(processID: log.processID)
+        guard case .acquired? = try? files.tryLock(other, range), let locked = try? files.status(other).identity,
+            Self.isName(log.name, of: locked, files, directory), Self.isName(temporary, of: made, files, directory)
+        else { return }
+        try? files.unlink(temporary, in: directory)
+    }
+
+    private static func isName(
+        _ name: String, of file: FileIdentity, _ files: any FileSystem, _ directory: Descriptor
+    ) -> Bool {
+        guard let found = try? files.identity(of: name, in: directory) else { return false }
+        return found.isSameFile(as: file)
     }
 
     /// Whether the store's name refers to another file by now.
@@ -67,7 +72,7 @@ struct CompactionFile {
 
     /// Creates the file with the store's mode and owner, and opens it. It gets its name when its header is durable, so
     /// what a crash leaves can be told from another file. (P3)
-    func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
+    mutating func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         let files = log.files
         let status = try files.status(lock)
         let place = try files.reopen(log.place, name: temporary)
@@ -79,14 +84,15 @@ struct CompactionFile {
             throw error
         }
         do throws(StoreError) {
-            let made = try files.status(file)
-            if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
+            let own = try files.status(file)
+            made = own.identity
+            if own.mode != status.mode || own.owner != status.owner || own.group != status.group {
                 do throws(StoreError) {
                     try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
                 } catch  where error.code == .permissionDenied {
                     throw error.saying(
                         "The store is user \(status.owner)'s, of group \(status.group), and this process (user "
-                            + "\(made.owner)) may not give the compacted file that owner and group. So only that user "
+                            + "\(own.owner)) may not give the compacted file that owner and group. So only that user "
                             + "or root compacts the store: run `annals compact` as one of them, and turn "
                             + "`automaticCompaction` off in the programs of other users.")
                 }

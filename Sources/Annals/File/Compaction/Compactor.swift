@@ -90,7 +90,7 @@ final class Compactor {
         try source.log.ledger.requireUsable()
         let view = try source.view()
         let before = view.end
-        let file = try CompactionFile(source.log)
+        var file = try CompactionFile(source.log)
         defer { file.close() }
         // In this order, so that the state is not older than the base, even if others clean in between.
         let base = try source.view(asOf: source.tracking.horizon)
@@ -380,6 +380,7 @@ final class Compactor {
                 try writer.finish(&appender)
             }
             for var consumer in tracking.consumers where withConsumers {
+                try requireTag(of: consumer)
                 // It has seen more than is copied so far.
                 if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
                 try writer.append(.consumer, consumer.encoded(), &appender)
@@ -391,6 +392,21 @@ final class Compactor {
                 mark = try copier.names.define(of: mark, &appender)
                 try writer.append(.cleaning, mark.encoded(), &appender)
             }
+        }
+    }
+
+    /// Opening reads no tags of consumers. What is copied is compared with the transactions that the source holds.
+    private func requireTag(of consumer: ConsumerRecord) throws(StoreError) {
+        let header = source.log.header
+        let tag =
+            consumer.cursor <= header.baseNumber
+            ? header.tag(ofFolded: consumer.cursor) : try source.view(asOf: consumer.cursor).tag
+        guard tag ?? consumer.tag == consumer.tag else {
+            throw StoreError(
+                .damaged,
+                "F33: the tag of the consumer “\(consumer.name)” is not that of the transaction that it has seen. "
+                    + "Reset or remove the consumer.",
+                path: source.log.path)
         }
     }
 

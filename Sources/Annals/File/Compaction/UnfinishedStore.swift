@@ -91,27 +91,57 @@ package struct UnfinishedStore {
         _ name: String, _ range: LockRange, _ purpose: TemporaryName, _ busy: StoreError, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) {
-        let file: Descriptor
         do throws(StoreError) {
-            file = try files.open(name, in: directory, access: .readWrite)
-        } catch  where error.code == .notFound {
-            return
+            guard try removeUnheld(name, range, files, directory) else { throw busy }
         } catch  where error.code == .notARegularFile {
             throw .nameTaken(name, by: "A \(purpose)")
         }
-        defer { files.close(file) }
-        guard try files.tryLock(file, range) == .acquired else { throw busy }
-        do throws(StoreError) { try files.unlink(name, in: directory) } catch  where error.code == .notFound {}
+    }
+
+    /// Removes what killed backups and salvages to the name of a store have left. Leaves one that is under way.
+    package static func removeLeftovers(
+        of place: StorePlace, _ files: any FileSystem, processID: UInt32
+    ) throws(StoreError) {
+        for purpose in [TemporaryName.backup, .salvage] {
+            let name = purpose.of(place.name)
+            do throws(StoreError) {
+                _ = try removeUnheld(name, WriterLock.compaction(processID: processID), files, place.directory)
+            } catch  where error.code == .notARegularFile {}
+        }
+    }
+
+    /// Returns false if a process holds the file, which stays then.
+    private static func removeUnheld(
+        _ name: String, _ range: LockRange, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(StoreError) -> Bool {
+        do throws(StoreError) {
+            let file = try openForLocking(name, files, directory)
+            defer { files.close(file) }
+            guard try files.tryLock(file, range) == .acquired else { return false }
+            try files.unlink(name, in: directory)
+        } catch  where error.code == .notFound {}
+        return true
+    }
+
+    /// If a process was killed just before its file got its name, the file may have a mode without writing.
+    private static func openForLocking(
+        _ name: String, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(StoreError) -> Descriptor {
+        do throws(StoreError) {
+            return try files.open(name, in: directory, access: .readWrite)
+        } catch  where error.code == .permissionDenied {
+            let file = try files.open(name, in: directory, access: .readOnly)
+            defer { files.close(file) }
+            try files.allow(0o600, file)
+        }
+        return try files.open(name, in: directory, access: .readWrite)
     }
 
     /// Writes the header and opens the file as a store.
     package func open(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         try files.write(header, to: file)
-        let engine = try Engine.open(
+        return try Engine.open(
             at: files.reopen(place, name: temporary), options: options, files: files, environment: environment)
-        // Only now: a mode without writing would keep this process from opening the file.
-        try adoptPermissions()
-        return engine
     }
 
     /// Without the right to change the owner, it stays. If the group stays too, it gets no rights, because they were
@@ -130,6 +160,8 @@ package struct UnfinishedStore {
     package func publish(_ engine: Engine, _ state: View) throws(StoreError) {
         do throws(StoreError) {
             try WrittenStore(engine, state).prove(temporary, in: place, of: engine)
+            // Only now: with a mode without writing, neither this process nor the next could open the file.
+            try adoptPermissions()
             try files.renameExclusively(temporary, to: place.name, in: place.directory)
             try files.synchronizeDirectory(place.directory)
         } catch {

@@ -53,9 +53,9 @@ extension TransactionBuilder {
         }
     }
 
-    func moveOutLargeValues(_ row: [StoredValue]) throws(StoreError) -> [StoredValue] {
+    func moveOutLargeValues(_ row: [StoredValue], of entity: EntityDefinition) throws(StoreError) -> [StoredValue] {
         let positions = RowEncoder.valuesToMoveOut(
-            row,
+            row, of: entity,
             limits: InlineLimits(valueBytes: limits.maximumInlineValueBytes, rowBytes: limits.maximumInlineRowBytes))
         if positions.isEmpty { return row }
         var values = row

@@ -232,7 +232,7 @@ package final class TransactionBuilder {
             append(entry, rowStart: nil)
             return
         }
-        let values = try moveOutLargeValues(row)
+        let values = try moveOutLargeValues(row, of: layout.entity)
         let rowBytes = layout.variableOffset + values.reduce(0) { $0 + $1.variableBytes }
         try makeRoom(entryBytes: entry.bytes, rowBytes: rowBytes.paddedTo8)
         let start = body.count

@@ -199,6 +199,18 @@ extension Indexes {
         }
     }
 
+    /// The same error with the attributes and the object, if it is about a key that is too large.
+    private func tooLarge(
+        _ change: ChangeView, _ row: UnsafeRawBufferPointer?, _ shape: StoreShape, _ error: StoreError
+    ) throws(StoreError) -> StoreError? {
+        guard error.code == .tooLarge, let row else { return nil }
+        let image = try rowView(row, change.object.entityNumber, shape)
+        for number in shape.indexes(of: change.object.entityNumber) {
+            if let error = try shape.indexes[number].tooLarge(image, change.object) { return error }
+        }
+        return nil
+    }
+
     private func rowView(
         _ bytes: UnsafeRawBufferPointer, _ entity: UInt16, _ shape: StoreShape
     ) throws(StoreError) -> RowImage {
@@ -286,7 +298,11 @@ extension Indexes {
         func hasIndex(_ entity: UInt16) -> Bool { !shape.indexes(of: entity).isEmpty }
         try transaction.forEachRowEntry(of: hasIndex) { (change, row) throws(StoreError) in
             if hasIndex(change.object.entityNumber) {
-                try note(change, row: row, next, in: &changes, large: IndexShape.noLargeKeys)
+                do throws(StoreError) {
+                    try note(change, row: row, next, in: &changes, large: IndexShape.noLargeKeys)
+                } catch {
+                    throw try tooLarge(change, row, next.shape, error) ?? error
+                }
             }
             return true
         }

@@ -93,11 +93,13 @@ extension Indexes {
 
     static func denied(_ object: ObjectID, _ referrers: [ObjectID], _ index: IndexShape) -> StoreError {
         let entity = index.layout.entity.name.text
-        let named = referrers.prefix(10).map { "\($0.number)" }.joined(separator: ", ")
+        let named = referrers.prefix(10).map(\.description).joined(separator: ", ")
+        let more = referrers.count > 10 ? " and others" : ""
+        let refers = referrers.count > 1 ? "refer" : "refers"
         return StoreError(
             .deleteDenied,
             "\(object) cannot be deleted: \(index.attributeNames) of “\(entity)” \(named)"
-                + "\(referrers.count > 10 ? " and others" : "") refers to it. Change or delete these objects first.",
+                + "\(more) \(refers) to it. Change or delete what refers to it first.",
             ObjectFacts(entity, index.attributes, objects: referrers))
     }
 }

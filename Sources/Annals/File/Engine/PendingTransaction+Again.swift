@@ -44,7 +44,7 @@ extension PendingTransaction {
         if try base.withDeletedRow(object, body) { return }
         if kept.isEmpty { return try body(nil) }
         let values = try builder.moveOutLargeValues(
-            layout.entity.attributes.map { kept[$0.number] ?? $0.valueBeforeItExisted })
+            layout.entity.attributes.map { kept[$0.number] ?? $0.valueBeforeItExisted }, of: layout.entity)
         var bytes = ByteWriter(capacity: 256)
         var row = RowBuilder(layout, entryDistance: 0, schemaVersion: catalog.newestVersion, in: &bytes)
         try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in

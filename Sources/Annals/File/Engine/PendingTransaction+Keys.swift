@@ -22,11 +22,15 @@ extension PendingTransaction {
             for index in indexes(entity) {
                 let indexShape = shape.indexes[index]
                 let row = try RowImage(bytes, layout: layout)
-                try indexShape.forEachKey(of: row, in: &writer, large: IndexShape.noLargeKeys) { (bytes, hasAbsent) in
-                    if hasAbsent { return }
-                    let key = Key(index: index, bytes: Array(bytes))
-                    order.append((change.object, key))
-                    objects[key, default: []].append(change.object)
+                do throws(StoreError) {
+                    try indexShape.forEachKey(of: row, in: &writer, large: IndexShape.noLargeKeys) { bytes, hasAbsent in
+                        if hasAbsent { return }
+                        let key = Key(index: index, bytes: Array(bytes))
+                        order.append((change.object, key))
+                        objects[key, default: []].append(change.object)
+                    }
+                } catch {
+                    try refuse(try indexShape.tooLarge(row, change.object) ?? error)
                 }
             }
             return true

@@ -8,10 +8,22 @@
 /// The reasons that a rehearsal has found.
 final class Rehearsal {
     private(set) var refused: [StoreError] = []
+    /// What `refused` has: thousands of errors are not compared with each other.
+    private var noted: Set<Reason> = []
     /// Objects that could not be written. Nothing is said of what refers to them, and of what they would have changed.
     fileprivate var unwritten: Set<ObjectID> = []
 
-    fileprivate func add(_ error: StoreError) { if !refused.contains(error) { refused.append(error) } }
+    private struct Reason: Hashable {
+        let code: StoreError.Code
+        let message: String
+        let objects: [ObjectID]
+    }
+
+    fileprivate func add(_ error: StoreError) {
+        let reason = Reason(code: error.code, message: error.message, objects: error.objects)
+        // The failures of a validation are facts of another kind.
+        if noted.insert(reason).inserted || error.objects.isEmpty && !refused.contains(error) { refused.append(error) }
+    }
 }
 
 extension StoreError {
@@ -19,8 +31,10 @@ extension StoreError {
     var isRefusal: Bool {
         switch code {
         case .validationFailed, .uniqueViolation, .requiredMissing, .referenceMissing, .deleteDenied, .valueOutOfRange,
-            .wrongContext, .tooLarge:
+            .wrongContext, .referenceForeign, .tooLarge:
             true
+        // A list that names an object twice.
+        case .invalidArgument: facts is ObjectFacts
         default: false
         }
     }
@@ -42,6 +56,7 @@ extension Engine {
         defer { pending.rehearsal = nil }
         try body(pending)
         try pending.applyDeleteRules()
+        try pending.findLargeKeys()
         try pending.findTakenKeys()
         try pending.findMissingTargets()
         return rehearsal.refused
@@ -58,11 +73,43 @@ extension PendingTransaction {
         if let object { rehearsal.unwritten.insert(object) }
     }
 
+    /// Notes that a rehearsal cannot write an object.
+    func noteUnwritten(_ object: ObjectID) { rehearsal?.unwritten.insert(object) }
+
     /// Whether this is a rehearsal in which the object could not be written.
     func isUnwritten(_ object: ObjectID) -> Bool { rehearsal?.unwritten.contains(object) ?? false }
 
+    /// Whether this is a rehearsal in which an object could not be written that refers to another one in the store.
+    func isReferredToByUnwritten(_ target: ObjectID) throws(StoreError) -> Bool {
+        guard let rehearsal else { return false }
+        for object in rehearsal.unwritten where !isNew(object) {
+            var refers = false
+            _ = try base.withRow(object) { (row) throws(StoreError) in
+                for number in shape.indexes(of: object.entityNumber) where shape.indexes[number].reference != nil {
+                    let targets = try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys)
+                    if targets.contains(target) { refers = true }
+                }
+            }
+            if refers { return true }
+        }
+        return false
+    }
+
     /// Whether this transaction inserts the object, which is not in the store yet.
     func isNew(_ object: ObjectID) -> Bool { object.number >= base.nextNumber(of: object.entityNumber) }
+
+    fileprivate func findLargeKeys() throws(StoreError) {
+        let shape = shape
+        try builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let entity = change.object.entityNumber
+            guard change.kind != .delete, let bytes, let layout = shape.newestLayout(entity) else { return true }
+            for number in shape.indexes(of: entity) where shape.indexes[number].reference == nil {
+                let error = try shape.indexes[number].tooLarge(try RowImage(bytes, layout: layout), change.object)
+                if let error { try refuse(error) }
+            }
+            return true
+        }
+    }
 
     fileprivate func findTakenKeys() throws(StoreError) {
         guard let rehearsal else { return }

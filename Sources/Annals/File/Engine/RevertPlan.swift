@@ -177,9 +177,12 @@ package struct RevertPlan {
             }
             let attribute = layout.entity.attributes[position]
             let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
-            if try isEqual(current, old) { continue }
+            // If the transaction has given a text another form, the old form comes back.
+            let isAsWritten = try isEqual(current, value(attribute, in: written))
+            let isBack = isAsWritten ? try isIdentical(current, old) : try isEqual(current, old)
+            if isBack { continue }
             let isDerived = derived.isDerived(number, layout.number)
-            if try !isEqual(current, value(attribute, in: written)) {
+            if !isAsWritten {
                 if !isDerived { different.append(number) }
             } else if old == .absent, !attribute.isOptional {
                 if !isDerived { missing.append(number) }
@@ -270,6 +273,12 @@ package struct RevertPlan {
 
     private func isEqual(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
         if left.isSame(as: right) { return true }
+        return try isIdentical(left, right)
+    }
+
+    /// The same, but two forms of a text differ.
+    private func isIdentical(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
+        if left == right { return true }
         // The same long value may be in the file twice.
         guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
         let first = try base.content(of: a)

@@ -148,6 +148,8 @@ package struct CheckpointContent: Equatable, Sendable {
     package var extensions: [CheckpointExtension] = []
 
     package static let kinds = 16
+    /// What a schema frame holds.
+    private static let maximumTableBytes = FormatLimits.maximumFrameBytes - FrameField.bytes
 
     package init() {}
 
@@ -228,7 +230,7 @@ extension CheckpointContent {
         bytes.append(integer: UInt32(schemas.count))
         for schema in schemas {
             let tables =
-                (try? schema.encodeTables(maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)) ?? []
+                (try? schema.encodeTables(maximumTableBytes: Self.maximumTableBytes)) ?? []
             bytes.append(integer: UInt32(tables.count))
             for table in tables {
                 bytes.append(integer: UInt32(table.count))
@@ -326,8 +328,10 @@ extension CheckpointContent {
         let count = try Self.count(&reader, of: 4)
         for version in 0..<count {
             var schema: SchemaDefinition?
+            var lastBytes = 0
             for _ in 0..<(try Self.count(&reader, of: 4)) {
                 let bytes = Int(try reader.readUInt32())
+                defer { lastBytes = bytes }
                 let table = try SchemaDefinition(table: try reader.readBytes(bytes), fileOffset: 0)
                 guard Int(table.version) == version + 1 else {
                     throw Self.malformed("has schema versions out of order")
@@ -336,9 +340,12 @@ extension CheckpointContent {
                     schema = table
                     continue
                 }
-                guard !table.entities.isEmpty,
+                guard let first = table.entities.first,
                     known.entities.count + table.entities.count <= FormatLimits.maximumEntities
                 else { throw Self.malformed("has tables without definitions, or too many definitions in a version") }
+                guard lastBytes + first.encodedBytes > Self.maximumTableBytes else {
+                    throw Self.malformed("has a table with room for more definitions")
+                }
                 schema?.entities += table.entities
             }
             guard let schema else { throw Self.malformed("has a schema version without a definition") }
@@ -387,7 +394,11 @@ extension CheckpointContent {
         guard nodes <= reader.remaining / 8, count <= (reader.remaining - nodes * 8) / 16 else {
             throw Self.malformed("counts more than it holds")
         }
-        for _ in 0..<nodes { landmarkFrames.append(try reader.readUInt64()) }
+        for _ in 0..<nodes {
+            let frame = try reader.readUInt64()
+            guard frame > landmarkFrames.last ?? 0 else { throw Self.malformed("has frames of landmarks out of order") }
+            landmarkFrames.append(frame)
+        }
         for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
     }
 

@@ -134,9 +134,15 @@ package struct FileHeader: Equatable, Sendable {
             baseTime: page.integer(at: HeaderField.baseTime, as: Int64.self))
         (header.readVersion, header.writeVersion) = (readVersion, writeVersion)
         if isNewer { header.newerPage = withoutHints(page) }
-        guard header.generation > 0 || (header.baseNumber == 0 && header.baseTag == 0 && header.baseTime == .min) else {
+        guard header.generation > 0 || header.baseNumber == 0 else {
             throw StoreError(
-                .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
+                .damaged, "F1: a store that was never compacted names a transaction before its first.",
+                offset: UInt64(HeaderField.baseNumber))
+        }
+        guard header.baseNumber > 0 || (header.baseTag == 0 && header.baseTime == .min) else {
+            throw StoreError(
+                .damaged, "F1: the header page has a tag or a time of a transaction 0, which no store has.",
+                offset: UInt64(HeaderField.baseTag))
         }
         guard header.baseNumber <= FormatLimits.maximumTransactionNumber else {
             throw StoreError(
@@ -144,6 +150,12 @@ package struct FileHeader: Equatable, Sendable {
                 offset: UInt64(HeaderField.baseNumber))
         }
         return header
+    }
+
+    /// The tag of a transaction that is not above the base; nil if compaction has folded it, and the tag with it.
+    func tag(ofFolded number: UInt64) -> UInt64? {
+        if number == baseNumber { return baseTag }
+        return number == 0 ? 0 : nil
     }
 
     /// Whether a program of this version may write to the file, as far as the header page says.

@@ -67,41 +67,14 @@ extension Log {
     func removeLeftover() {
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }
-        try? removeCompactionLeftover()
+        try? leftover.removeOwn()
         // What is done with the writer lock may take long: a compactor would take this handle for another compactor,
         // and give up.
         try? files.unlock(file, range)
     }
 
-    /// Removes what a compactor that died has left. The caller holds the compaction lock.
-    ///
-    /// Throws `alreadyExists` if a file has that name that no compaction of this store has made.
-    func removeCompactionLeftover() throws(StoreError) {
-        let name = TemporaryName.compaction.of(name)
-        do throws(StoreError) {
-            guard try isCompactionLeftover(name) else {
-                throw StoreError(
-                    .alreadyExists,
-                    "“\(name)” is no leftover of a compaction of this store, so it was not removed. Compaction writes "
-                        + "its file under this name: move it away, and try again.")
-            }
-            try files.unlink(name, in: directory)
-        } catch  where error.code == .notFound {
-        } catch  where error.code == .notARegularFile {
-            throw .nameTaken(name, by: "Compaction")
-        }
-    }
-
-    /// An unfinished file has a header of this store's next generation. This store's file has never had it, because the
-    /// next compaction removes the leftover first.
-    private func isCompactionLeftover(_ name: String) throws(StoreError) -> Bool {
-        let found = try files.open(name, in: directory, access: .readOnly)
-        defer { files.close(found) }
-        let window = ByteWindow(files, found, stepBytes: FormatLimits.pageBytes)
-        defer { withExtendedLifetime(window) {} }
-        guard let other = try? Self.readHeader(window).0 else { return false }
-        return other.storeID == header.storeID && other.generation > header.generation
-    }
+    /// The file that a killed compaction may have left.
+    var leftover: CompactionLeftover { CompactionLeftover(of: place, header, files) }
 
     /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader
     /// has gone.

@@ -99,6 +99,7 @@ extension LogState {
         let known = uniqueShared()
         do throws(StoreError) {
             if definition.version == known.catalog.newestVersion {
+                try require(!definition.entities.isEmpty, "F25: a schema version has frames without definitions")
                 try known.catalog.extend(definition)
             } else {
                 try require(

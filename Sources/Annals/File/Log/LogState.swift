@@ -367,7 +367,7 @@ package struct LogState: Sendable {
         lastTime = record.time
         lastTag = record.tag
         mayStepBack = false
-        mayHoldRows = record.isCopied && header.generation > 0
+        mayHoldRows = record.isCopied
         close(with: frame)
         return .commit(record)
     }
@@ -398,6 +398,7 @@ package struct LogState: Sendable {
     ) throws(StoreError) {
         try require(record.start == start, "F13: a transaction begins elsewhere than it says")
         try require(record.firstChange == changes, "F13: a transaction's changes are not counted right")
+        try require(!record.isCopied || header.generation > 0, "F13: a copied transaction in generation 0")
         let last = max(record.author, record.context, record.process)
         try require(last <= rare.names.count, "F15: a name is referred to and not defined")
         if let first {

@@ -20,6 +20,28 @@ package enum WriterLock {
         return UInt32(exactly: range.end - start - 1)
     }
 
+    /// Takes the compaction lock. Throws `busy` if another process compacts the store.
+    package static func acquireForCompaction(
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32
+    ) throws(StoreError) {
+        var busy = foreign(nil)
+        for _ in 0..<compactionAttempts {
+            guard case .held(let found, let process) = try files.tryLock(file, compaction(processID: processID)) else {
+                return
+            }
+            busy = foreign(process)
+            if let other = compactor(of: found) {
+                busy = busy.saying(
+                    "Process \(other) is compacting the store: there is nothing to do until it has ended.")
+            }
+            environment.sleep(microseconds: 1000)
+        }
+        throw busy
+    }
+
+    /// A writer looking for a compactor's leftover holds the lock while it looks.
+    private static let compactionAttempts = 20
+
     /// What a waiting process locks while it waits for a writer: a handle that keeps the lock between commits looks
     /// for it.
     package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)

@@ -89,9 +89,3 @@ package enum IndexColumn: Sendable {
     /// The row has no such attribute; this is read in its stead.
     case value(StoredValue, AttributeType)
 }
-
-extension AttributeDefinition {
-    fileprivate var isInIndex: Bool {
-        flags.contains(.indexed) || flags.contains(.unique) || type.isReference
-    }
-}

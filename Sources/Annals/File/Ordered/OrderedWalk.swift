@@ -41,9 +41,17 @@ struct OrderedWalk {
             guard depth < above.count else { throw leaf.damaged("an index is higher than possible.") }
             above[depth] = Step(view: leaf, index: index)
             depth += 1
-            leaf = try leaf.child(at: index, source)
+            leaf = try child(of: leaf, at: index)
             if isValidating { try leaf.validate() }
         }
+    }
+
+    private func child(of view: OrderedNodeView, at index: Int) throws(StoreError) -> OrderedNodeView {
+        let child = try view.child(at: index, source)
+        if isValidating, view.isStored, child.fileOffset >= view.fileOffset {
+            throw view.damaged("a node names one that does not stand below it.")
+        }
+        return child
     }
 
     /// Goes on to the next leaf in the direction of the walk; false if there is none.
@@ -56,7 +64,7 @@ struct OrderedWalk {
                 continue
             }
             above[depth - 1]?.index = index
-            leaf = try step.view.child(at: index, source)
+            leaf = try child(of: step.view, at: index)
             try descend(at: nil)
             let (left, right) = isReversed ? (leaf, last) : (last, leaf)
             try requireAscending(left, right)

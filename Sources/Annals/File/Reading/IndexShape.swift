@@ -94,10 +94,28 @@ extension IndexShape {
     static func noLargeKeys(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
-        throw StoreError(
+        throw tooLarge([], of: nil)
+    }
+
+    /// Why a row of the newest schema has no key: values of the key stand in value frames. Nil if none does.
+    func tooLarge(_ row: RowImage, _ object: ObjectID) throws(StoreError) -> StoreError? {
+        guard row.isLike(layout) else { return nil }
+        var names: [String] = []
+        for position in positions {
+            if case .large = try row.value(at: position) { names.append(layout.entity.attributes[position].name.text) }
+        }
+        return names.isEmpty ? nil : Self.tooLarge(names, of: layout.entity.name.text, object)
+    }
+
+    static func tooLarge(_ attributes: [String], of entity: String?, _ object: ObjectID? = nil) -> StoreError {
+        let named = attributes.map { "“\($0)”" }.joined(separator: ", ")
+        let what = entity.map { "\(named) of “\($0)”" } ?? "A value"
+        var error = StoreError(
             .tooLarge,
-            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and "
-                + "stands in its row."
+            "\(what) is too long for an index, in which a value has at most \(FormatLimits.maximumInlineValueBytes) "
+                + "bytes, and those of one object together \(FormatLimits.maximumInlineRowBytes): shorten it."
         )
+        if let entity { error.facts = ObjectFacts(entity, attributes, object: object) }
+        return error
     }
 }

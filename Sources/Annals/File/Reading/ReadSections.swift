@@ -45,7 +45,8 @@ final class ReadSections: @unchecked Sendable {
 
     @inline(__always)
     private func counter(_ index: Int) -> UnsafeMutablePointer<Atomic<Int>> {
-        (counters + index &* Self.strideBytes).assumingMemoryBound(to: Atomic<Int>.self)
+        assert(UInt(bitPattern: counters) % 8 == 0 && Self.strideBytes % 8 == 0, "not aligned")
+        return (counters + index &* Self.strideBytes).assumingMemoryBound(to: Atomic<Int>.self)
     }
 
     /// Threads have stacks of their own: where this one's is tells them apart well enough.

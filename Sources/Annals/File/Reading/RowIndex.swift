@@ -78,7 +78,8 @@ final class RowIndex: @unchecked Sendable {
 
     @inline(__always)
     private static func word(_ node: UnsafeMutableRawPointer, _ index: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
-        (node + Int(truncatingIfNeeded: index) &* 8).assumingMemoryBound(to: Atomic<UInt64>.self)
+        assert(UInt(bitPattern: node) % 8 == 0, "not aligned")
+        return (node + Int(truncatingIfNeeded: index) &* 8).assumingMemoryBound(to: Atomic<UInt64>.self)
     }
 
     @inline(__always)

@@ -170,6 +170,7 @@ final class VerifiedFile: @unchecked Sendable {
     private func word(_ block: UInt64, _ mark: Mark) -> UnsafeMutablePointer<Atomic<UInt64>> {
         let group = Int(truncatingIfNeeded: block >> 6)
         let address = marks.bytes.baseAddress.unsafelyUnwrapped + (group &* Mark.count &+ mark.rawValue) &* 8
+        assert(UInt(bitPattern: address) % 8 == 0, "not aligned")
         return address.assumingMemoryBound(to: Atomic<UInt64>.self)
     }
 

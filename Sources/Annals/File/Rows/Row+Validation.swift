@@ -76,9 +76,10 @@ extension RowImage {
                     offset: fileOffset &+ UInt64(slot(at: position).offset))
             }
         } else {
-            guard content.count <= FormatLimits.maximumInlineValueBytes, StoredForm.isCanonical(content, type) else {
-                throw malformed(position)
+            guard content.count <= FormatLimits.maximumInlineValueBytes else {
+                throw damaged("a value in a row is longer than the limit.", Int(slot(at: position).offset))
             }
+            guard StoredForm.isCanonical(content, type) else { throw malformed(position) }
         }
         return content.count
     }

@@ -16,9 +16,12 @@ package struct InlineLimits: Equatable, Sendable {
 package enum RowEncoder {
     /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over
     /// the limit for one value; then the largest first, and of equals the first, until the row fits. A value no longer
-    /// than a reference stays.
-    package static func valuesToMoveOut(_ values: [StoredValue], limits: InlineLimits = InlineLimits()) -> [Int] {
-        fits(values, limits) ? [] : largestValues(values, limits)
+    /// than a reference stays. Values that an index of the entity is over are moved only if nothing else makes room:
+    /// such a row is refused.
+    package static func valuesToMoveOut(
+        _ values: [StoredValue], of entity: EntityDefinition? = nil, limits: InlineLimits = InlineLimits()
+    ) -> [Int] {
+        fits(values, limits) ? [] : largestValues(values, entity, limits)
     }
 
     /// Nearly every row fits, and then nothing is allocated.
@@ -32,9 +35,12 @@ package enum RowEncoder {
         return total <= limits.rowBytes
     }
 
-    private static func largestValues(_ values: [StoredValue], _ limits: InlineLimits) -> [Int] {
+    private static func largestValues(
+        _ values: [StoredValue], _ entity: EntityDefinition?, _ limits: InlineLimits
+    ) -> [Int] {
+        let indexed = entity?.attributesInIndexes ?? []
         var moved: [Int] = []
-        var inline: [(bytes: Int, position: Int)] = []
+        var inline: [(isIndexed: Bool, bytes: Int, position: Int)] = []
         var total = 0
         for (position, value) in values.enumerated() {
             let bytes = value.variableBytes
@@ -45,11 +51,17 @@ package enum RowEncoder {
                 total += ReferenceField.bytes
             } else {
                 total += bytes
-                if bytes > ReferenceField.bytes { inline.append((bytes, position)) }
+                if bytes > ReferenceField.bytes {
+                    let isIndexed = entity.map { indexed.contains($0.attributes[position].number) } ?? false
+                    inline.append((isIndexed, bytes, position))
+                }
             }
         }
         guard total > limits.rowBytes else { return moved }
-        inline.sort { $0.bytes != $1.bytes ? $0.bytes > $1.bytes : $0.position < $1.position }
+        inline.sort {
+            if $0.isIndexed != $1.isIndexed { return $1.isIndexed }
+            return $0.bytes != $1.bytes ? $0.bytes > $1.bytes : $0.position < $1.position
+        }
         for value in inline where total > limits.rowBytes {
             moved.append(value.position)
             total -= value.bytes - ReferenceField.bytes

@@ -173,3 +173,15 @@ package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 }
+
+extension AttributeDefinition {
+    /// Whether there is an index over the attribute alone.
+    var isInIndex: Bool { flags.contains(.indexed) || flags.contains(.unique) || type.isReference }
+}
+
+extension EntityDefinition {
+    /// The numbers of the attributes that are in an index, alone or as part of a key.
+    var attributesInIndexes: Set<UInt16> {
+        Set(attributes.lazy.filter(\.isInIndex).map(\.number)).union(keys.lazy.flatMap(\.attributes))
+    }
+}

@@ -17,16 +17,16 @@ package struct ObjectFacts: ErrorFacts {
 
 extension StoreError {
     /// The entity that the error is about: of `uniqueViolation`, `requiredMissing`, `typeMismatch`, `unknownEntity` and
-    /// `unknownAttribute`; of `referenceMissing` and `deleteDenied` that of the objects that refer. Nil if the error is
-    /// about something else.
+    /// `unknownAttribute`; of `referenceMissing` and `deleteDenied` that of the objects that refer; of a value that
+    /// cannot be stored that of its object. Nil if the error is about something else.
     public var entity: String? { (facts as? ObjectFacts)?.entity }
 
     /// The names of the attributes that the error is about, in the order of their key. Empty if it is about none.
     public var attributes: [String] { (facts as? ObjectFacts)?.attributes ?? [] }
 
     /// The object that has the value already, for `uniqueViolation`; the one that is referred to and does not exist,
-    /// for `referenceMissing`; the first one that refers, for `deleteDenied`. For `requiredMissing` and
-    /// `valueOutOfRange` the object that has no value or a wrong one, if it is known. Nil for other errors.
+    /// for `referenceMissing`; the first one that refers, for `deleteDenied`. For `requiredMissing`, `valueOutOfRange`
+    /// and `tooLarge` the object that has no value or a wrong one, if it is known. Nil for other errors.
     ///
     /// In errors of a context, the ID of an object that was never saved is the temporary one that its reference has.
     public var object: ObjectID? { objects.first }

@@ -1,0 +1,29 @@
+// F36: a checkpoint names the features that records below it declare, and what stops writers is declared.
+
+/// Follows the features that records declare. Frames and checkpoints are held against that.
+struct FeatureChecker {
+    private var declared = FormatFeatures.none
+
+    mutating func note(_ features: FormatFeatures) { declared.formUnion(features) }
+
+    /// Checks a skipped frame.
+    func check(skipped frame: FrameView, _ header: FileHeader, into findings: inout FindingList) {
+        guard frame.header.stopsWriters, !stopsWriters(header) else { return }
+        findings.add("F36", at: frame.offset, "A frame stops writers, and no feature is declared for it.")
+    }
+
+    /// Checks a checkpoint. That it lacks no feature was found when the frame was accepted.
+    func check(
+        _ content: CheckpointContent, at offset: UInt64, _ header: FileHeader, into findings: inout FindingList
+    ) {
+        if !declared.isSuperset(of: content.features) {
+            findings.add("F36", at: offset, "A checkpoint names a feature that no record below it declares.")
+        }
+        if content.extensions.contains(where: \.stopsWriters), !stopsWriters(header) {
+            findings.add("F36", at: offset, "An extension stops writers, and no feature is declared for it.")
+        }
+    }
+
+    /// Whether a program that knows only this format would write nothing anyway.
+    private func stopsWriters(_ header: FileHeader) -> Bool { !declared.allowsWriting || !header.allowsWriting }
+}
