@@ -57,7 +57,7 @@ final class DerivedUpkeep: TransactionUpkeep {
             if let transaction {
                 var failures: [ValidationFailure] = []
                 for failure in work.failures {
-                    // What cannot be written may be counted where it no longer is.
+                    // An object that cannot be written may be counted on a side that it has left.
                     let isCertain = try failure.object.map { (object) throws(StoreError) in
                         try !pending.isReferredToByUnwritten(object)
                     }

@@ -49,7 +49,7 @@ struct ConsumerChecker {
         }
     }
 
-    /// The tag of a transaction whose commit frame stands at the cursor or above; leaves the cursor there.
+    /// The tag of a transaction whose commit frame is at the cursor or above it; leaves the cursor there.
     private static func tag(of number: UInt64, _ cursor: inout FrameCursor) throws(StoreError) -> UInt64? {
         while let header = try cursor.header(), header.number <= number {
             if header.kind == .transaction, header.number == number {

@@ -395,7 +395,8 @@ final class Compactor {
         }
     }
 
-    /// Opening reads no tags of consumers. What is copied is compared with the transactions that the source holds.
+    /// Opening does not check the tags of consumers. Before one is copied, its tag is compared with the source's
+    /// transaction.
     private func requireTag(of consumer: ConsumerRecord) throws(StoreError) {
         let header = source.log.header
         let tag =
