@@ -87,7 +87,7 @@ import Testing
             "“list” of “More” is a list of objects", "“pattern” of “More” has the pattern “([”",
             "“rule” of “More” does not refer to objects", "“always” of “More” is not optional",
             "“empty” of “More” has the type Empty, which holds nothing",
-            "“place” of “More” must be optional", "A key of “More” names fewer than two",
+            "“place” of “More” must be optional", "The key “twice” of “More” names fewer than two",
             "“Nothing” has no stored property",
         ] {
             #expect(more.contains { $0.hasPrefix(part) }, "\(part)")

@@ -289,6 +289,28 @@ import Testing
         try close(store)
     }
 
+    @Test func aPreservedAttributeThatIsNewerThanTheDeletionHasNoValue() throws {
+        let store = try folder.open([Sample.clip])
+        let id = try store.commit { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
+        try store.commit { try $0.delete(id) }
+        let later = AttributeDescription("later", .int, isOptional: false, isPreservedOnDeletion: true, defaultValue: 9)
+        try store.changeSchema([.addAttribute(later, to: "Clip")])
+        let entity = try store.entity("Clip")
+        var values: [Int64?] = []
+        try store.forEachTransaction(after: 0) { (transaction) throws(StoreError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
+                _ = try change.withAfter(in: entity) { row in values.append(row.int(at: 3)) }
+                return true
+            }
+            return true
+        }
+        #expect(values == [9, nil])
+        let changes = try store.history(after: 0).flatMap(\.changes)
+        let deletion = try #require(changes.first { $0.kind == .delete })
+        #expect(deletion.preserved?["url"] == "a" && deletion.preserved?["later"] == nil)
+        try close(store)
+    }
+
     @Test func fourOtherPlacesAreErrorsInRequests() throws {
         let (store, _) = try random(3)
         let newest = try store.currentToken

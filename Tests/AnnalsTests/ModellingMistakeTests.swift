@@ -50,6 +50,20 @@ import Testing
             "“others” of “WholeEntities” has the type [Other], which a store cannot keep: an object "
                 + "refers to others: write [Reference<Other>], or write Transient(\\.others) in the schema."),
         .init(
+            Wrong.CodedEntity.self, nil,
+            [
+                ("piece", "CodedOther", "Reference<CodedOther>?"), ("perhaps", "CodedOther?", "Reference<CodedOther>?"),
+                ("more", "[CodedOther]", "[Reference<CodedOther>]"),
+                ("byName", "[String: CodedOther]", "[Reference<CodedOther>]"),
+            ].map { name, type, instead in
+                "“\(name)” of “CodedEntity” has the type \(type), which a store cannot keep: an object refers to "
+                    + "others: write \(instead), or write Transient(\\.\(name)) in the schema."
+            }.joined(separator: "\n")),
+        .init(
+            Wrong.ListOfSides.self, nil,
+            "“owners” of “ListOfSides” has the type [ToMany<Owner>], which a store cannot keep: it is the other side "
+                + "as a whole: write var owners = ToMany<Owner>(), or write Transient(\\.owners) in the schema."),
+        .init(
             Wrong.NeededReference.self, Right.NeededReference.self,
             "“other” of “NeededReference” must be optional, because a new value refers to nothing: write "
                 + "Reference<…>?, and add the option .required if it must be set when it is saved."),
@@ -266,7 +280,24 @@ import Testing
             "“title” of “TwoLines” has 2 lines in the schema: make them one."),
         .init(
             Wrong.ShortKey.self, Right.ShortKey.self,
-            "A key of “ShortKey” names fewer than two properties, or one twice: use an option instead."),
+            "The key “title”, “title” of “ShortKey” names “title” twice: take it out there once."),
+        .init(
+            Wrong.ShortestKey.self, Right.ShortestKey.self,
+            "The key “title” of “ShortestKey” names fewer than two properties: use the option .indexed instead.\n"
+                + "An empty key of “ShortestKey” names fewer than two properties: use the option .indexed instead."),
+        .init(
+            Wrong.KeyTwice.self, Right.KeyTwice.self,
+            "The key “title”, “number” of “KeyTwice” is in the schema twice: take one out."),
+        .init(
+            Wrong.EmptyRange.self, Right.EmptyRange.self,
+            [
+                "“title” of “EmptyRange” has the range 2..<2", "“number” of “EmptyRange” has the range 1..<1",
+                "“optional” of “EmptyRange” has the range 0.0..<0.0", "“others” of “EmptyRange” has the range 3..<3",
+            ].map { $0 + ", which is empty, so that nothing could be saved: write another one." }
+                .joined(separator: "\n")),
+        .init(
+            Wrong.TwoRanges.self, Right.TwoRanges.self,
+            "“number” of “TwoRanges” has 2 ranges: leave one."),
         .init(
             Wrong.Pattern.self, Right.Pattern.self,
             "“title” of “Pattern” has the pattern “([”, which is no regular expression."),
@@ -276,6 +307,11 @@ import Testing
         .init(
             Wrong.Empty.self, Right.Empty.self,
             "“Empty” has no stored property: give it one, or leave it out."),
+        .init(
+            Wrong.OnlySides.self, nil,
+            "“OnlySides” has no stored property but other sides of relationships (“owners”), which hold nothing: give "
+                + "it one, or leave it out.\n"
+                + "“owners” of “OnlySides” reads Stranger, which is not in `entities:`: add it there."),
         .init(
             Wrong.ClassEntity.self, nil,
             "“ClassEntity” must be a struct: write struct instead of class, actor or enum."),

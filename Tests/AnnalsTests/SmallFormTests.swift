@@ -101,7 +101,7 @@ private struct Club: Entity, Equatable {
         #expect(failures(Member(name: "a", rank: 10)) == ["rank must be at least 0 and less than 10"])
         #expect(failures(Member(name: "a", rank: -1)) == ["rank must be at least 0 and less than 10"])
         #expect(failures(Member(name: "a", score: 5.6)) == ["score must be at most 5.5"])
-        #expect(failures(Member(name: "")) == ["name must have at least 1 characters"])
+        #expect(failures(Member(name: "")) == ["name must have at least 1 character"])
         try store.commit { try $0.insert(Member(name: "a", rank: 9, score: 5.5)) }
         let long = expect(.validationFailed) { try store.commit { try $0.insert(Club(name: "four")) } }
         #expect(long?.validationFailures.map(\.message) == ["must have 1 to 3 characters"])
@@ -112,7 +112,7 @@ private struct Club: Entity, Equatable {
         }
         let members = try store.snapshot().references(to: Member.self)
         #expect(
-            failures(Member(name: "c", friends: Set(members.prefix(3)))) == ["friends must have less than 3 objects"])
+            failures(Member(name: "c", friends: Set(members.prefix(3)))) == ["friends must have fewer than 3 objects"])
         let club = try store.commit { try $0.insert(Club(name: "abc")) }.result
         try store.commit { transaction in
             for member in members.prefix(2) { try transaction.update(member) { $0.club = club } }
@@ -120,7 +120,7 @@ private struct Club: Entity, Equatable {
         let full = expect(.validationFailed) {
             try store.commit { try $0.update(members[2]) { $0.club = club } }
         }
-        #expect(full?.validationFailures.map(\.message) == ["must have less than 3 objects"])
+        #expect(full?.validationFailures.map(\.message) == ["must have fewer than 3 objects"])
         try end()
     }
 

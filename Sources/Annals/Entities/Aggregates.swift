@@ -183,7 +183,7 @@ extension RowImage {
         _ position: Int, _ object: ObjectID, _ view: View, _ layout: RowLayout
     ) throws(StoreError) -> Value {
         try withUnsafePointer(to: self) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: position)
+            try RowView(object, row, view: view, layout: layout, as: .state).value(at: position)
         }
     }
 }

@@ -52,22 +52,28 @@ extension AttributeOption {
         Self(.check(message) { value in (value as? V).map(isValid) ?? false })
     }
 
+    private static func limit(_ limit: RangeLimit, _ isValid: @escaping @Sendable (V) -> Bool) -> Self {
+        Self(.limit(limit) { value in (value as? V).map(isValid) ?? false })
+    }
+
     /// The value must lie in a range, such as `0...10`, `0..<10` or `0...`. See also the form for optional values.
     public static func range(_ range: some RangeExpression<V> & Sendable) -> Self where V: Comparable & Sendable {
-        check("must be \(RangeText.values(range))") { range.contains($0) }
+        limit(.value(in: range)) { range.contains($0) }
     }
 
     /// The value, if there is one, must lie in a range.
     public static func range<W: Comparable & Sendable>(
         _ range: some RangeExpression<W> & Sendable
     ) -> Self where V == W? {
-        check("must be \(RangeText.values(range))") { $0.map(range.contains) ?? true }
+        limit(.value(in: range)) { $0.map(range.contains) ?? true }
     }
 
     /// The text, if there is one, must have so many characters.
     public static func length(_ range: some RangeExpression<Int> & Sendable) -> Self where V: TextProperty {
-        let message = "must have \(RangeText.numbers(range)) characters"
-        return Self(.check(message) { value in (value as? String).map { range.contains($0.count) } ?? true })
+        Self(
+            .limit(.number(of: "character", in: range)) { value in
+                (value as? String).map { range.contains($0.count) } ?? true
+            })
     }
 
     /// The whole text, if there is one, must match a regular expression, in the syntax of Swift's `Regex`.
@@ -79,38 +85,59 @@ extension AttributeOption {
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == [Reference<T>] {
-        check("must have \(RangeText.numbers(range)) objects") { range.contains($0.count) }
+        limit(.number(of: "object", in: range)) { range.contains($0.count) }
     }
 
     /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == Set<Reference<T>> {
-        check("must have \(RangeText.numbers(range)) objects") { range.contains($0.count) }
+        limit(.number(of: "object", in: range)) { range.contains($0.count) }
     }
 }
 
-/// Ranges in sentences.
-enum RangeText {
-    /// Where a value must lie.
-    static func values<Bound>(_ range: some RangeExpression<Bound>) -> String {
-        switch range {
-        case let range as ClosedRange<Bound>: "from \(range.lowerBound) to \(range.upperBound)"
-        case let range as Range<Bound>: "at least \(range.lowerBound) and less than \(range.upperBound)"
-        case let range as PartialRangeFrom<Bound>: "at least \(range.lowerBound)"
-        case let range as PartialRangeThrough<Bound>: "at most \(range.upperBound)"
-        case let range as PartialRangeUpTo<Bound>: "less than \(range.upperBound)"
-        default: "in \(range)"
-        }
+/// What a range asks of a value, or of a number of characters or objects.
+struct RangeLimit: Sendable {
+    /// Continues a sentence that begins with the property.
+    let message: String
+    /// The range as a program writes it, if nothing can be in it.
+    let emptyRange: String?
+
+    /// A value must be in the range.
+    static func value<Bound>(in range: some RangeExpression<Bound>) -> Self {
+        let text =
+            switch range {
+            case let range as ClosedRange<Bound>: "from \(range.lowerBound) to \(range.upperBound)"
+            case let range as Range<Bound>: "at least \(range.lowerBound) and less than \(range.upperBound)"
+            case let range as PartialRangeFrom<Bound>: "at least \(range.lowerBound)"
+            case let range as PartialRangeThrough<Bound>: "at most \(range.upperBound)"
+            case let range as PartialRangeUpTo<Bound>: "less than \(range.upperBound)"
+            default: "in \(range)"
+            }
+        return Self(message: "must be " + text, emptyRange: emptyRange(range))
     }
 
-    /// How many there must be.
-    static func numbers(_ range: some RangeExpression<Int>) -> String {
-        switch range {
-        case let range as ClosedRange<Int>: "\(range.lowerBound) to \(range.upperBound)"
-        case let range as Range<Int> where !range.isEmpty: "\(range.lowerBound) to \(range.upperBound - 1)"
-        default: values(range)
+    /// So many there must be.
+    static func number(of noun: String, in range: some RangeExpression<Int>) -> Self {
+        func nouns(_ number: Int) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+        func text(_ first: Int, _ last: Int) -> String {
+            first == last ? "exactly \(nouns(first))" : "\(first) to \(nouns(last))"
         }
+        let numbers =
+            switch range {
+            case let range as ClosedRange<Int>: text(range.lowerBound, range.upperBound)
+            case let range as Range<Int>: text(range.lowerBound, range.upperBound &- 1)
+            case let range as PartialRangeFrom<Int>: "at least \(nouns(range.lowerBound))"
+            case let range as PartialRangeThrough<Int>: "at most \(nouns(range.upperBound))"
+            case let range as PartialRangeUpTo<Int>: "fewer than \(nouns(range.upperBound))"
+            default: "\(range) \(noun)s"
+            }
+        return Self(message: "must have " + numbers, emptyRange: emptyRange(range))
+    }
+
+    private static func emptyRange<Bound>(_ range: some RangeExpression<Bound>) -> String? {
+        guard let range = range as? Range<Bound>, range.isEmpty else { return nil }
+        return "\(range)"
     }
 }
 
@@ -129,13 +156,12 @@ extension Optional: TextProperty where Wrapped == String {}
 
 /// How many objects there must be on the other side of a relationship.
 struct SideCount: Sendable {
+    let limit: RangeLimit
     let isValid: @Sendable (Int) -> Bool
-    /// What is said if it is not so.
-    let message: String
 
     init(_ range: some RangeExpression<Int> & Sendable) {
+        limit = .number(of: "object", in: range)
         isValid = { range.contains($0) }
-        message = "must have \(RangeText.numbers(range)) objects"
     }
 }
 
@@ -153,5 +179,6 @@ enum PropertyOption<E: Entity>: Sendable {
     case lastChange
     case sideCount(SideCount)
     case check(String, @Sendable (Any) -> Bool)
+    case limit(RangeLimit, @Sendable (Any) -> Bool)
     case pattern(String, @Sendable (Any) -> Bool)
 }

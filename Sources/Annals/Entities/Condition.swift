@@ -112,7 +112,7 @@ struct ConditionReader {
         switch step.way {
         case .property(let position):
             let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
-                try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: position)
+                try RowView(object, row, view: view, layout: layout, as: .state).value(at: position)
             }
             return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
         case .referring(let index):

@@ -255,7 +255,7 @@ private struct DerivedWork {
                 failures.append(
                     ValidationFailure(
                         entity: owner.name, attribute: limit.name, value: "\(count) objects",
-                        message: limit.count.message, object: object))
+                        message: limit.count.limit.message, object: object))
             }
             noteTimeOfAmended(object)
         }

@@ -290,7 +290,8 @@ final class EntityBinding: @unchecked Sendable {
     ) throws(StoreError) {
         let column = columns[index]
         let stored = try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, isOfState: isOfState).value(at: column.position)
+            try RowView(object, row, view: view, layout: layout, as: isOfState ? .state : .history)
+                .value(at: column.position)
         }
         try store(stored, index, into: value)
     }

@@ -56,8 +56,14 @@ struct EntityModelBuilder<E: Entity> {
         let values = (E(), E())
         for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
         keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
+        for (index, key) in keys.enumerated() {
+            guard keys[..<index].contains(where: { $0.attributes == key.attributes }) else { continue }
+            report("\(Self.title(ofKey: key.attributes)) of “\(schema.name)” is in the schema twice: take one out.")
+        }
         if properties.isEmpty, problems.isEmpty {
-            report("“\(schema.name)” has no stored property: give it one, or leave it out.")
+            let sides = otherSides.map { "“\($0.name)”" }.joined(separator: ", ")
+            let but = sides.isEmpty ? "" : " but other sides of relationships (\(sides)), which hold nothing"
+            report("“\(schema.name)” has no stored property\(but): give it one, or leave it out.")
         }
     }
 
@@ -163,8 +169,10 @@ struct EntityModelBuilder<E: Entity> {
         if let other = field.type as? any AnyOtherSide.Type {
             otherSides.append(
                 .init(name: field.name, offset: field.offset, target: other.target, isOne: other.isOne))
+            reportRepeated(item?.options ?? [], title)
             for option in item?.options ?? [] {
                 if case .sideCount(let count) = option {
+                    reportEmpty(count.limit, title)
                     limits.append(SideLimit(name: field.name, side: field.offset, count: count))
                 } else {
                     report("\(title) is the other side of a relationship: its options but .count stand at that one.")
@@ -172,7 +180,7 @@ struct EntityModelBuilder<E: Entity> {
             }
             return
         }
-        guard let codec = propertyCodec(of: field.type) else { return report(advice.aboutType) }
+        guard !advice.isEntity, let codec = propertyCodec(of: field.type) else { return report(advice.aboutType) }
         var property: EntityModel.Property
         do {
             let initial = try (
@@ -248,6 +256,9 @@ struct EntityModelBuilder<E: Entity> {
                 property.isDerived = true
                 lastChange = property.name
             case .sideCount: continue
+            case .limit(let limit, let isValid):
+                reportEmpty(limit, title)
+                rules.add(property.name, item.path, limit.message, isValid)
             case .check(let message, let isValid): rules.add(property.name, item.path, message, isValid)
             case .pattern(let pattern, let isValid):
                 if (try? Regex(pattern)) == nil {
@@ -263,17 +274,24 @@ struct EntityModelBuilder<E: Entity> {
 
     /// Options of which a property can have one.
     private mutating func reportRepeated(_ options: [PropertyOption<E>], _ title: String) {
-        var (derivations, defaults, fallbacks) = (0, 0, 0)
+        var (derivations, defaults, fallbacks, ranges) = (0, 0, 0, 0)
         for option in options {
             switch option {
             case .derived, .fromOtherSide, .lastChange: derivations += 1
             case .defaultValue: defaults += 1
             case .fallback: fallbacks += 1
+            case .limit, .sideCount: ranges += 1
             default: continue
             }
         }
-        for (count, what) in [(derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks")]
-        where count > 1 { report("\(title) has \(count) \(what): leave one.") }
+        for (count, what) in [
+            (derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks"), (ranges, "ranges"),
+        ] where count > 1 { report("\(title) has \(count) \(what): leave one.") }
+    }
+
+    private mutating func reportEmpty(_ limit: RangeLimit, _ title: String) {
+        guard let range = limit.emptyRange else { return }
+        report("\(title) has the range \(range), which is empty, so that nothing could be saved: write another one.")
     }
 
     private mutating func apply(
@@ -289,6 +307,10 @@ struct EntityModelBuilder<E: Entity> {
     }
 
     // MARK: Keys
+
+    private static func title(ofKey names: [String]) -> String {
+        "The key \(names.map { "“\($0)”" }.joined(separator: ", "))"
+    }
 
     private mutating func keys(_ paths: [[Schema<E>.Property]], isUnique: Bool) -> [IndexDescription] {
         var keys: [IndexDescription] = []
@@ -309,9 +331,15 @@ struct EntityModelBuilder<E: Entity> {
                 }
                 names.append(name)
             }
-            if problems.count == known, names.count < 2 || Set(names).count < names.count {
+            guard problems.count == known else { continue }
+            if names.count < 2 {
+                let option = isUnique ? ".unique" : ".indexed"
+                let key = names.isEmpty ? "An empty key" : Self.title(ofKey: names)
+                report("\(key) of “\(schema.name)” names fewer than two properties: use the option \(option) instead.")
+            }
+            if let (_, name) = names.enumerated().first(where: { names[..<$0.offset].contains($0.element) }) {
                 report(
-                    "A key of “\(schema.name)” names fewer than two properties, or one twice: use an option instead.")
+                    "\(Self.title(ofKey: names)) of “\(schema.name)” names “\(name)” twice: take it out there once.")
             }
             keys.append(IndexDescription(names, isUnique: isUnique))
         }

@@ -107,7 +107,7 @@ public struct SchemaItem<E: Entity>: Sendable {
     }
 
     /// Not available: the store sets what has options.
-    @available(*, unavailable, message: "only a stored var has options: write var instead of let, or take the line out")
+    @available(*, unavailable, message: "only a whole stored var has options: write var, not let, or take the line out")
     public init<V>(_ path: any KeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
         preconditionFailure("It is not available.")
     }

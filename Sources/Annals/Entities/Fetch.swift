@@ -138,7 +138,7 @@ struct FetchRun {
         to key: inout ByteWriter
     ) throws(StoreError) {
         let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: column.position)
+            try RowView(object, row, view: view, layout: layout, as: .state).value(at: column.position)
         }
         column.append(try (value.isNull ? column.absent : value).storedValue(), to: &key)
     }

@@ -51,6 +51,14 @@ struct PropertyAdvice {
             + "Transient(\\.\(name)) in the schema."
     }
 
+    /// Whether it is an entity, or a list of them: a store keeps references, and no copies.
+    var isEntity: Bool { Self.entity(in: type) != nil }
+
+    private static func entity(in type: Any.Type) -> Any.Type? {
+        if type is any Entity.Type { return type }
+        return (type as? any SpelledType.Type)?.parts.lazy.compactMap { entity(in: $0) }.first
+    }
+
     private var instead: String {
         if let optional = type as? any OptionalProperty.Type {
             var wrapped = optional.wrapped
@@ -65,8 +73,11 @@ struct PropertyAdvice {
                 return "it holds nothing anyway: write var \(name) = \(TypeText.of(wrapped))()"
             }
         }
-        let part = Self.unknownPart(of: type)
+        let part = Self.entity(in: type) ?? Self.unknownPart(of: type)
         let text = TypeText.of(part)
+        if part is any AnyOtherSide.Type {
+            return "it is the other side as a whole: write var \(name) = \(text)()"
+        }
         if part is any Entity.Type {
             let isMany = type is any SpelledType.Type && !(type is any OptionalProperty.Type)
             return "an object refers to others: write \(isMany ? "[Reference<\(text)>]" : "Reference<\(text)>?")"

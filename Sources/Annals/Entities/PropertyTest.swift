@@ -199,7 +199,7 @@ final class PropertyTest: @unchecked Sendable {
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout
     ) throws(StoreError) -> Value {
         try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: position)
+            try RowView(object, row, view: view, layout: layout, as: .state).value(at: position)
         }
     }
 }

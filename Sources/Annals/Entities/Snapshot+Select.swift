@@ -29,7 +29,7 @@ extension Snapshot {
         var tuples: [(repeat each V)] = []
         try fetch.forEachRow { (object, row) throws(StoreError) in
             try withUnsafePointer(to: row) { (row) throws(StoreError) in
-                let row = RowView(object, row, view: view, layout: layout, isOfState: true)
+                let row = RowView(object, row, view: view, layout: layout, as: .state)
                 if distinct {
                     var values: [Value] = []
                     for column in repeat each columns {

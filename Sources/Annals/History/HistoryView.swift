@@ -188,10 +188,10 @@ public struct HistoryChangeView: ~Copyable {
     public func withAfter(
         in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
-        let (view, object) = (context.pointee.view, change.object)
+        let (view, object, role) = (context.pointee.view, change.object, role(isBefore: false))
         return try withRow(isBefore: false) { (row) throws(StoreError) in
             try withUnsafePointer(to: row) { (row) throws(StoreError) in
-                try body(RowView(object, row, view: view, layout: entity.layout))
+                try body(RowView(object, row, view: view, layout: entity.layout, as: role))
             }
         }
     }
@@ -203,16 +203,18 @@ public struct HistoryChangeView: ~Copyable {
         return isBefore ? try view.withRow(before: change, body) : try view.withRow(after: change, body)
     }
 
+    private func role(isBefore: Bool) -> RowView.Role { change.kind == .delete && !isBefore ? .preserved : .history }
+
     /// The row, with the attributes that the entity had after the transaction.
     private func row(isBefore: Bool) throws(StoreError) -> Row? {
         var result: Row?
-        let (view, object) = (context.pointee.view, change.object)
+        let (view, object, role) = (context.pointee.view, change.object, role(isBefore: isBefore))
         let version = context.pointee.transaction.schemaVersion
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
             // In the schema of that time: a row from before an attribute existed has its default.
             let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
-                try RowView(object, place, view: view, layout: layout)
+                try RowView(object, place, view: view, layout: layout, as: role)
                     .row(entity: layout.entity.name.text, names: layout.names)
             }
         }

@@ -120,7 +120,7 @@ private struct NetChangeReader {
             kind: HistoryChange.Kind(change.kind), object: change.object,
             entity: view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text ?? "",
             attributes: attributes.map(\.name.text), before: includingValues ? before : nil,
-            after: includingValues ? after : nil, preserved: try row(change.preserved),
+            after: includingValues ? after : nil, preserved: try row(change.preserved, as: .preserved),
             firstTransaction: change.firstNumber, lastTransaction: change.lastNumber)
     }
 
@@ -130,19 +130,19 @@ private struct NetChangeReader {
         return Set(different.map { layout.entity.attributes[$0].number })
     }
 
-    private func row(_ offset: UInt64?) throws(StoreError) -> Row? {
+    private func row(_ offset: UInt64?, as role: RowView.Role = .history) throws(StoreError) -> Row? {
         guard let offset else { return nil }
         var result: Row?
         _ = try view.withRow(at: offset, change.object.entityNumber) { (row) throws(StoreError) in
-            result = try value(row)
+            result = try value(row, role)
         }
         return result
     }
 
-    private func value(_ row: RowImage) throws(StoreError) -> Row {
+    private func value(_ row: RowImage, _ role: RowView.Role) throws(StoreError) -> Row {
         let layout = layout ?? row.layout
         return try withUnsafePointer(to: row) { (place) throws(StoreError) in
-            try RowView(change.object, place, view: view, layout: layout)
+            try RowView(change.object, place, view: view, layout: layout, as: role)
                 .row(entity: layout.entity.name.text, names: layout.names)
         }
     }

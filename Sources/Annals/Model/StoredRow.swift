@@ -13,7 +13,7 @@ public import FoundationEssentials
 ///
 /// Positions are those of the entity handle that you passed, or of the entity in the snapshot's newest schema. A
 /// position that does not exist, or a type other than the attribute's, is a programming error and traps. If an
-/// attribute is newer than the object's last change, it reads as its default.
+/// attribute is newer than the object's last change, it reads as its default; if the object is deleted, as null.
 ///
 /// Reading takes a few nanoseconds for each attribute that you read. Creating a `String`, `Data` or `Decimal` costs
 /// extra.
@@ -24,14 +24,23 @@ public struct RowView: ~Copyable {
     private let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
-    /// Whether it is read as part of a state: then a reference to an object that is not in that state is null. In
-    /// history, it is what was written.
-    private let isOfState: Bool
+    private let role: Role
+
+    /// What a row is read as.
+    enum Role {
+        /// Part of a state: a reference to an object that is not in that state is null.
+        case state
+        /// What was written at some time: references are as written.
+        case history
+        /// What was preserved of a deleted object: an attribute that the row does not have was not preserved, so it
+        /// has no default.
+        case preserved
+    }
 
     @inline(__always)
-    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout, isOfState: Bool = false) {
+    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout, as role: Role) {
         self.id = id
-        self.isOfState = isOfState
+        self.role = role
         self.row = row
         isCurrent = row.pointee.isLike(layout)
         self.view = .passUnretained(view)
@@ -47,7 +56,7 @@ public struct RowView: ~Copyable {
     public func isPresent(at position: Int) -> Bool {
         guard let place = isCurrent ? position : place(of: position) else { return fallback(position) != .absent }
         guard row.pointee.isPresent(place) else { return false }
-        guard isOfState, layout.takeUnretainedValue().slots[position].type == .object else { return true }
+        guard role == .state, layout.takeUnretainedValue().slots[position].type == .object else { return true }
         return (try? object(at: position)) != nil
     }
 
@@ -107,7 +116,7 @@ public struct RowView: ~Copyable {
         } else if case .object(let object) = fallback(position) {
             reference = object
         }
-        guard isOfState, let object = reference else { return reference }
+        guard role == .state, let object = reference else { return reference }
         return try view.takeUnretainedValue().has(object) ? object : nil
     }
 
@@ -173,7 +182,7 @@ public struct RowView: ~Copyable {
     }
 
     private func shown(_ value: StoredValue) throws(StoreError) -> StoredValue {
-        isOfState ? try view.takeUnretainedValue().withoutMissing(value) : value
+        role == .state ? try view.takeUnretainedValue().withoutMissing(value) : value
     }
 
     // MARK: All values
@@ -201,7 +210,7 @@ public struct RowView: ~Copyable {
 
     @inline(never)
     private func fallback(_ position: Int) -> StoredValue {
-        layout.takeUnretainedValue().entity.attributes[position].valueBeforeItExisted
+        role == .preserved ? .absent : layout.takeUnretainedValue().entity.attributes[position].valueBeforeItExisted
     }
 
     @inline(never)

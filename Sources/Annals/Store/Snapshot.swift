@@ -126,7 +126,7 @@ public struct Snapshot: Sendable {
         _ body: (borrowing RowView) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try body(RowView(object, row, view: view, layout: layout, isOfState: true))
+            try body(RowView(object, row, view: view, layout: layout, as: .state))
         }
     }
 

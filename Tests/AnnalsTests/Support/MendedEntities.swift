@@ -237,6 +237,31 @@ enum Right {
         var number = 1
         static let schema = Schema<ShortKey> { Attribute(\.title, .unique) }
     }
+    struct ShortestKey: Entity {
+        var title = ""
+        static let schema = Schema<ShortestKey> { Attribute(\.title, .indexed) }
+    }
+    struct KeyTwice: Entity {
+        var title = ""
+        var number = 1
+        static let schema = Schema<KeyTwice>(unique: [[\.title, \.number]], indexed: [[\.number, \.title]])
+    }
+    struct EmptyRange: Entity {
+        var title = ""
+        var number = 1
+        var optional: Double?
+        var others: [Reference<Piece.Other>] = []
+        static let schema = Schema<EmptyRange> {
+            Attribute(\.title, .length(0..<2))
+            Attribute(\.number, .range(1..<2))
+            Attribute(\.optional, .range(0..<1))
+            Attribute(\.others, .count(0..<3))
+        }
+    }
+    struct TwoRanges: Entity {
+        var number = 3
+        static let schema = Schema<TwoRanges> { Attribute(\.number, .range(3...5)) }
+    }
     struct Pattern: Entity {
         var title = ""
         static let schema = Schema<Pattern> { Attribute(\.title, .pattern(".*")) }

@@ -16,6 +16,9 @@ enum Piece {
     struct Stranger: Entity {
         var name = ""
     }
+    struct CodedOther: Entity, Codable {
+        var name = ""
+    }
     @propertyWrapper struct Wrapper: Sendable {
         var wrappedValue: Int
     }
@@ -286,6 +289,45 @@ enum Wrong {
         var title = ""
         var number = 1
         static let schema = Schema<ShortKey>(unique: [[\.title, \.title]])
+    }
+    struct ShortestKey: Entity {
+        var title = ""
+        static let schema = Schema<ShortestKey>(indexed: [[\.title], []])
+    }
+    struct KeyTwice: Entity {
+        var title = ""
+        var number = 1
+        static let schema = Schema<KeyTwice>(
+            unique: [[\.title, \.number]], indexed: [[\.number, \.title], [\.title, \.number]])
+    }
+    struct EmptyRange: Entity {
+        var title = ""
+        var number = 1
+        var optional: Double?
+        var others: [Reference<Piece.Other>] = []
+        static let schema = Schema<EmptyRange> {
+            Attribute(\.title, .length(2..<2))
+            Attribute(\.number, .range(1..<1))
+            Attribute(\.optional, .range(0..<0))
+            Attribute(\.others, .count(3..<3))
+        }
+    }
+    struct TwoRanges: Entity {
+        var number = 1
+        static let schema = Schema<TwoRanges> { Attribute(\.number, .range(0...5), .range(3...9)) }
+    }
+    struct CodedEntity: Entity {
+        var piece = Piece.CodedOther()
+        var perhaps: Piece.CodedOther?
+        var more: [Piece.CodedOther] = []
+        var byName: [String: Piece.CodedOther] = [:]
+    }
+    struct ListOfSides: Entity {
+        var number = 1
+        var owners: [ToMany<Piece.Owner>] = []
+    }
+    struct OnlySides: Entity {
+        var owners = ToMany<Piece.Stranger>()
     }
     struct Pattern: Entity {
         var title = ""
