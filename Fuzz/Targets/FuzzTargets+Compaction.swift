@@ -7,7 +7,7 @@ extension FuzzTargets {
     /// is intact.
     static func compact(_ store: FuzzedStore) {
         guard let engine = open(store, .readWrite, .mapped, true) else { return }
-        let generations = StoreFiles(engine)
+        let generations = StoreHandle(engine)
         do throws(StoreError) {
             let before = try EngineContents(generations)
             do throws(StoreError) {
@@ -49,7 +49,7 @@ private struct EngineContents {
     /// Large values are read up to so many bytes, so that references to one long value do not multiply it.
     private var largeBytes = 1 << 18
 
-    init(_ store: StoreFiles) throws(StoreError) {
+    init(_ store: StoreHandle) throws(StoreError) {
         let (engine, view) = try store.newest()
         tracking = engine.tracking
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {

@@ -89,7 +89,7 @@ extension FuzzTargets {
     }
 
     /// Deletes an object of the first entity, and what the rules of references to it say.
-    private static func deleteFirst(of catalog: SchemaCatalog, _ transaction: PendingTransaction) throws(StoreError) {
+    private static func deleteFirst(of catalog: SchemaCatalog, _ transaction: Draft) throws(StoreError) {
         guard let entity = catalog.entities(version: catalog.newestVersion).first else { return }
         var first: ObjectID?
         try transaction.base.scan(entity: entity.number) { (object, _) in

@@ -129,8 +129,8 @@ extension FuzzTargets {
     /// Whether one more transaction could be committed: one that inserts a row if there is an entity.
     private static func commit(to log: Log, _ contents: StoreContents) -> Bool {
         do throws(StoreError) {
-            let transaction = log.makeTransaction()
-            transaction.author = "fuzz"
+            let transaction = log.makeFrames()
+            transaction.prepared.author = "fuzz"
             if let (object, row) = newObject(log.current.catalog, contents) { try transaction.insert(object, row) }
             let appended = try log.commit(transaction)
             require(

@@ -29,7 +29,7 @@ import Testing
 
     @Test func aStoreIsCompactedByItselfWhenHalfOfItIsGarbage() throws {
         let machine = machine()
-        let store = StoreFiles(try machine.create(), trigger: trigger)
+        let store = StoreHandle(try machine.create(), trigger: trigger)
         let ids = try store.current.insertNotes(1...200)
         func update(_ round: Int) throws {
             _ = try store.commit { pending in
@@ -65,7 +65,7 @@ import Testing
     @Test func aFailureIsTold() throws {
         let machine = machine()
         let told = Guarded<[StoreError]>([])
-        let store = StoreFiles(try machine.create(), trigger: trigger) { error in told.withLock { $0.append(error) } }
+        let store = StoreHandle(try machine.create(), trigger: trigger) { error in told.withLock { $0.append(error) } }
         let ids = try store.current.insertNotes(1...200)
         let leftoverName = store.current.log.name + ".compacting"
         machine.machine.disk.install(
@@ -103,7 +103,7 @@ import Testing
             folder.path(name), options: Self.eager(EngineOptions()), files: RealFileSystem(),
             environment: RealEnvironment())
         _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
-        let store = StoreFiles(engine, trigger: trigger)
+        let store = StoreHandle(engine, trigger: trigger)
         let ids = try store.current.insertNotes(1...200)
         for round in 0..<200 where store.current.log.header.generation < 2 {
             _ = try store.commit { pending in

@@ -8,9 +8,9 @@ import Testing
 @Suite struct BackupTests {
     private static let copy = "/data/copy.annals"
 
-    private func filled() throws -> (machine: EngineMachine, store: StoreFiles, ids: [ObjectID]) {
+    private func filled() throws -> (machine: EngineMachine, store: StoreHandle, ids: [ObjectID]) {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...400)
         for id in ids.prefix(100) { _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(5000))]) } }
         for id in ids.suffix(20) { _ = try store.commit(author: "other") { try $0.delete(id) } }
@@ -54,13 +54,13 @@ import Testing
         _ = try store.current.register("reader", .reads)
         try store.current.deleteHistory(before: 30)
         try store.current.setRetention(RetentionLimits(microseconds: .max, bytes: 77))
-        let writer = StoreFiles(try machine.open(2))
+        let writer = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         // Others go on, and compact, and the reader reads on.
         let step = Step()
         options.progress = { (_, _) in
             step.count += 1
-            let body: (PendingTransaction) throws -> Void = { pending in
+            let body: (Draft) throws -> Void = { pending in
                 try pending.update(ids[step.count % 300], [(EngineNote.rank, .int(Int64(step.count)))])
             }
             _ = try? writer.commit(body)
@@ -138,7 +138,7 @@ import Testing
         options.progress = { (_, _) in false }
         expect(.cancelled) { _ = try store.backUp(to: Self.copy, newIdentity: false, options) }
         // Two at once to one name.
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         let met = Step()
         options.progress = { (_, _) in
             do {
@@ -165,7 +165,7 @@ import Testing
         for kind in [CallKind.write, .setSize, .synchronize, .rename, .synchronizeDirectory, .createExclusively] {
             for occurrence in 1...60 {
                 process += 1
-                let generations = StoreFiles(try machine.open(process))
+                let generations = StoreHandle(try machine.open(process))
                 machine.machine.disk.addFault(
                     Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: process))
                 isDone = (try? generations.backUp(to: Self.copy, newIdentity: false, .lowered)) != nil

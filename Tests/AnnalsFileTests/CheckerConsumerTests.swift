@@ -133,14 +133,14 @@ import Testing
     }
 
     /// Consumers at the beginning, in the middle and at the end.
-    private func filled(_ machine: EngineMachine) throws -> StoreFiles {
+    private func filled(_ machine: EngineMachine) throws -> StoreHandle {
         let engine = try machine.create()
         _ = try engine.register("beginning", .reads, at: TransactionPlace(number: 0, tag: 0))
         _ = try engine.insertNotes(1...2000)
         _ = try engine.register("middle", [.reads, .writes], at: place(engine, 7))
         _ = try engine.register("writer", .writes, at: place(engine, 3))
         _ = try engine.register("end", .reads)
-        return StoreFiles(engine)
+        return StoreHandle(engine)
     }
 
     private static let names = ["beginning", "end", "middle", "writer"]
@@ -190,7 +190,7 @@ import Testing
     @Test(arguments: [false, true]) func consumersOfCopiesAreLegal(newIdentity: Bool) throws {
         let machine = EngineMachine()
         let store = try filled(machine)
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         // They move on while the copy is made: it says what it holds.
         options.progress = { (_, _) in

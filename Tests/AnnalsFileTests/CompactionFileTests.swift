@@ -23,11 +23,11 @@ import Testing
 
     @Test func aWriterOfAReplacedFileLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         // For whom no time passes: only the first relaxed commit looks at the name by itself.
         let environment = SimulatedEnvironment(process: 2, stepMicroseconds: 0)
-        let other = StoreFiles(
+        let other = StoreHandle(
             try Engine.open(
                 EngineMachine.path, options: machine.options, files: machine.machine.files(2), environment: environment)
         )
@@ -44,9 +44,9 @@ import Testing
 
     @Test func aCompactorThatComesLateLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
-        let late = StoreFiles(try machine.open(2))
+        let late = StoreHandle(try machine.open(2))
         let hasCome = Once()
         // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction
         // begins.
@@ -65,7 +65,7 @@ import Testing
 
     @Test func aCompactorThatHasReplacedTheFileLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let (hasRenamed, hasCome) = (Once(), Once())
         // The new file has the name, and its compactor has yet to end.
@@ -84,9 +84,9 @@ import Testing
 
     @Test func aFileThatIsReplacedWhileAHandleGoesOverToItIsPassedOver() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
-        let reader = StoreFiles(try machine.open(2, access: .readOnly))
+        let reader = StoreHandle(try machine.open(2, access: .readOnly))
         _ = try store.compact(.lowered)
         let hasCome = Once()
         // It has opened the new file, and not looked at it yet.
@@ -102,7 +102,7 @@ import Testing
 
     @Test func aWriterThatLooksForALeftoverIsNoCompactor() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let files = machine.machine.files(3)
         let lock = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
@@ -114,7 +114,7 @@ import Testing
 
     @Test func aLockThatIsNoCompactorsIsAnotherPrograms() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let files = machine.machine.files(3)
         let own = WriterLock.compaction(processID: 3)
@@ -134,7 +134,7 @@ import Testing
 
     @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...250)
         let reader = try machine.open(2, access: .readOnly)
         let last = try reader.view().number
@@ -149,7 +149,7 @@ import Testing
 
     @Test func whatWasCleanedMeanwhileIsNotRevertedAndNothingElseInItsPlace() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...500)
         let last = try store.newest().view.number
         for isCompacted in [false, true] {

@@ -22,7 +22,7 @@ import Testing
 
     private func store() throws -> EngineMachine {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...200)
         try store.close()
         return machine
@@ -32,7 +32,7 @@ import Testing
         let engine = try Engine.open(
             path, access: .readOnly, options: machine.options, files: machine.machine.files(2),
             environment: machine.machine.environment)
-        let store = StoreFiles(engine)
+        let store = StoreHandle(engine)
         _ = try store.backUp(to: copy, newIdentity: false, .lowered)
         try store.close()
     }
@@ -40,7 +40,7 @@ import Testing
     /// Ends the process of a compaction. Returns whether it had ended before.
     private func killCompaction(_ kind: CallKind, _ occurrence: Int, _ machine: EngineMachine) throws -> Bool {
         let disk = machine.machine.disk
-        let dying = StoreFiles(try machine.open(9))
+        let dying = StoreHandle(try machine.open(9))
         disk.addFault(Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: 9))
         let isDone = (try? dying.compact(.lowered)) != nil
         disk.removeAllFaults()
@@ -97,7 +97,7 @@ import Testing
                 let isLeft = disk.names(in: "/data").contains(Self.temporary)
                 if isLeft { leftovers += 1 }
                 try change(afterwards, machine)
-                let next = StoreFiles(try machine.open(6))
+                let next = StoreHandle(try machine.open(6))
                 let place: Comment = "\(kind) \(occurrence)"
                 if afterwards == .otherStore, isLeft, isComplete(machine) {
                     // All of a store that was removed: nobody knows whether somebody needs it.
@@ -136,7 +136,7 @@ import Testing
             let machine = try store()
             let disk = machine.machine.disk
             try backUp(to: Self.copy, machine)
-            let compacting = StoreFiles(try machine.open(2))
+            let compacting = StoreHandle(try machine.open(2))
             for _ in 1...(isClosed ? 2 : 3) { _ = try compacting.compact(.lowered) }
             try compacting.close()
             let engine = try machine.open(7)
@@ -147,7 +147,7 @@ import Testing
             try rename("s.annals", to: Self.temporary, machine)
             try rename("copy", to: "s.annals", machine)
             let aside = try #require(disk.contents(of: "/data/" + Self.temporary))
-            let store = StoreFiles(try machine.open(3))
+            let store = StoreHandle(try machine.open(3))
             let error = #expect(throws: StoreError.self) { try store.compact(.lowered) }
             #expect(error?.code == .alreadyExists)
             _ = try store.current.insertNotes(201...201)
@@ -161,7 +161,7 @@ import Testing
     @Test func aCompactionOfAStoreThatWasReplacedTakesItsFileAway() throws {
         let machine = try store()
         let disk = machine.machine.disk
-        let store = StoreFiles(try machine.open(1))
+        let store = StoreHandle(try machine.open(1))
         let isReplaced = Guarded(false)
         disk.setOnCall { (call) throws(StoreError) in
             guard call.process == 1, call.kind == .setSize, !isReplaced.withLock({ $0 }),

@@ -8,14 +8,14 @@ import Testing
 @Suite struct CompactionNamesTests {
     private let machine = EngineMachine()
 
-    private func insert(_ title: String, _ author: String, _ context: String?, _ store: StoreFiles) throws {
+    private func insert(_ title: String, _ author: String, _ context: String?, _ store: StoreHandle) throws {
         _ = try store.newest().engine.commit(author: author, context: context) {
             try $0.insert(entity: EngineNote.entity, EngineNote.row(title, nil))
         }
     }
 
     /// "number author context" of each transaction in the file, and whether it is hidden.
-    private func history(_ store: StoreFiles) throws -> [String] {
+    private func history(_ store: StoreHandle) throws -> [String] {
         let log = try store.newest().engine.log
         let (names, tracking) = (log.current.names, log.current.tracking)
         var found: [String] = []
@@ -30,8 +30,8 @@ import Testing
         return found
     }
 
-    private func makeStore() throws -> StoreFiles {
-        let store = StoreFiles(try machine.create())
+    private func makeStore() throws -> StoreHandle {
+        let store = StoreHandle(try machine.create())
         for (number, author) in ["a", "b", "a", "c", "d"].enumerated() {
             try insert("note \(number)", author, "in \(author)", store)
         }
@@ -68,7 +68,7 @@ import Testing
     @Test func namesOfTransactionsMadeMeanwhileAreThere() throws {
         let store = try makeStore()
         try store.current.deleteHistory(before: 6)
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         let count = Count()
         var options = CompactionOptions.lowered
         options.progress = { (_, _) in
@@ -104,7 +104,7 @@ import Testing
         // Not lowered: the file grows to some MiB.
         machine.options = EngineOptions()
         machine.options.log.synchronizesInBackground = false
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let total = 70_000
         for number in 0..<total {
             let engine = try store.newest().engine
@@ -130,7 +130,7 @@ import Testing
             table = []
         }
         machine.machine.disk.install(file.finished(), at: EngineMachine.path)
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         let row = Note.row("one")
         let engine = try store.newest().engine
         let error = #expect(throws: StoreError.self) {

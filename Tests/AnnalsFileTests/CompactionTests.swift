@@ -32,10 +32,10 @@ import Testing
 
     @Test func everyHandleGoesOverToTheNewFileAndSnapshotsStay() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...300)
-        let other = StoreFiles(try machine.open(2))
-        let reader = StoreFiles(try machine.open(3, access: .readOnly))
+        let other = StoreHandle(try machine.open(2))
+        let reader = StoreHandle(try machine.open(3, access: .readOnly))
         let (oldEngine, oldView) = try reader.newest()
         let before = try tags(store.current)
         _ = try store.commit { try $0.delete(ids[7]) }
@@ -64,7 +64,7 @@ import Testing
 
     @Test func whatWasCleanedIsGoneAndTheRowsStay() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...500)
         for id in ids.prefix(200) { _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(77))]) } }
         for id in ids.suffix(50) { _ = try store.commit { try $0.delete(id) } }
@@ -90,7 +90,7 @@ import Testing
 
     @Test func hiddenTransactionsKeepTheirEffects() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...20)
         _ = try store.commit(author: "other") { try $0.delete(ids[0]) }
         _ = try store.commit(author: "tests") { try $0.delete(ids[1]) }
@@ -112,9 +112,9 @@ import Testing
     /// come with them.
     @Test func whatComesMeanwhileIsInTheIndexes() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...2000)
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         options.finalBytes = 256
         let met = Met()
@@ -166,9 +166,9 @@ import Testing
 
     @Test func aSecondCompactorIsRefusedAndALeftoverRemoved() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...50)
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         let met = Met()
         options.progress = { (_, _) in
@@ -198,9 +198,9 @@ import Testing
     /// compaction.
     @Test func aWriterIsNotTakenForACompactor() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
-        let writer = StoreFiles(try machine.open(2))
+        let writer = StoreHandle(try machine.open(2))
         let met = Met()
         _ = try writer.write { transaction in
             do { _ = try store.compact(.lowered) } catch let error as StoreError { met.message = error.message }
@@ -225,12 +225,12 @@ import Testing
 
     @Test func closingBehindACompactionOfOthersIsNoError() throws {
         let machine = EngineMachine()
-        let other = StoreFiles(try machine.create())
+        let other = StoreHandle(try machine.create())
         _ = try other.commit(durability: .relaxed) {
             try $0.insert(entity: EngineNote.entity, EngineNote.row("note 1", 1))
         }
         // It finds what is not durable, commits after it, and learns nothing of the compaction before it is closed.
-        let store = StoreFiles(try machine.open(2))
+        let store = StoreHandle(try machine.open(2))
         _ = try store.commit(durability: .relaxed) {
             try $0.insert(entity: EngineNote.entity, EngineNote.row("note 2", 2))
         }
@@ -246,14 +246,14 @@ import Testing
 
     @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let id = try store.current.insertNotes(1...1)[0]
         // A copy from before the last transaction, compacted elsewhere: of a higher generation, and without it.
         let copy = EngineMachine()
         try store.current.makeDurable(through: store.newest().view.end)
         copy.machine.disk.install(
             try #require(machine.machine.disk.contents(of: EngineMachine.path)), at: EngineMachine.path)
-        let elsewhere = StoreFiles(try copy.open(7))
+        let elsewhere = StoreHandle(try copy.open(7))
         _ = try elsewhere.compact(.lowered)
         try elsewhere.close()
         _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(5))]) }
@@ -273,7 +273,7 @@ import Testing
         var machine = EngineMachine()
         // One node at a time.
         machine.options.indexSliceBytes = 4096
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...600)
         for id in ids.prefix(50) { _ = try store.commit { try $0.delete(id) } }
         let (newest, titles) = (try store.newest().view, try store.newest().view.titles())
@@ -300,7 +300,7 @@ import Testing
             calls.done.append(done)
             return true
         }
-        let other = StoreFiles(try machine.open(2))
+        let other = StoreHandle(try machine.open(2))
         _ = try other.backUp(to: "/data/copy.annals", newIdentity: true, whole)
         let last = try #require(calls.done.last)
         let building = calls.done.count { $0 == last } - 1

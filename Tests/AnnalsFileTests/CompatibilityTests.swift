@@ -60,7 +60,7 @@ import Testing
         for copying in Copying.allCases { #expect(try expectSound(copying, of: file.finished()) == nil) }
         let machine = EngineMachine()
         machine.machine.disk.install(file.finished(), at: EngineMachine.path)
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         _ = try store.compact(.lowered)
         let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
         #expect(report.isIntact && report.counts.bytes(of: .skipped) == 0 && report.lastNumber == 4)
@@ -125,7 +125,7 @@ import Testing
         let insert = { _ = try engine.commit { try $0.insert(entity: Note.entity, Note.row("two", 2)) } }
         #expect(code(insert) == .unsupportedVersion)
         #expect(code { try engine.writeCheckpoint() } == .unsupportedVersion)
-        #expect(code { _ = try StoreFiles(engine).compact(.lowered) } == .unsupportedVersion)
+        #expect(code { _ = try StoreHandle(engine).compact(.lowered) } == .unsupportedVersion)
         try machine.closeAndCheck(engine)
         #expect(machine.machine.disk.contents(of: EngineMachine.path) == bytes)
         #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])

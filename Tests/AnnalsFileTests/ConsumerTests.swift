@@ -24,8 +24,8 @@ import Testing
 
     @Test func aConsumerIsKnownToAllHandlesAndSurvivesCheckpointsAndCompaction() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
-        let other = StoreFiles(try machine.open(2))
+        let store = StoreHandle(try machine.create())
+        let other = StoreHandle(try machine.open(2))
         let start = try place(store.current)
         let first = try store.current.register("reader", [.reads], at: start)
         #expect(first.place == start && first.kind == .reads)
@@ -42,7 +42,7 @@ import Testing
         try other.current.advance([ConsumerAdvance(name: "reader", from: start, to: end)])
         try store.current.writeCheckpoint()
         _ = try store.compact(.lowered)
-        for generations in [store, other, StoreFiles(try machine.open(3))] {
+        for generations in [store, other, StoreHandle(try machine.open(3))] {
             let engine = try generations.newest().engine
             #expect(engine.tracking.consumers.map(\.name) == ["reader"])
             #expect(engine.tracking.consumer("reader")?.place == end)
@@ -124,7 +124,7 @@ import Testing
         let before = try place(engine)
         for inWrite in [false, true] {
             expect(.consumerConflict) {
-                let body: (PendingTransaction) throws -> Void = { pending in
+                let body: (Draft) throws -> Void = { pending in
                     try pending.update(ids[1], [(EngineNote.rank, .int(99))])
                     try pending.advance("reader", from: start, to: before)
                 }
@@ -136,7 +136,7 @@ import Testing
         // Nothing changed but the cursor: no transaction.
         let from = try #require(engine.tracking.consumer("reader")).place
         for inWrite in [false, true] {
-            let body: (PendingTransaction) throws -> Void = { pending in
+            let body: (Draft) throws -> Void = { pending in
                 try pending.advance("reader", from: inWrite ? before : from, to: before)
             }
             let transaction = inWrite ? try engine.write(body).transaction : try engine.commit(body).transaction
@@ -158,8 +158,8 @@ import Testing
 
     @Test func aCursorIsWrittenWhenItMoves() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
-        let other = StoreFiles(try machine.open(2))
+        let store = StoreHandle(try machine.create())
+        let other = StoreHandle(try machine.open(2))
         var last = try place(store.current)
         _ = try store.current.register("reader", .reads)
         for index in 1...5 {
@@ -180,8 +180,8 @@ import Testing
 
     @Test func ofTwoWhoMoveOneConsumerOneIsTold() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
-        let other = StoreFiles(try machine.open(2))
+        let store = StoreHandle(try machine.create())
+        let other = StoreHandle(try machine.open(2))
         let start = try place(store.current)
         _ = try store.current.register("reader", .reads)
         _ = try store.current.insertNotes(1...300)
@@ -296,7 +296,7 @@ import Testing
         // Kept by checkpoints and compaction.
         try engine.writeCheckpoint()
         try engine.close()
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         _ = try store.compact(.lowered)
         #expect(store.current.tracking.retention == RetentionLimits(microseconds: .max, bytes: .max))
         #expect(store.current.tracking.horizon == old)
@@ -358,7 +358,7 @@ import Testing
     }
 }
 
-extension StoreFiles {
+extension StoreHandle {
     fileprivate func advance(_ advance: ConsumerAdvance) throws {
         try onNewest { (engine) throws(StoreError) in try engine.advance([advance]) }
     }

@@ -54,7 +54,7 @@ import Testing
     @Test func aTransactionThatIsKeptIsNotUsedAgain() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
-        var kept: [PendingTransaction] = []
+        var kept: [Draft] = []
         for number in 1...3 {
             _ = try engine.commit { transaction in
                 #expect(kept.allSatisfy { $0 !== transaction })

@@ -5,14 +5,14 @@ import SimulatedDisk
 import Testing
 
 @Suite struct FileReplacedTests {
-    private func makeStore(_ reading: Reading) throws -> (machine: EngineMachine, store: StoreFiles, older: [UInt8]) {
+    private func makeStore(_ reading: Reading) throws -> (machine: EngineMachine, store: StoreHandle, older: [UInt8]) {
         var machine = EngineMachine()
         machine.options.reading = reading
         let engine = try machine.create()
         _ = try engine.insertNotes(1...10)
         let older = try #require(machine.machine.disk.contents(of: EngineMachine.path))
         _ = try engine.insertNotes(11...20)
-        return (machine, StoreFiles(engine), older)
+        return (machine, StoreHandle(engine), older)
     }
 
     private func expect(_ code: StoreError.Code, saying words: String, _ body: () throws -> Void) {

@@ -60,7 +60,7 @@ import Testing
         var bytes = try Samples.row(Note.row("title", 1, [1]), layout)
         // The title is said to be a reference, and is none.
         bytes[RowField.bytes + 3] = 0x80
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         try bytes.withUnsafeBytes { bytes in
             let old = try RowImage(bytes, layout: layout)
             #expect(throws: StoreError.self) {

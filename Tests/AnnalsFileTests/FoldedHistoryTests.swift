@@ -11,20 +11,20 @@ private struct LogStore {
     static let log: UInt16 = 2
 
     let machine = EngineMachine()
-    let store: StoreFiles
+    let store: StoreHandle
     /// The notes and logs that there are, in the order in which they were made.
     private(set) var notes: [ObjectID] = []
     private(set) var logs: [ObjectID] = []
     private var count = 0
 
     init(_ history: Bool = true) throws {
-        store = StoreFiles(try machine.create())
+        store = StoreHandle(try machine.create())
         try turn(history)
         notes = try store.current.insertNotes(1...40)
         try commit(inserting: 40)
     }
 
-    func turn(_ history: Bool, in other: StoreFiles? = nil) throws {
+    func turn(_ history: Bool, in other: StoreHandle? = nil) throws {
         var log = EngineNote.definition
         (log.number, log.name, log.keepsNoHistory) = (Self.log, IdentifierName("Log"), !history)
         let definition = log
@@ -46,7 +46,7 @@ private struct LogStore {
     }
 
     /// Each changes logs, and every other one a note as well.
-    mutating func update(_ transactions: Int, in other: StoreFiles? = nil) throws {
+    mutating func update(_ transactions: Int, in other: StoreHandle? = nil) throws {
         for _ in 0..<transactions {
             count += 1
             let (number, logs, notes) = (count, logs, notes)
@@ -330,7 +330,7 @@ private struct LogStore {
         try meanwhile.logs.commit(inserting: 80)
         try meanwhile.logs.update(60)
         let store = meanwhile.logs.store
-        let other = StoreFiles(try meanwhile.logs.machine.open(2))
+        let other = StoreHandle(try meanwhile.logs.machine.open(2))
         let begin = try (rows: meanwhile.logs.rows, number: store.newest().view.number)
         var options = CompactionOptions.lowered
         options.finalBytes = 256

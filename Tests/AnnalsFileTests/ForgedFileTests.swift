@@ -11,7 +11,7 @@ import Testing
     private static let schema = SchemaDefinition(version: 1, entities: [EngineNote.definition])
 
     private func forged(
-        _ change: (inout CheckpointContent) -> Void, behind: (inout ForgedFile) -> Void = { _ in }
+        _ change: (inout CheckpointContent) -> Void, after: (inout ForgedFile) -> Void = { _ in }
     ) -> [UInt8] {
         var file = ForgedFile(generation: 1)
         file.addCheckpoint(change)
@@ -230,7 +230,7 @@ import Testing
         for reversed in [false, true] {
             expectDamaged { try engine.view().scan(entity: 1, reversed: reversed) { (_, _) in true } }
         }
-        #expect(throws: StoreError.self) { try StoreFiles(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try StoreHandle(engine).compact(.lowered) }
     }
 
     // MARK: Consumers

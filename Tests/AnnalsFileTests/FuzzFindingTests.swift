@@ -52,7 +52,7 @@ import Testing
     @Test func nothingFollowsTheHighestGeneration() throws {
         let machine = EngineMachine()
         machine.machine.disk.install(ForgedFile(generation: .max).finished(), at: EngineMachine.path)
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         do {
             _ = try store.compact(.lowered)
             Issue.record("a generation followed the highest one")

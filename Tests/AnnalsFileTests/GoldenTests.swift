@@ -68,7 +68,7 @@ import Testing
             contentsOf: Self.folder.appending(path: name + ".jsonl"), encoding: .utf8)
         #expect(try TransactionDump.lines(log).map { $0 + "\n" }.joined() == expected)
         try log.close()
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         let last = try store.newest().view.number
         var later = EngineNote.definition
         later.number = 60_000

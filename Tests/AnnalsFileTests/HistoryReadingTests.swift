@@ -127,7 +127,7 @@ extension Engine {
     @Test func whatWasMadeDurableLastIsFound() throws {
         let engine = try machine.create()
         var random = SeededRandom(5)
-        var behind: Set<UInt64> = []
+        var after: Set<UInt64> = []
         for number in 0..<80 {
             let isDurable = Int.random(in: 0..<8, using: &random) == 0
             let count = number % 40 == 20 ? 60 : Int.random(in: 1...4, using: &random)
@@ -233,7 +233,7 @@ extension Engine {
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...3)
         _ = try engine.commit { try $0.delete(ids[1]) }
-        func again(_ transaction: PendingTransaction, _ title: String) throws {
+        func again(_ transaction: Draft, _ title: String) throws {
             try transaction.insertAgain(ids[1]) { (row) throws(StoreError) in
                 try row.set(text: title, at: EngineNote.title)
             }

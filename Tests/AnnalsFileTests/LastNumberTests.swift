@@ -23,7 +23,7 @@ import Testing
     @Test func theLastTransactionIsReadCleanedAndCompactedLikeOthers() throws {
         let machine = EngineMachine()
         install(base: Self.last - 3, on: machine)
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         _ = try store.current.commit { try $0.changeSchema([EngineNote.definition]) }
         _ = try store.current.insertNotes(1...1)
         let ids = try store.current.insertNotes(2...2)

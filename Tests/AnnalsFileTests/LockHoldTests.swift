@@ -59,7 +59,7 @@ import Testing
     /// One sync is of the last piece of the new file.
     @Test func compactionSynchronisesItsLastPieceAlone() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...300)
         #expect(try waits(machine) { _ = try store.compact(.lowered) } == [.synchronize])
         try expectIntact(machine.machine.disk, EngineMachine.path, isSealed: true)
@@ -67,7 +67,7 @@ import Testing
 
     @Test func aBackupNeverWaitsForTheDiskWithTheLock() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...300)
         #expect(try waits(machine) { _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered) } == [])
         try expectIntact(machine.machine.disk, "/data/copy")

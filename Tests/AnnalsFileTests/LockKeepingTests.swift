@@ -71,10 +71,10 @@ import Testing
         machine.environment.advance(byMicroseconds: 5000)
         for number in 22...25 { try insert(log, number) }
         #expect(try !isFree(machine))
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         #expect(try !isFree(machine), "it was given back although the last commit was just now")
         machine.environment.advance(byMicroseconds: 5000)
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         #expect(try isFree(machine))
         try insert(log, 26)
         #expect(try isFree(machine))
@@ -85,13 +85,13 @@ import Testing
     /// Whoever set the clock back, nobody is kept out for longer.
     @Test func aClockThatIsSetBackEndsIt() throws {
         var limits = LockKeepingLimits()
-        (limits.commits, limits.commitsBehindOthers) = (0, 0)
+        (limits.commits, limits.commitsAfterOthers) = (0, 0)
         limits.gapMicroseconds = 1000
         let (machine, log) = try machine(limits)
         for number in 1...2 { try insert(log, number) }
         #expect(try !isFree(machine))
         machine.environment.setWallClock(1_500_000_000_000_000)
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         #expect(try isFree(machine))
         try log.close()
         try expectIntact(machine, transactions: 3)
@@ -118,9 +118,9 @@ import Testing
         #expect(try isFree(machine))
         let other = try machine.open(2)
         try insert(other, 2)
-        other.giveBackIdleLock()
+        other.releaseIdleLock()
         try insert(log, 3)
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         try other.close()
         try log.close()
         try expectIntact(machine, transactions: 4)
@@ -160,7 +160,7 @@ import Testing
             if turn == 0, machine.environment.monotonicMicroseconds() - before < 2000 {
                 failure = StoreError(.invalidArgument, "nobody gave way")
             }
-            if turn == 1 { log.giveBackIdleLock() }
+            if turn == 1 { log.releaseIdleLock() }
             sleeps.withLock { $0.append(failure) }
         }
         try insert(other, 3)
@@ -188,9 +188,9 @@ import Testing
         #expect(lost > 2000 && lost < 2000 * 20, "\(lost)")
         machine.disk.kill(77)
         try insert(log, 3001)
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         try insert(stopped, 3002)
-        stopped.giveBackIdleLock()
+        stopped.releaseIdleLock()
         try stopped.close()
         try log.close()
         try expectIntact(machine, transactions: 3003)
@@ -201,13 +201,13 @@ import Testing
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         let (other, environment) = try self.other(machine, lockTimeoutMicroseconds: 0)
-        environment.setOnSleep { _ in log.giveBackIdleLock() }
+        environment.setOnSleep { _ in log.releaseIdleLock() }
         try insert(other, 2)
         environment.setOnSleep(nil)
         try insert(log, 3)
         let error = #expect(throws: StoreError.self) { try insert(other, 4) }
         #expect(error?.code == .busy)
-        log.giveBackIdleLock()
+        log.releaseIdleLock()
         try other.close()
         try log.close()
         try expectIntact(machine, transactions: 4)

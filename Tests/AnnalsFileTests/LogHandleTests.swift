@@ -146,7 +146,7 @@ import Testing
         let machine = Machine()
         let log = try machine.create()
         let other = try machine.open(2)
-        let stale = other.makeTransaction()
+        let stale = other.makeFrames()
         try stale.changeSchema([Note.definition])
         try log.defineNotes()
         #expect(code { try other.commit(stale) } == .schemaChanged)
@@ -158,7 +158,7 @@ import Testing
         let machine = Machine()
         let log = try store(machine)
         let bytes = machine.disk.contents(of: Machine.path)
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         #expect(code { try transaction.insert(Note.object(5), [.string("too few")]) } == .invalidArgument)
         #expect(code { try transaction.insert(Note.object(5), [.absent, .absent, .absent]) } == .invalidArgument)
         #expect(code { try transaction.insert(Note.object(5), [.int(1), .absent, .absent]) } == .invalidArgument)
@@ -169,8 +169,8 @@ import Testing
             code { try transaction.update(Note.object(1), Note.row("x"), positions: [3], previous: .row(offset: 4096)) }
                 == .invalidArgument)
         #expect(code { try transaction.changeSchema([Note.definition, Note.definition]) } == .invalidArgument)
-        let long = log.makeTransaction()
-        long.author = String(repeating: "a", count: 1025)
+        let long = log.makeFrames()
+        long.prepared.author = String(repeating: "a", count: 1025)
         try long.insert(Note.object(6), Note.row("t6"))
         #expect(code { try log.commit(long) } == .tooLarge)
         #expect(Array(machine.disk.contents(of: Machine.path)?.prefix(8192) ?? []) == Array(bytes?.prefix(8192) ?? []))
@@ -179,7 +179,7 @@ import Testing
         #expect(code { try transaction.insert(Note.object(8), Note.row("t8")) } == .invalidArgument)
         #expect(code { try log.commit(transaction) } == .invalidArgument, "once is enough")
         let other = try Machine(seed: 9).create()
-        #expect(code { try other.commit(log.makeTransaction()) } == .invalidArgument, "it is of another store")
+        #expect(code { try other.commit(log.makeFrames()) } == .invalidArgument, "it is of another store")
         #expect(log.current.lastNumber == 4)
         try expectIntact(machine)
     }
@@ -205,7 +205,7 @@ import Testing
             let machine = Machine(seed: 3)
             let log = try store(machine, notes: lost)
             // The same third transaction, after another history.
-            let transaction = log.makeTransaction()
+            let transaction = log.makeFrames()
             machine.environment.setWallClock(2_000_000_000_000_000)
             try transaction.insert(Note.object(50), Note.row("t50"))
             tags.append(try log.commit(transaction).tag)
@@ -231,8 +231,8 @@ import Testing
         let log = try store(machine)
         let now = machine.environment.wallClockMicroseconds()
         machine.environment.setWallClock(now - 1_000_000)
-        let transaction = log.makeTransaction()
-        transaction.author = "tests"
+        let transaction = log.makeFrames()
+        transaction.prepared.author = "tests"
         try transaction.insert(Note.object(9), Note.row("t9"))
         let second = try log.commit(transaction)
         #expect(second.time == log.current.lastTime)
@@ -296,7 +296,7 @@ import Testing
         for offset in hole..<hole + 176 { machine.disk.corrupt(Machine.path, at: offset, to: 0) }
         let next = try machine.open(2)
         #expect(next.openingReport.tornTail == UInt64(hole))
-        let stale = next.makeTransaction()
+        let stale = next.makeFrames()
         try stale.changeSchema([Note.definition])
         try stale.insert(Note.object(1), Note.row("t1"))
         #expect(code { try next.withLockAndNothingElse(stale) } == .tooLarge)
@@ -326,7 +326,7 @@ import Testing
         let machine = Machine(limits: .lowered)
         let log = try store(machine)
         machine.disk.addFault(Fault(.failure(28), on: .createUnnamed, isPermanent: true))
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         #expect(
             code {
                 for number in 10..<200 {
@@ -337,7 +337,7 @@ import Testing
         machine.disk.removeAllFaults()
         #expect(code { try transaction.insert(Note.object(300), Note.row("t300")) } == .invalidArgument)
         #expect(code { try log.commit(transaction) } == .invalidArgument)
-        let second = log.makeTransaction()
+        let second = log.makeFrames()
         #expect(
             code {
                 _ = try second.addLargeValue(bytes: 10_000) { (_) throws(StoreError) in
@@ -379,8 +379,8 @@ import Testing
 
 extension Log {
     /// A commit that takes the lock and is refused before it writes.
-    fileprivate func withLockAndNothingElse(_ transaction: TransactionBuilder) throws {
-        transaction.author = String(repeating: "a", count: 2000)
+    fileprivate func withLockAndNothingElse(_ transaction: DraftFrames) throws {
+        transaction.prepared.author = String(repeating: "a", count: 2000)
         try commit(transaction)
     }
 }

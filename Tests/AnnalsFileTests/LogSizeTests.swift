@@ -32,7 +32,7 @@ import Testing
         if bytes > 0 { machine.disk.addFault(Fault(.short(bytes), on: .write, process: 2)) }
         machine.disk.addFault(
             Fault(.failure(error), on: .write, occurrence: bytes > 0 ? 2 : 1, isPermanent: true, process: 2))
-        let transaction = second.makeTransaction()
+        let transaction = second.makeFrames()
         for number in 20..<60 {
             try transaction.insert(Note.object(number), Note.row("c\(number)", nil, [UInt8](repeating: 1, count: 300)))
         }

@@ -40,7 +40,7 @@ import Testing
         let machine = Machine(limits: .lowered)
         let log = try machine.create()
         try log.defineNotes()
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         for number in 1...500 {
             try transaction.insert(
                 Note.object(number), Note.row("note \(number)", nil, [UInt8](repeating: 7, count: number * 5)))

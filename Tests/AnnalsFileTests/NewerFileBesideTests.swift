@@ -26,7 +26,7 @@ import Testing
         }
         let view = try engine.view()
         let disk = machine.machine.disk
-        let bytes = try file.bytes(behind: try #require(disk.contents(of: EngineMachine.path)), engine.log.current)
+        let bytes = try file.bytes(after: try #require(disk.contents(of: EngineMachine.path)), engine.log.current)
         try append(bytes, to: machine)
 
         let isReadable = file.effect != .stops
@@ -35,8 +35,8 @@ import Testing
         #expect(code(write) == .unsupportedVersion)
         #expect(code { try engine.writeCheckpoint() } == .unsupportedVersion)
         #expect(code { try engine.setRetention(.standard) } == .unsupportedVersion)
-        #expect(code { _ = try StoreFiles(engine).compact(.lowered) } == .unsupportedVersion)
-        let copied = code { _ = try StoreFiles(engine).backUp(to: "/data/copy", newIdentity: false, .lowered) }
+        #expect(code { _ = try StoreHandle(engine).compact(.lowered) } == .unsupportedVersion)
+        let copied = code { _ = try StoreHandle(engine).backUp(to: "/data/copy", newIdentity: false, .lowered) }
         #expect(copied == (file.effect == .stopsWriters ? nil : .unsupportedVersion))
         #expect(try view.title(object) == "one")
         // Everything is durable: that there is no seal is no error.
@@ -64,7 +64,7 @@ import Testing
     /// The newer program compacts the store, or migrates it, into a file that only it can read.
     @Test func aFileThatIsReplacedByANewerOneIsUnsupported() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.newest().engine.insertNotes(1...3)
         let view = try store.newest().view
         let disk = machine.machine.disk
@@ -130,7 +130,7 @@ import Testing
             let log = try Log.open(path, access: .readOnly, files: files, environment: RealEnvironment())
             let old = try [UInt8](Data(contentsOf: URL(filePath: path)))
             let file = try #require(NewerFile.appended.first { $0.name == name })
-            let bytes = try file.bytes(behind: old, log.current)
+            let bytes = try file.bytes(after: old, log.current)
             written.withLock { $0 = bytes }
             try log.close()
             let descriptor = Glibc.open(path, O_WRONLY | O_CLOEXEC)

@@ -98,7 +98,7 @@ import Testing
         #expect(code { try insert(engine) } == .unsupportedVersion)
         #expect(code { try engine.writeCheckpoint() } == .unsupportedVersion)
         #expect(code { try engine.setRetention(.standard) } == .unsupportedVersion)
-        #expect(code { _ = try StoreFiles(engine).compact(.lowered) } == .unsupportedVersion)
+        #expect(code { _ = try StoreHandle(engine).compact(.lowered) } == .unsupportedVersion)
         try engine.close()
         expectUntouched(machine, bytes, file.name)
         try expectCopies(machine, bytes, file)
@@ -107,7 +107,7 @@ import Testing
     /// A copy keeps what stops writers, or is not made.
     private func expectCopies(_ machine: EngineMachine, _ bytes: [UInt8], _ file: NewerFile) throws {
         let disk = machine.machine.disk
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         let backup = code { _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered) }
         let salvage = code { try self.salvage(machine) }
         try store.close()
@@ -223,7 +223,7 @@ import Testing
                     return true
                 }
             },
-            code { _ = try StoreFiles(engine).backUp(to: "/data/copy", newIdentity: false, .lowered) },
+            code { _ = try StoreHandle(engine).backUp(to: "/data/copy", newIdentity: false, .lowered) },
             code { try salvage(machine) },
         ]
         #expect(Set(codes).isSubset(of: [nil, .unsupportedVersion]), "\(codes)")
@@ -295,7 +295,7 @@ import Testing
         try engine.close()
         try machine.closeAndCheck(other)
         #expect(try extensions(machine) == [known])
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         _ = try store.compact(.lowered)
         try store.newest().engine.writeCheckpoint()
         try store.close()
@@ -323,7 +323,7 @@ import Testing
         file.addCommit()
         file.addCommit([.insert(1, try Note.encoded("one"))])
         let machine = machine(file.finished())
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         let engine = try store.newest().engine
         try engine.writeCheckpoint()
         var changed = try #require(engine.log.current.catalog.entity(Note.entity, version: 1))
@@ -346,7 +346,7 @@ import Testing
     /// Later formats keep notes in them, and rely on every program to keep them.
     @Test func unknownEntitiesOfTheStoreSurviveEverything() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let future = EntityDefinition(
             number: 9, name: "_annals.future",
             attributes: [AttributeDefinition(number: 1, type: .string, flags: [.unique], name: "note")])
@@ -385,7 +385,7 @@ import Testing
             }
         }
         #expect(code(read) == .unsupportedVersion)
-        let store = StoreFiles(engine)
+        let store = StoreHandle(engine)
         #expect(code { _ = try store.compact(.lowered) } == .unsupportedVersion)
         #expect(code { _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered) } == .unsupportedVersion)
         try store.close()

@@ -117,7 +117,7 @@ import Testing
         #expect(machine.machine.disk.names(in: "/data") == [".new.annals-salvage", "s.annals"])
         // A backup to that name has another file.
         let engine = try machine.open(3)
-        _ = try StoreFiles(engine).backUp(to: Self.path, newIdentity: false, .lowered)
+        _ = try StoreHandle(engine).backUp(to: Self.path, newIdentity: false, .lowered)
         let written = try first.open(
             FileHeader(storeID: UUIDBytes(high: 1, low: 2), salt: 3, created: 4), machine.options)
         #expect(code { try first.publish(written, try written.view()) } == .alreadyExists)
@@ -371,7 +371,7 @@ import Testing
     /// A compacted store: notes 1 to 400 are rows without history, five have a transaction.
     private func compacted() throws -> EngineMachine {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...400)
         for id in ids[10..<20] { _ = try store.commit { try $0.delete(id) } }
         _ = try store.current.deleteHistory(before: store.current.view().number + 1)

@@ -19,7 +19,7 @@ import Testing
                 name: "a\(number)")
         }
         let machine = EngineMachine(options: Self.ordinaryOptions)
-        let store = StoreFiles(
+        let store = StoreHandle(
             try machine.create(1, EntityDefinition(number: 1, name: "Wide", attributes: attributes)))
         for number in 1...20 {
             _ = try store.commit { transaction in
@@ -45,7 +45,7 @@ import Testing
     /// An index that came when there were rows stands in a checkpoint only, however small the store is.
     @Test func anIndexOfRowsBeforeItIsKept() throws {
         let machine = EngineMachine(options: Self.ordinaryOptions)
-        let store = StoreFiles(try machine.create(1, EngineNote.withoutIndexes))
+        let store = StoreHandle(try machine.create(1, EngineNote.withoutIndexes))
         _ = try store.current.insertNotes(1...20)
         _ = try store.commit { try $0.changeSchema([EngineNote.definition]) }
         _ = try store.compact()
@@ -58,7 +58,7 @@ import Testing
 
     @Test func noStateHasTwoCheckpoints() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...300)
         _ = try store.compact(.lowered)
         let end = try store.newest().view.end

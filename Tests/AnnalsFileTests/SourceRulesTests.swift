@@ -6,15 +6,13 @@ import Testing
     /// The folders of the library in their rank: a folder may use itself and the folders before it.
     static let folders =
         [
-            "System", "Bytes", "Threads", "Values", "Schema", "Frames", "Rows", "Spilling", "Drafting", "Log",
-            "Ordered",
-            "Reading", "Past", "Engine", "Compaction", "Check", "Salvage",
+            "System", "Format", "Log", "Index", "Draft", "Engine", "Upkeep", "Handle",
         ].map { "File/" + $0 } + ["Model", "Store", "History", "Exchange", "Entities", "Objects", "Tracking"]
 
     /// What a folder may import. Only two folders use the C library: one for the system, one for memory.
     static func allowedImports(_ folder: String) -> Set<Substring> {
         switch folder {
-        case "File/System", "File/Bytes": ["Glibc", "Musl", "Synchronization"]
+        case "File/System", "File/Format": ["Glibc", "Musl", "Synchronization"]
         case _ where folder.hasPrefix("File/"): ["Synchronization"]
         case "Tracking": ["FoundationEssentials", "Glibc", "Musl", "Synchronization"]
         case "Entities", "Objects": ["FoundationEssentials", "Observation", "Synchronization"]
@@ -189,13 +187,13 @@ import Testing
         let asserts = "assert(\n  a(1), \"Q3: no.\")\nassert(b, \"No.\")"
         #expect(Self.quotedInvariants(in: [planted("Model", asserts)]) == ["Q3"])
 
-        let early = planted("File/Bytes", "let x: LaterThing? = nil // EarlierThing")
-        let late = planted("File/Check", "package final class LaterThing { struct Inner {} }")
-        let same = planted("File/Check", "typealias Alias = LaterThing")
+        let early = planted("File/Format", "let x: LaterThing? = nil // EarlierThing")
+        let late = planted("File/Upkeep", "package final class LaterThing { struct Inner {} }")
+        let same = planted("File/Upkeep", "typealias Alias = LaterThing")
         #expect(
-            Self.layerViolations(in: [early, late, same]) == ["File/Bytes/Planted.swift names LaterThing of File/Check"]
+            Self.layerViolations(in: [early, late, same]) == ["File/Format/Planted.swift names LaterThing of File/Upkeep"]
         )
-        #expect(Self.layerViolations(in: [planted("File/Bytes", "let y = 1"), late, same]) == [])
+        #expect(Self.layerViolations(in: [planted("File/Format", "let y = 1"), late, same]) == [])
     }
 }
 

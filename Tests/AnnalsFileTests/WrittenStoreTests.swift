@@ -54,7 +54,7 @@ import Testing
     /// When the new file is complete and closed, its name is given to another file, or its bytes change.
     @Test(arguments: Change.allCases) private func aFileThatWasChangedIsNotPutInPlace(_ change: Change) throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let disk = machine.machine.disk
         let isChanged = Guarded(false)
@@ -84,10 +84,10 @@ import Testing
     /// A file that compaction did not leave is nobody's to remove.
     @Test func aForeignFileOfTheTemporaryNameStays() throws {
         let other = EngineMachine()
-        let otherStore = StoreFiles(try other.create())
+        let otherStore = StoreHandle(try other.create())
         try otherStore.close()
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
         try store.current.makeDurable(through: store.newest().view.end)
         let disk = machine.machine.disk
@@ -100,7 +100,7 @@ import Testing
             disk.install(bytes, at: Self.temporary)
             #expect(code { _ = try store.compact(.lowered) } == .alreadyExists)
             // A writer that opens the store looks for leftovers, too.
-            let writer = StoreFiles(try machine.open(2))
+            let writer = StoreHandle(try machine.open(2))
             _ = try writer.current.insertNotes(number...number)
             try writer.close()
             #expect(disk.contents(of: Self.temporary) == bytes)
@@ -109,7 +109,7 @@ import Testing
         let files = machine.machine.files(9)
         try files.unlink("s.annals.compacting", in: files.openDirectory("/data"))
         disk.addFault(Fault(.death(afterBytes: 100), on: .rename, occurrence: 1, process: 3))
-        let dying = StoreFiles(try machine.open(3))
+        let dying = StoreHandle(try machine.open(3))
         #expect(code { _ = try dying.compact(.lowered) } != nil)
         #expect(disk.names(in: "/data") == ["s.annals", "s.annals.compacting"])
         disk.removeAllFaults()
@@ -121,7 +121,7 @@ import Testing
 
     @Test func noStoreGetsTheNameOfAnUnfinishedFile() throws {
         let machine = EngineMachine()
-        let store = StoreFiles(try machine.create())
+        let store = StoreHandle(try machine.create())
         let (files, environment) = (machine.machine.files(1), machine.machine.environment)
         for kind in TemporaryName.allCases {
             let path = "/data/" + kind.of("x.annals")

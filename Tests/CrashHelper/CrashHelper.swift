@@ -60,7 +60,7 @@ import Glibc
         }
         var log = try Log.openOrCreate(store, files: files, environment: environment)
         if log.current.schemaVersion == 0 {
-            let schema = log.makeTransaction()
+            let schema = log.makeFrames()
             try schema.changeSchema([definition])
             acknowledge(try log.commit(schema).number, in: acknowledgements)
         }
@@ -84,8 +84,8 @@ import Glibc
         _ sizes: [Int], after object: UInt64, author: String, _ log: Log, _ durability: Durability
     ) throws(StoreError) -> UInt64? {
         do throws(StoreError) {
-            let transaction = log.makeTransaction(expectedChanges: sizes.count)
-            transaction.author = author
+            let transaction = log.makeFrames(expectedChanges: sizes.count)
+            transaction.prepared.author = author
             for (index, bytes) in sizes.enumerated() {
                 let number = object + UInt64(index) + 1
                 guard let id = ObjectID(entityNumber: 1, number: number) else { continue }
@@ -138,7 +138,7 @@ import Glibc
         // A store that was cut goes on.
         let log = try Log.open(store, files: files, environment: environment)
         let before = log.current.lastNumber
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         if log.current.schemaVersion == 0 { try transaction.changeSchema([definition]) }
         try log.commit(transaction)
         try log.close()

@@ -21,9 +21,9 @@ struct DerivedOutOfRange {
 /// Looks at what a transaction leaves when everything is worked out.
 struct DerivedObstacles {
     private let plan: DerivedPlan
-    private let pending: PendingTransaction
+    private let draft: Draft
 
-    init(_ plan: DerivedPlan, _ pending: PendingTransaction) { (self.plan, self.pending) = (plan, pending) }
+    init(_ plan: DerivedPlan, _ draft: Draft) { (self.plan, self.draft) = (plan, draft) }
 
     /// Throws an error with `upkeepObstacles` if some of the values cannot be written.
     func requireNone(_ outOfRange: [DerivedOutOfRange]) throws(StoreError) {
@@ -39,22 +39,21 @@ struct DerivedObstacles {
             throw StoreError(first.error.code, first.error.message, upkeepObstacles: obstacles)
         }
         for (object, index, other) in try takenKeys() {
-            let attributes = Set(pending.shape.indexes[index].id.attributes)
+            let attributes = Set(draft.shape.indexes[index].id.attributes)
             obstacles.append(
                 UpkeepObstacle(
                     object: object, reason: .keyTaken(by: other), attributes: attributes,
                     causes: try causes(of: attributes, object)))
         }
         guard let (object, index, other) = try takenKeys().first else { return }
-        let error = Indexes.uniqueViolation(
-            pending.shape.indexes[index], of: object, by: other, isNew: pending.isNew(other))
+        let error = draft.shape.indexes[index].uniqueViolation(of: object, by: other, isNew: draft.isNew(other))
         throw StoreError(error.code, error.message, upkeepObstacles: obstacles)
     }
 
     /// The objects that would have a unique key of another object, if the key is derived.
     private func takenKeys() throws(StoreError) -> [(object: ObjectID, index: Int, by: ObjectID)] {
         guard plan.keys.contains(where: { !$0.value.isEmpty }) else { return [] }
-        return try pending.takenKeys { plan.keys[$0] ?? [] }
+        return try draft.takenKeys { plan.keys[$0] ?? [] }
     }
 
     // MARK: Causes
@@ -63,14 +62,14 @@ struct DerivedObstacles {
     private func causes(
         of attributes: Set<UInt16>, _ object: ObjectID
     ) throws(StoreError) -> [ObjectID: Set<UInt16>] {
-        let own = try pending.builder.ownChange(of: object)
+        let own = try draft.frames.ownChange(of: object)
         if let own, own.kind == .insert { return [object: []] }
         var causes: [ObjectID: Set<UInt16>] = [:]
         let owner = plan.owners[object.entityNumber]
         let fromOthers = owner?.derived.filter { attributes.contains($0.attribute) } ?? []
         for derived in fromOthers { try add(plan.sides[derived.side], object, to: &causes) }
         let others = Set(fromOthers.map(\.attribute))
-        guard let own, let layout = pending.newestLayout(object.entityNumber) else { return causes }
+        guard let own, let layout = draft.newestLayout(object.entityNumber) else { return causes }
         let written = layout.entity.attributes.enumerated().filter { own.attributes.contains($0.offset) }
             .filter { !plan.isWorkedOut($0.element.number, of: object.entityNumber) }.map(\.offset)
         var numbers = Set(written.map { layout.entity.attributes[$0].number })
@@ -82,7 +81,7 @@ struct DerivedObstacles {
         }
         if !numbers.isEmpty { causes[object] = numbers }
         // Delete rules may have taken away what it is derived from.
-        for lost in pending.losses[object, default: [:]].values.joined() { causes[lost] = [] }
+        for lost in draft.losses[object, default: [:]].values.joined() { causes[lost] = [] }
         return causes
     }
 
@@ -90,16 +89,16 @@ struct DerivedObstacles {
     private func add(
         _ side: DerivedPlan.Side, _ object: ObjectID, to causes: inout [ObjectID: Set<UInt16>]
     ) throws(StoreError) {
-        guard let layout = pending.newestLayout(side.member) else { return }
+        guard let layout = draft.newestLayout(side.member) else { return }
         let places = [(attribute: side.attribute, position: side.position)] + side.summed
-        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+        try draft.frames.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
             guard change.object.entityNumber == side.member else { return true }
             var refers = false
             if change.kind != .delete, let bytes {
                 refers = try refersTo(object, try RowImage(bytes, layout: layout), side)
             }
             if !refers {
-                _ = try pending.base.withRow(change.object) { (row) throws(StoreError) in
+                _ = try draft.base.withRow(change.object) { (row) throws(StoreError) in
                     refers = try refersTo(object, row, side)
                 }
             }
@@ -116,7 +115,7 @@ struct DerivedObstacles {
 
     private func refersTo(_ object: ObjectID, _ row: RowImage, _ side: DerivedPlan.Side) throws(StoreError) -> Bool {
         guard let place = row.layout.position(ofAttribute: side.attribute) else { return false }
-        return switch try pending.value(row, at: place) {
+        return switch try draft.value(row, at: place) {
         case .object(let other): other == object
         case .orderedObjects(let objects), .objects(let objects): objects.contains(object)
         default: false
@@ -130,7 +129,7 @@ struct DerivedObstacles {
     ) throws(StoreError) -> Set<UInt16> {
         guard let model = plan.ofOwnProperties[object.entityNumber] else { return [] }
         let old = try valuesBefore(object, written, layout)
-        return try pending.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
+        return try draft.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
             func derived() throws(StoreError) -> [StoredValue] {
                 binding.model.rules.derive(value)
                 return try binding.changes(UnsafeRawPointer(value)).compactMap { place in
@@ -158,14 +157,14 @@ struct DerivedObstacles {
         _ object: ObjectID, _ positions: [Int], _ layout: RowLayout
     ) throws(StoreError) -> [Int: Value] {
         var values: [Int: Value] = [:]
-        _ = try pending.base.withRow(object) { (row) throws(StoreError) in
+        _ = try draft.base.withRow(object) { (row) throws(StoreError) in
             for position in positions {
                 let attribute = layout.entity.attributes[position]
                 guard let place = row.layout.position(ofAttribute: attribute.number) else {
                     values[position] = try Value(attribute.valueBeforeItExisted)
                     continue
                 }
-                values[position] = try Value(try pending.value(row, at: place))
+                values[position] = try Value(try draft.value(row, at: place))
             }
         }
         return values

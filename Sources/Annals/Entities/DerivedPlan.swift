@@ -44,27 +44,27 @@ struct DerivedPlan: Sendable {
     private(set) var keys: [UInt16: [Int]] = [:]
 
     /// Leaves out what the schema does not have yet.
-    init(_ models: [EntityModel], _ pending: PendingTransaction) {
+    init(_ models: [EntityModel], _ draft: Draft) {
         for model in models where model.needsUpkeep || model.rules.derivesAnything {
-            guard let number = pending.catalog.number(ofEntity: model.name), let layout = pending.newestLayout(number)
+            guard let number = draft.catalog.number(ofEntity: model.name), let layout = draft.newestLayout(number)
             else { continue }
             attributes[number] = Set(
                 model.properties.filter(\.isDerived).compactMap { property in
-                    layout.position(ofProperty: property.name, pending.catalog).map {
+                    layout.position(ofProperty: property.name, draft.catalog).map {
                         layout.entity.attributes[$0].number
                     }
                 })
             if model.rules.derivesAnything { ofOwnProperties[number] = model }
-            lastChanges[number] = model.lastChange.flatMap { layout.position(ofProperty: $0, pending.catalog) }
+            lastChanges[number] = model.lastChange.flatMap { layout.position(ofProperty: $0, draft.catalog) }
             timeOfLastChange[number] = lastChanges[number].map { layout.entity.attributes[$0].number }
             var owner = Owner(name: model.name)
-            for rule in model.derived { add(rule, of: model, layout, pending, to: &owner) }
+            for rule in model.derived { add(rule, of: model, layout, draft, to: &owner) }
             for limit in model.limits {
-                guard let side = side(at: limit.side, of: model, pending) else { continue }
+                guard let side = side(at: limit.side, of: model, draft) else { continue }
                 owner.limits.append((side, limit))
             }
             if !owner.derived.isEmpty || !owner.limits.isEmpty { owners[number] = owner }
-            let shape = pending.shape
+            let shape = draft.shape
             keys[number] = shape.indexes(of: number).filter { index in
                 let id = shape.indexes[index].id
                 return id.isUnique && id.attributes.contains { isWorkedOut($0, of: number) }
@@ -78,17 +78,17 @@ struct DerivedPlan: Sendable {
     }
 
     private mutating func add(
-        _ rule: DerivedRule, of model: EntityModel, _ layout: RowLayout, _ pending: PendingTransaction,
+        _ rule: DerivedRule, of model: EntityModel, _ layout: RowLayout, _ draft: Draft,
         to owner: inout Owner
     ) {
         guard let property = model.properties.first(where: { $0.name == rule.attribute }),
-            let position = layout.position(ofProperty: rule.attribute, pending.catalog),
-            let side = side(at: rule.side, of: model, pending)
+            let position = layout.position(ofProperty: rule.attribute, draft.catalog),
+            let side = side(at: rule.side, of: model, draft)
         else { return }
         var sum: Int?
         if case .sum(_, let offset, _, let target) = rule.kind {
-            guard let summed = target.model.property(at: offset), let layout = pending.newestLayout(sides[side].member),
-                let place = layout.position(ofProperty: summed.name, pending.catalog)
+            guard let summed = target.model.property(at: offset), let layout = draft.newestLayout(sides[side].member),
+                let place = layout.position(ofProperty: summed.name, draft.catalog)
             else { return }
             sum = sides[side].summed.count
             sides[side].summed.append((layout.entity.attributes[place].number, place))
@@ -100,10 +100,10 @@ struct DerivedPlan: Sendable {
     }
 
     /// Where in `sides` the other side at a place in values of the model is.
-    private mutating func side(at offset: Int?, of model: EntityModel, _ pending: PendingTransaction) -> Int? {
+    private mutating func side(at offset: Int?, of model: EntityModel, _ draft: Draft) -> Int? {
         guard let (target, name) = try? model.relationship(otherSideAt: offset),
-            let member = pending.catalog.number(ofEntity: target.name), let layout = pending.newestLayout(member),
-            let position = layout.position(ofProperty: name, pending.catalog)
+            let member = draft.catalog.number(ofEntity: target.name), let layout = draft.newestLayout(member),
+            let position = layout.position(ofProperty: name, draft.catalog)
         else { return nil }
         let attribute = layout.entity.attributes[position].number
         if let known = sides.firstIndex(where: { $0.member == member && $0.attribute == attribute }) { return known }

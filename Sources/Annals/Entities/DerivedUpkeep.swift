@@ -30,36 +30,36 @@ final class DerivedUpkeep: TransactionUpkeep {
     }
 
     func bodyHasEnded(
-        _ pending: PendingTransaction, _ transaction: Transaction?, validates: Bool
+        _ draft: Draft, _ transaction: Transaction?, validates: Bool
     ) throws(StoreError) {
-        try pending.applyDeleteRules()
-        if !pending.losses.isEmpty { try LossRules(pending, validates).hold(models) }
+        try draft.applyDeleteRules()
+        if !draft.losses.isEmpty { try LossRules(draft, validates).hold(models) }
         guard transaction == nil || derivesFromOthers else { return }
-        let plan = plan(pending)
-        if transaction == nil, derivesFromOwn { try deriveFromOwn(pending, plan) }
-        let obstacles = try deriveFromOthers(pending, transaction, plan, validates: validates)
-        if transaction == nil { try DerivedObstacles(plan, pending).requireNone(obstacles) }
+        let plan = plan(draft)
+        if transaction == nil, derivesFromOwn { try deriveFromOwn(draft, plan) }
+        let obstacles = try deriveFromOthers(draft, transaction, plan, validates: validates)
+        if transaction == nil { try DerivedObstacles(plan, draft).requireNone(obstacles) }
     }
 
     /// Returns what cannot be written, of changes that are not those of a body.
     private func deriveFromOthers(
-        _ pending: PendingTransaction, _ transaction: Transaction?, _ plan: DerivedPlan, validates: Bool
+        _ draft: Draft, _ transaction: Transaction?, _ plan: DerivedPlan, validates: Bool
     ) throws(StoreError) -> [DerivedOutOfRange] {
         if !derivesFromOthers { return [] }
-        var work = DerivedWork(plan, pending)
+        var work = DerivedWork(plan, draft)
         try work.collect()
         for entity in transaction?.notesIfAny?.refreshed ?? [] { try work.touchAll(of: entity) }
         try work.compute()
         if transaction == nil, !work.outOfRange.isEmpty { return work.outOfRange }
-        for found in work.outOfRange { try pending.refuse(found.error) }
+        for found in work.outOfRange { try draft.refuse(found.error) }
         if work.hasLimits {
-            pending.needsNewestState = true
+            draft.needsNewestState = true
             if let transaction {
                 var failures: [ValidationFailure] = []
                 for failure in work.failures {
                     // An object that cannot be written may be counted on a side that it has left.
                     let isCertain = try failure.object.map { (object) throws(StoreError) in
-                        try !pending.isReferredToByUnwritten(object)
+                        try !draft.isReferredToByUnwritten(object)
                     }
                     if isCertain ?? true { failures.append(failure) }
                 }
@@ -68,21 +68,21 @@ final class DerivedUpkeep: TransactionUpkeep {
                 throw .validationFailed(work.failures)
             }
         }
-        try pending.amend(work.amendments)
+        try draft.amend(work.amendments)
         return []
     }
 
-    func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
-        plan(pending).attributes[entity]?.contains(attribute) ?? false
+    func isDerived(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool {
+        plan(draft).attributes[entity]?.contains(attribute) ?? false
     }
 
-    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
-        plan(pending).isWorkedOut(attribute, of: entity)
+    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool {
+        plan(draft).isWorkedOut(attribute, of: entity)
     }
 
-    private func deriveFromOwn(_ pending: PendingTransaction, _ plan: DerivedPlan) throws(StoreError) {
+    private func deriveFromOwn(_ draft: Draft, _ plan: DerivedPlan) throws(StoreError) {
         var objects: [(object: ObjectID, model: EntityModel)] = []
-        try pending.builder.forEachEntry(withRows: false) { (change, _) in
+        try draft.frames.forEachEntry(withRows: false) { (change, _) in
             if change.kind != .delete, let model = plan.ofOwnProperties[change.object.entityNumber] {
                 objects.append((change.object, model))
             }
@@ -90,9 +90,9 @@ final class DerivedUpkeep: TransactionUpkeep {
         }
         for (object, model) in objects {
             do throws(StoreError) {
-                try pending.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
+                try draft.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
                     let derived = try binding.derive(value)
-                    if !derived.isEmpty { try pending.update(object, derived) }
+                    if !derived.isEmpty { try draft.update(object, derived) }
                 }
             } catch  where error.code == .valueOutOfRange {
                 // A newer program's value, which this type does not have: nothing can be worked out from it here.
@@ -100,10 +100,10 @@ final class DerivedUpkeep: TransactionUpkeep {
         }
     }
 
-    private func plan(_ pending: PendingTransaction) -> DerivedPlan {
-        let shape = pending.shape
+    private func plan(_ draft: Draft) -> DerivedPlan {
+        let shape = draft.shape
         if let known = known.withLock({ $0 }), known.shape === shape { return known.plan }
-        let plan = DerivedPlan(models, pending)
+        let plan = DerivedPlan(models, draft)
         known.withLock { $0 = (shape, plan) }
         return plan
     }
@@ -118,7 +118,7 @@ private struct DerivedWork {
     }
 
     private let plan: DerivedPlan
-    private let pending: PendingTransaction
+    private let draft: Draft
     /// By side and object: what the transaction's own rows give.
     private var own: [[ObjectID: Total]]
     /// The objects to work out.
@@ -132,9 +132,9 @@ private struct DerivedWork {
     /// Whether a number of objects was checked, which others may change without changing the object.
     private(set) var hasLimits = false
 
-    init(_ plan: DerivedPlan, _ pending: PendingTransaction) {
+    init(_ plan: DerivedPlan, _ draft: Draft) {
         self.plan = plan
-        self.pending = pending
+        self.draft = draft
         own = Array(repeating: [:], count: plan.sides.count)
     }
 
@@ -142,13 +142,13 @@ private struct DerivedWork {
 
     /// Finds the objects to work out. Linear in the transaction.
     mutating func collect() throws(StoreError) {
-        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+        try draft.frames.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
             let entity = change.object.entityNumber
             let sides = plan.sidesOfMembers[entity] ?? []
             let owner = plan.owners[entity]
             let lastChange = plan.lastChanges[entity]
             guard !sides.isEmpty || owner != nil || lastChange != nil,
-                let layout = pending.shape.newestLayout(entity)
+                let layout = draft.shape.newestLayout(entity)
             else { return true }
             var row: RowImage?
             if change.kind != .delete, let bytes { row = try RowImage(bytes, layout: layout) }
@@ -204,14 +204,14 @@ private struct DerivedWork {
         }
         touched.formUnion(targets)
         guard change.kind == .update || change.kind == .delete else { return }
-        _ = try pending.base.withRow(change.object) { (row) throws(StoreError) in
+        _ = try draft.base.withRow(change.object) { (row) throws(StoreError) in
             guard let place = row.layout.position(ofAttribute: side.attribute) else { return }
             touched.formUnion(try self.targets(row, place))
         }
     }
 
     private func targets(_ row: RowImage, _ position: Int) throws(StoreError) -> [ObjectID] {
-        switch try pending.value(row, at: position) {
+        switch try draft.value(row, at: position) {
         case .object(let object): [object]
         case .orderedObjects(let objects), .objects(let objects): objects
         default: []
@@ -221,7 +221,7 @@ private struct DerivedWork {
     /// All objects of an entity are to be worked out.
     mutating func touchAll(of entity: UInt16) throws(StoreError) {
         guard plan.owners[entity] != nil else { return }
-        try pending.base.scan(entity: entity) { (object, _) throws(StoreError) in
+        try draft.base.scan(entity: entity) { (object, _) throws(StoreError) in
             touched.insert(object)
             return true
         }
@@ -272,7 +272,7 @@ private struct DerivedWork {
     /// The derived attributes of an object that the transaction has not written; nil if there is no such object.
     private func present(_ object: ObjectID, _ owner: DerivedPlan.Owner) throws(StoreError) -> [StoredValue]? {
         var values: [StoredValue] = []
-        let isThere = try pending.base.withRow(object) { (row) throws(StoreError) in
+        let isThere = try draft.base.withRow(object) { (row) throws(StoreError) in
             for derived in owner.derived {
                 let place = row.layout.position(ofAttribute: derived.attribute)
                 values.append(try place.map { (place) throws(StoreError) in try row.value(at: place) } ?? .absent)
@@ -284,20 +284,20 @@ private struct DerivedWork {
     private func total(of object: ObjectID, _ number: Int) throws(StoreError) -> Total {
         let side = plan.sides[number]
         var total = own[number][object] ?? Total(sums: side.summed.map { _ in NumberSum() })
-        let shape = pending.base.shape
+        let shape = draft.base.shape
         let index = shape.indexes(of: side.member).first { place in
             shape.indexes[place].id.attributes == [side.attribute]
         }
         guard let index else { return total }
         var members: [ObjectID] = []
-        try pending.base.forEachReferring(to: object, shape.indexes[index].id) { (member) throws(StoreError) in
-            if pending.isChangedHere(member) { return true }
+        try draft.base.forEachReferring(to: object, shape.indexes[index].id) { (member) throws(StoreError) in
+            if draft.isChangedHere(member) { return true }
             total.count += 1
             if !side.summed.isEmpty { members.append(member) }
             return true
         }
         for member in members {
-            _ = try pending.base.withRow(member) { (row) throws(StoreError) in
+            _ = try draft.base.withRow(member) { (row) throws(StoreError) in
                 for (place, summed) in side.summed.enumerated() {
                     if let position = row.layout.position(ofAttribute: summed.attribute) {
                         total.sums[place].add(try row.value(at: position))

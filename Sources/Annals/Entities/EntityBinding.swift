@@ -314,7 +314,7 @@ final class EntityBinding: @unchecked Sendable {
 
     /// The same for a row that a transaction may have written itself, with values that are not in the file yet.
     func read(
-        _ row: RowImage, _ draft: PendingTransaction, _ layout: RowLayout, keepingDeleted: Bool,
+        _ row: RowImage, _ draft: Draft, _ layout: RowLayout, keepingDeleted: Bool,
         into value: UnsafeMutableRawPointer
     ) throws(StoreError) {
         for index in properties.indices {

@@ -7,28 +7,28 @@
 
 /// Looks at the objects of one transaction that have lost references.
 struct LossRules {
-    private let pending: PendingTransaction
+    private let draft: Draft
     private let validates: Bool
 
-    init(_ pending: PendingTransaction, _ validates: Bool) { (self.pending, self.validates) = (pending, validates) }
+    init(_ draft: Draft, _ validates: Bool) { (self.draft, self.validates) = (draft, validates) }
 
     /// Works out anew what the objects derive, and throws `deleteDenied` or `requiredMissing` if one needs what it has
     /// lost.
     func hold(_ models: [EntityModel]) throws(StoreError) {
         var byEntity: [UInt16: EntityModel] = [:]
         for model in models where model.mayLoseWhatItNeeds {
-            if let number = pending.catalog.number(ofEntity: model.name) { byEntity[number] = model }
+            if let number = draft.catalog.number(ofEntity: model.name) { byEntity[number] = model }
         }
         var needs: [Need] = []
         // In an order that does not depend on the process.
-        for object in pending.losses.keys.sorted() {
+        for object in draft.losses.keys.sorted() {
             guard let model = byEntity[object.entityNumber] else { continue }
             needs += try hold(object, model.type)
         }
         if !validates { return }
         var said: Set<[String]> = []
         for need in needs where said.insert([need.failure.entity, need.failure.attribute]).inserted {
-            try pending.refuse(denied(need, needs))
+            try draft.refuse(denied(need, needs))
         }
     }
 
@@ -40,12 +40,12 @@ struct LossRules {
     }
 
     private func hold<E: Entity>(_ object: ObjectID, _ type: E.Type) throws(StoreError) -> [Need] {
-        guard let layout = pending.newestLayout(object.entityNumber), let losses = pending.losses[object] else {
+        guard let layout = draft.newestLayout(object.entityNumber), let losses = draft.losses[object] else {
             return []
         }
-        return try pending.withValue(of: object, type) { (value, binding) throws(StoreError) in
+        return try draft.withValue(of: object, type) { (value, binding) throws(StoreError) in
             let derived = try binding.derive(value)
-            if !derived.isEmpty { try pending.update(object, derived) }
+            if !derived.isEmpty { try draft.update(object, derived) }
             if !validates { return [] }
             let after = try binding.changes(UnsafeRawPointer(value))
             // By name: what it has lost there; nil if only what is derived from it differs.
@@ -56,7 +56,7 @@ struct LossRules {
                 if lost != nil, binding.isRequired(at: position),
                     after.contains(where: { $0.position == position && $0.value == .absent })
                 {
-                    try pending.refuse(PendingTransaction.required(position, layout, of: object))
+                    try draft.refuse(Draft.required(position, layout, of: object))
                     continue
                 }
                 if lost != nil || derived.contains(where: { $0.position == position }) {
@@ -86,7 +86,7 @@ struct LossRules {
     }
 }
 
-extension PendingTransaction {
+extension Draft {
     /// Calls `body` with an object as this transaction leaves it, as a value of its type.
     func withValue<E: Entity, Result>(
         of object: ObjectID, _ type: E.Type,

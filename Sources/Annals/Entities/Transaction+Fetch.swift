@@ -74,7 +74,7 @@ extension Transaction {
 /// One search in a transaction that has changed something.
 private struct TransactionSearch<E: Entity> {
     let transaction: Transaction
-    let draft: PendingTransaction
+    let draft: Draft
     let predicate: Predicate<Object<E>>?
     let binding: EntityBinding
     let layout: RowLayout

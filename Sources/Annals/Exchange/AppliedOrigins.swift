@@ -43,14 +43,14 @@ struct AppliedOrigins {
 
     /// Notes the last transaction that was applied from a store. The first record that the new transaction writes says
     /// which transaction it applies.
-    func write(_ record: AppliedRecord, to pending: PendingTransaction) throws(StoreError) {
+    func write(_ record: AppliedRecord, to draft: Draft) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
-        guard let written = try ReservedEntity.handle(ReservedEntity.origins, pending.catalog) else { return }
+        guard let written = try ReservedEntity.handle(ReservedEntity.origins, draft.catalog) else { return }
         guard let known else {
-            _ = try pending.insert(entity: written.number, record.values)
+            _ = try draft.insert(entity: written.number, record.values)
             return
         }
-        _ = try pending.update(
+        _ = try draft.update(
             known.object, record.values.enumerated().map { (position: $0.offset, value: $0.element) })
     }
 }

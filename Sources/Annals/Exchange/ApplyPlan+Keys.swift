@@ -16,7 +16,7 @@ extension ApplyPlan {
             deleted.insert(object)
             return
         }
-        guard let layout = pending.newestLayout(object.entityNumber),
+        guard let layout = draft.newestLayout(object.entityNumber),
             base.view.indexes(entity: object.entityNumber).contains(where: \.isUnique)
         else { return }
         let now = try current(object, layout)

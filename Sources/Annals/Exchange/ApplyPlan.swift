@@ -20,7 +20,7 @@ struct ApplyPlan {
     let transaction: ExportedTransaction
     let policy: ConflictPolicy
     let base: Snapshot
-    let pending: PendingTransaction
+    let draft: Draft
     /// Knows which attributes are worked out again here. Their exported values count for nothing.
     private let upkeep: (any TransactionUpkeep)?
     /// The changes to leave out, because earlier trials gave derived values that cannot be written.
@@ -45,17 +45,17 @@ struct ApplyPlan {
     private var formerNames: NamesBefore
 
     init(
-        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
         _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges
     ) throws(StoreError) {
         self.transaction = transaction
         self.policy = policy
         self.base = base
-        self.pending = pending
+        self.draft = draft
         self.upkeep = upkeep
         self.withheld = withheld
         map = try ObjectMap(base)
-        formerNames = NamesBefore(pending.catalog)
+        formerNames = NamesBefore(draft.catalog)
     }
 
     /// Finds the object of each change, then plans each change.
@@ -90,18 +90,18 @@ struct ApplyPlan {
     mutating func carryOut() throws(StoreError) {
         for (object, step) in steps {
             switch step {
-            case .insert(let values): try pending.insert(reserved: object, values)
+            case .insert(let values): try draft.insert(reserved: object, values)
             case .insertAgain(let values):
-                try pending.insertAgain(object) { (row) throws(StoreError) in
+                try draft.insertAgain(object) { (row) throws(StoreError) in
                     for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
                 }
-            case .update(let values): try pending.update(object, values)
+            case .update(let values): try draft.update(object, values)
             }
         }
-        let undeletable = try DeleteRules.undeletable(deletions.map(\.object), pending, pending.shape)
+        let undeletable = try DeleteRules.undeletable(deletions.map(\.object), draft, draft.shape)
         for (change, object) in deletions {
             guard let referrer = undeletable[object] else {
-                try pending.delete(object)
+                try draft.delete(object)
                 continue
             }
             conflict(change, object, .stillReferred(by: referrer))
@@ -109,16 +109,16 @@ struct ApplyPlan {
         var map = map
         let written = Set(steps.map(\.object))
         let kept = inserted.filter { written.contains($0.value) }
-        try map.add(kept.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: pending)
-        try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: pending)
+        try map.add(kept.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: draft)
+        try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: draft)
     }
 
     private func isDerived(_ attribute: UInt16, _ entity: UInt16) -> Bool {
-        upkeep?.isDerived(attribute, of: entity, pending) ?? false
+        upkeep?.isDerived(attribute, of: entity, draft) ?? false
     }
 
     func isWorkedOut(_ attribute: UInt16, _ entity: UInt16) -> Bool {
-        upkeep?.isWorkedOut(attribute, of: entity, pending) ?? false
+        upkeep?.isWorkedOut(attribute, of: entity, draft) ?? false
     }
 
     mutating func conflict(
@@ -158,7 +158,7 @@ struct ApplyPlan {
     func arrived(_ object: ForeignObject) -> ObjectID? { inserted[object] }
 
     private func wasHere(_ object: ObjectID) -> Bool {
-        pending.newestLayout(object.entityNumber).map { !$0.isReserved } ?? false
+        draft.newestLayout(object.entityNumber).map { !$0.isReserved } ?? false
             && object.number < base.view.nextNumber(of: object.entityNumber)
     }
 
@@ -227,7 +227,7 @@ struct ApplyPlan {
     }
 
     private mutating func reserve(_ foreign: ForeignObject, _ layout: RowLayout) throws(StoreError) -> ObjectID {
-        let object = try pending.reserve(entity: layout.entity.number)
+        let object = try draft.reserve(entity: layout.entity.number)
         inserted[foreign] = object
         return object
     }
@@ -335,8 +335,8 @@ struct ApplyPlan {
     // MARK: Values
 
     mutating func layout(named name: String) -> RowLayout? {
-        guard let number = pending.catalog.number(ofEntity: name) ?? formerNames.entity(name),
-            let layout = pending.newestLayout(number), !layout.isReserved
+        guard let number = draft.catalog.number(ofEntity: name) ?? formerNames.entity(name),
+            let layout = draft.newestLayout(number), !layout.isReserved
         else { return nil }
         return layout
     }
@@ -353,7 +353,7 @@ struct ApplyPlan {
     }
 
     private func layout(of object: ObjectID) throws(StoreError) -> RowLayout {
-        guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
+        guard let layout = draft.newestLayout(object.entityNumber), !layout.isReserved else {
             throw StoreError(
                 .schemaMismatch,
                 "The entity of object \(object) was removed here: no change can be applied to it any more.")

@@ -54,9 +54,9 @@ struct ExportReach {
     /// Notes the last exported transaction, with the new transaction that applies the one in `origin`, or only notes
     /// it.
     static func write(
-        origin: UUID, isSkipped: Bool, on base: Snapshot, to pending: PendingTransaction
+        origin: UUID, isSkipped: Bool, on base: Snapshot, to draft: Draft
     ) throws(StoreError) {
-        guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, pending.catalog) else { return }
+        guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, draft.catalog) else { return }
         let before = try ExportReach(base)
         var values: [StoredValue] = [.int(Int64(bitPattern: base.view.number + 1))]
         func append(_ token: HistoryToken) {
@@ -72,10 +72,10 @@ struct ExportReach {
         }
         let known = try record(base)?.object
         guard let known else {
-            _ = try pending.insert(entity: handle.number, values)
+            _ = try draft.insert(entity: handle.number, values)
             return
         }
-        _ = try pending.update(
+        _ = try draft.update(
             known, values.enumerated().map { (position: $0.offset, value: $0.element) })
     }
 }

@@ -118,9 +118,9 @@ struct ObjectMap {
 extension ObjectMap {
     /// Adds pairs of foreign objects and objects here. Pairs that continue a stretch become part of it.
     mutating func add(
-        _ pairs: [(foreign: ForeignObject, local: ObjectID)], isAlias: Bool, to pending: PendingTransaction
+        _ pairs: [(foreign: ForeignObject, local: ObjectID)], isAlias: Bool, to draft: Draft
     ) throws(StoreError) {
-        guard let written = try ReservedEntity.handle(ReservedEntity.objects, pending.catalog) else { return }
+        guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
         let sorted = pairs.sorted { $0.foreign.id < $1.foreign.id }
         var stores: [UUID] = []
         for pair in sorted where !stores.contains(pair.foreign.store) { stores.append(pair.foreign.store) }
@@ -128,7 +128,7 @@ extension ObjectMap {
             let own = sorted.filter { $0.foreign.store == store }
             var start = 0
             for index in own.indices where index + 1 == own.count || !Self.follows(own[index + 1], own[index]) {
-                try add(own[start], UInt64(index + 1 - start), isAlias, written, pending)
+                try add(own[start], UInt64(index + 1 - start), isAlias, written, draft)
                 start = index + 1
             }
         }
@@ -142,20 +142,20 @@ extension ObjectMap {
 
     private mutating func add(
         _ first: (foreign: ForeignObject, local: ObjectID), _ count: UInt64, _ isAlias: Bool, _ written: EntityHandle,
-        _ pending: PendingTransaction
+        _ draft: Draft
     ) throws(StoreError) {
         if let last = try stretch(of: first.foreign), last.isAlias == isAlias,
             last.foreign.rawValue &+ last.count == first.foreign.id.rawValue,
             last.local.rawValue &+ last.count == first.local.rawValue
         {
             let sum = StoredValue.int(Int64(last.count + count))
-            _ = try pending.update(last.record, [(position: 3, value: sum)])
+            _ = try draft.update(last.record, [(position: 3, value: sum)])
             return
         }
         let values: [StoredValue] = [
             .uuid(first.foreign.store.stored), .int(Int64(bitPattern: first.foreign.id.rawValue)),
             .int(Int64(bitPattern: first.local.rawValue)), .int(Int64(count)), .bool(isAlias),
         ]
-        _ = try pending.insert(entity: written.number, values)
+        _ = try draft.insert(entity: written.number, values)
     }
 }

@@ -52,11 +52,11 @@ extension Store {
             do {
                 let (result, token) = try writePending(
                     author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
-                ) { pending, engine in
-                    let base = Snapshot(pending.base, engine, identifier)
-                    let result = try Self.apply(transaction, policy, base, pending, upkeep, withheld, &planned)
+                ) { draft, engine in
+                    let base = Snapshot(draft.base, engine, identifier)
+                    let result = try Self.apply(transaction, policy, base, draft, upkeep, withheld, &planned)
                     // A mere note is the caller's own change.
-                    if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
+                    if result.outcome == .alreadyHere { (draft.author, draft.context) = (author, contextName) }
                     return result
                 }
                 return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
@@ -89,7 +89,7 @@ extension Store {
     }
 
     private static func apply(
-        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
         _ upkeep: (any TransactionUpkeep)?, _ withheld: WithheldChanges, _ planned: inout PlannedObjects?
     ) throws(StoreError) -> (outcome: ApplyResult.Outcome, conflicts: [ApplyConflict]) {
         let origins = try AppliedOrigins(base)
@@ -97,13 +97,13 @@ extension Store {
         try origins.requireNext(transaction)
         let isHere = try origins.hasOrigin(of: transaction)
         if !isHere { try origins.requireState(transaction) }
-        let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
-        if !definitions.isEmpty { try pending.changeSchema(definitions) }
-        try origins.note(transaction, isSkipped: isHere, in: pending)
+        let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, draft.catalog)
+        if !definitions.isEmpty { try draft.changeSchema(definitions) }
+        try origins.note(transaction, isSkipped: isHere, in: draft)
         let origin = transaction.origin ?? transaction.token
-        try ExportReach.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
+        try ExportReach.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: draft)
         if isHere { return (.alreadyHere, []) }
-        var plan = try ApplyPlan(transaction, policy, base, pending, upkeep, withheld: withheld)
+        var plan = try ApplyPlan(transaction, policy, base, draft, upkeep, withheld: withheld)
         try plan.work()
         if upkeep != nil { planned = plan.planned }
         if plan.conflicts.isEmpty || policy != .refuse { try plan.carryOut() }
@@ -220,21 +220,21 @@ extension AppliedOrigins {
     /// Notes that the transaction was applied or skipped. A transaction that came through a third store counts as
     /// coming from its original store: what came before it there was exported first, except for what was made here.
     func note(
-        _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
+        _ transaction: ExportedTransaction, isSkipped: Bool, in draft: Draft
     ) throws(StoreError) {
         let isState = transaction.holds != nil
         let record = AppliedRecord(
             transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
             firstPrevious: transaction.originPrevious, isState: isState)
-        try write(record, to: pending)
+        try write(record, to: draft)
         if isSkipped { return }
         if let origin = transaction.origin {
             let record = AppliedRecord(
                 origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
-            try write(record, to: pending)
+            try write(record, to: draft)
         }
         for place in transaction.holds ?? [] {
-            try write(AppliedRecord(place, previous: nil, isSkipped: false, isState: true), to: pending)
+            try write(AppliedRecord(place, previous: nil, isSkipped: false, isState: true), to: draft)
         }
     }
 }

@@ -67,7 +67,7 @@ extension Store {
                 .invalidArgument,
                 "The age of history to keep is below zero: give zero or more, or nil for no limit.")
         }
-        try generations.onNewest { (engine) throws(StoreError) in
+        try handle.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)
         }
     }

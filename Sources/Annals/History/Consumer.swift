@@ -88,7 +88,7 @@ extension Store {
     ) throws -> Consumer {
         if let token { try validate(token) }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
             (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability))
         }
         return consumer(record, engine, try engine.view())
@@ -109,7 +109,7 @@ extension Store {
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
             let whole = try oldestToken(engine).place
             return (
                 engine, try engine.register(name, kinds, at: whole, isAtOldest: true, durability: options.durability)
@@ -150,7 +150,7 @@ extension Store {
         let advances = moves.map { ConsumerAdvance(name: $0.key, from: $0.value.from.place, to: $0.value.to.place) }
         let patience = timeout?.wholeMicroseconds
         do throws(StoreError) {
-            try generations.onNewest { (engine) throws(StoreError) in try engine.advance(advances, patience: patience) }
+            try handle.onNewest { (engine) throws(StoreError) in try engine.advance(advances, patience: patience) }
         } catch {
             var error = consumerError(error)
             error.path = error.path ?? path
@@ -164,7 +164,7 @@ extension Store {
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
-        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
             (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability))
         }
         return consumer(record, engine, try engine.view())
@@ -175,7 +175,7 @@ extension Store {
     /// Throws `StoreError`.
     @discardableResult
     public func removeConsumer(_ name: String) throws -> Bool {
-        return try generations.onNewest { (engine) throws(StoreError) in
+        return try handle.onNewest { (engine) throws(StoreError) in
             try engine.removeConsumer(name, durability: options.durability)
         }
     }

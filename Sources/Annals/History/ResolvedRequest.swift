@@ -73,7 +73,7 @@ extension Store {
     func reading(
         _ snapshot: Snapshot?, _ engine: Engine
     ) throws(StoreError) -> (view: View, coverage: HistoryCoverage) {
-        if let snapshot, !generations.has(snapshot.engine) {
+        if let snapshot, !handle.has(snapshot.engine) {
             throw StoreError(
                 .invalidArgument, "The snapshot and the history are of different stores.", path: path)
         }

@@ -105,14 +105,14 @@ extension Store {
         _ withheld: [ObjectID: [WithheldChange]], _ changed: inout Set<ObjectID>
     ) throws -> RevertOutcome {
         let (conflicts, token) = try writePending(author, contextName, durability, validates: true) {
-            pending, engine in
+            draft, engine in
             let derived = RevertDerivation(
-                isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, pending) ?? false },
-                isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, pending) ?? false }, withheld: withheld)
-            let plan = try self.plan(number, pending.base, engine, derived)
+                isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, draft) ?? false },
+                isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
+            let plan = try self.plan(number, draft.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
-            if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
-            return plan.obstacles.map { RevertConflict($0, pending.catalog) }
+            if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: draft) }
+            return plan.obstacles.map { RevertConflict($0, draft.catalog) }
         }
         return RevertOutcome(token: token, conflicts: conflicts)
     }

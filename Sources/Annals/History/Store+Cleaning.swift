@@ -29,7 +29,7 @@ extension Store {
     /// Throws `StoreError`: `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
     @discardableResult
     public func deleteHistory(before number: UInt64, authors: [String?]? = nil) throws -> Bool {
-        try generations.onNewest { (engine) throws(StoreError) in
+        try handle.onNewest { (engine) throws(StoreError) in
             try engine.deleteHistory(before: number, authors: authors, durability: options.durability)
         }
     }
@@ -89,7 +89,7 @@ extension Store {
         if let progress {
             chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
         }
-        let result = try generations.compact(chosen)
+        let result = try handle.compact(chosen)
         return CompactionResult(
             bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
     }
@@ -116,7 +116,7 @@ extension Store {
         if let progress {
             chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
         }
-        let result = try generations.backUp(
+        let result = try handle.backUp(
             to: path, in: try Self.files(for: path), newIdentity: newIdentity, chosen)
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)
     }

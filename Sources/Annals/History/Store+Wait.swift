@@ -83,7 +83,7 @@ extension Store {
     }
 
     private func makeDurable(_ token: HistoryToken) throws(StoreError) {
-        try generations.onNewest { (engine) throws(StoreError) in
+        try handle.onNewest { (engine) throws(StoreError) in
             let end = try engine.view(asOf: token.number).end
             if engine.durableEnd < end { try engine.makeDurable(through: end) }
         }

@@ -316,7 +316,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     }
 
     private func write(
-        _ value: E, _ draft: PendingTransaction, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout
+        _ value: E, _ draft: Draft, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) {
         try withUnsafePointer(to: value) { (value) throws(StoreError) in
             try write(draft, object, binding, layout) { (row) throws(StoreError) in
@@ -350,7 +350,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     }
 
     private func write(
-        _ draft: PendingTransaction, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout,
+        _ draft: Draft, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout,
         _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
         if isAgain {

@@ -35,7 +35,7 @@ extension Store {
 extension Store {
     /// Reserves object IDs for a context: the first of as many as asked for, which follow each other.
     func reserveObjects(of entity: UInt16, count: Int) throws(StoreError) -> ObjectID {
-        try generations.onNewest { (engine) throws(StoreError) in
+        try handle.onNewest { (engine) throws(StoreError) in
             try engine.reserveObjects(of: entity, count: count, durability: options.durability)
         }
     }

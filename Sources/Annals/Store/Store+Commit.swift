@@ -25,9 +25,9 @@ extension Store {
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try generations.commit(
+            let (result, appended) = try handle.commit(
                 author: author, context: contextName, durability: (durability ?? options.durability)
-            ) { pending in try Transaction.run(pending, self, body) }
+            ) { draft in try Transaction.run(draft, self, body) }
             return (result, appended.map(token))
         } catch let error as StoreError {
             throw consumerError(error)
@@ -48,9 +48,9 @@ extension Store {
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try generations.write(
+            let (result, appended) = try handle.write(
                 author: author, context: contextName, durability: (durability ?? options.durability)
-            ) { pending in try Transaction.run(pending, self, body) }
+            ) { draft in try Transaction.run(draft, self, body) }
             return (result, appended.map(token))
         } catch let error as StoreError {
             throw consumerError(error)
@@ -61,13 +61,13 @@ extension Store {
     /// of types if `validates` is true.
     func writePending<Result>(
         _ author: String?, _ context: String?, _ durability: Durability?, validates: Bool,
-        _ body: (PendingTransaction, Engine) throws -> Result
+        _ body: (Draft, Engine) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
-        let (result, appended) = try generations.write(
+        let (result, appended) = try handle.write(
             author: author, context: context, durability: (durability ?? options.durability)
-        ) { pending in
-            let result = try body(pending, engine(of: pending.base))
-            if let upkeep, pending.hasChanges { try upkeep.bodyHasEnded(pending, nil, validates: validates) }
+        ) { draft in
+            let result = try body(draft, engine(of: draft.base))
+            if let upkeep, draft.hasChanges { try upkeep.bodyHasEnded(draft, nil, validates: validates) }
             return result
         }
         return (result, appended.map(token))
@@ -97,7 +97,7 @@ extension Store {
     }
 
     /// The engine of a view. The view is in use, so its engine still exists.
-    func engine(of view: View) -> Engine { generations.engine(of: view) ?? generations.current }
+    func engine(of view: View) -> Engine { handle.engine(of: view) ?? handle.current }
 
     private func token(_ appended: AppendedTransaction) -> HistoryToken {
         HistoryToken(storeIdentifier: identifier, number: appended.number, tag: appended.tag)

@@ -75,7 +75,7 @@ public final class Store: Sendable {
     public let path: String
     /// The store's identifier. It is set when the store is created and never changes, not even in copies.
     public let identifier: UUID
-    let generations: StoreFiles
+    let handle: StoreHandle
     let options: Options
     let asyncWrites = WriteQueue()
     /// What the layers above keep with a store, by the type of it.
@@ -104,7 +104,7 @@ public final class Store: Sendable {
         self.options = options
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
-        generations = StoreFiles(
+        handle = StoreHandle(
             engine, trigger: options.automaticCompaction?.trigger, reportFailure: AutomaticCompaction.log)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
@@ -161,10 +161,10 @@ public final class Store: Sendable {
                     + "for writing once.", path: path)
         }
         do {
-            _ = try generations.commit(author: nil, context: nil, durability: options.durability) { pending in
+            _ = try handle.commit(author: nil, context: nil, durability: options.durability) { draft in
                 let definitions = try SchemaPlan.definitions(
-                    for: try additions(pending.catalog), catalog: pending.catalog, addsReserved: reserved)
-                if !definitions.isEmpty { try pending.changeSchema(definitions) }
+                    for: try additions(draft.catalog), catalog: draft.catalog, addsReserved: reserved)
+                if !definitions.isEmpty { try draft.changeSchema(definitions) }
             }
         } catch {
             guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
@@ -177,7 +177,7 @@ public final class Store: Sendable {
     ///
     /// Throws if the last transactions could not be made durable. The store is closed in any case. A second call does
     /// nothing.
-    public func close() throws { try generations.close() }
+    public func close() throws { try handle.close() }
 
     // MARK: What is in it
 
@@ -191,23 +191,23 @@ public final class Store: Sendable {
     }
 
     /// The engine of the current file. Compaction replaces the file, so get the engine once for each call.
-    var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
+    var engine: Engine { (try? handle.newest())?.engine ?? handle.current }
 
     /// The engine of the file that has the store's name now. Throws `storeReplaced` if that is another store, or an
     /// older state of this one, and `storeRemoved` if there is none.
     func engineInPlace() throws(StoreError) -> Engine {
-        try generations.onNewest { (engine) throws(StoreError) in
+        try handle.onNewest { (engine) throws(StoreError) in
             try engine.log.requirePlace()
             return engine
         }
     }
 
     /// The mark of the store (`UUIDBytes.mark`).
-    var mark: UInt32 { generations.current.log.header.storeID.mark }
+    var mark: UInt32 { handle.current.log.header.storeID.mark }
 
     /// The newest state, and its engine.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {
-        try generations.newest()
+        try handle.newest()
     }
 
     /// The entities of the newest schema, in the order in which they were added. Throws `StoreError`.
@@ -234,7 +234,7 @@ public final class Store: Sendable {
             return StoreStatistics(
                 fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
                 objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes,
-                compactionFailure: generations.compactionFailure.withLock { $0?.description },
+                compactionFailure: handle.compactionFailure.withLock { $0?.description },
                 space: StoreStatistics.Space(
                     liveBytes: use.live, historyBytes: use.history, garbageBytes: use.garbage, indexBytes: use.index,
                     freeBytes: statistics.fileBytes - min(statistics.fileBytes, statistics.end)))

@@ -14,37 +14,37 @@ protocol TransactionUpkeep: Sendable {
     /// `validates` is false for that one, which must be applied as it is. Throws an error with `upkeepObstacles` if
     /// such changes lead to values that cannot be written.
     func bodyHasEnded(
-        _ pending: PendingTransaction, _ transaction: Transaction?, validates: Bool
+        _ draft: Draft, _ transaction: Transaction?, validates: Bool
     ) throws(StoreError)
     /// Whether an attribute of an entity has no value of its own, but one that is worked out again here.
-    func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
+    func isDerived(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
     /// The same without attributes that keep a value that is written, such as the time of the last change.
-    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
+    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
 }
 
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
 /// traps.
 public final class Transaction {
-    private let pending: PendingTransaction
+    private let held: Draft
     private let store: Store
     @exclusivity(unchecked) private var isOver = false
 
-    private init(_ pending: PendingTransaction, _ store: Store) {
-        self.pending = pending
+    private init(_ draft: Draft, _ store: Store) {
+        held = draft
         self.store = store
     }
 
     static func run<Result>(
-        _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
+        _ draft: Draft, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
         // Never reuse one: code that wrongly kept the old one, even weakly, must not reach another transaction through
         // it.
-        let transaction = Transaction(pending, store)
+        let transaction = Transaction(draft, store)
         defer { transaction.isOver = true }
         let result = try body(transaction)
         // Asked for first, because most stores have none: taking it out costs each transaction 200 instructions.
-        if store.upkeep != nil, pending.hasChanges || transaction.attachment != nil, let upkeep = store.upkeep {
-            try upkeep.bodyHasEnded(pending, transaction, validates: true)
+        if store.upkeep != nil, draft.hasChanges || transaction.attachment != nil, let upkeep = store.upkeep {
+            try upkeep.bodyHasEnded(draft, transaction, validates: true)
         }
         if let failure = transaction.failure() { throw failure }
         return result
@@ -52,17 +52,21 @@ public final class Transaction {
 
     /// Runs a body as `run` does, in a rehearsal.
     fileprivate static func rehearse(
-        _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws(StoreError) -> Void
+        _ draft: Draft, _ store: Store, _ body: (Transaction) throws(StoreError) -> Void
     ) throws(StoreError) {
-        let transaction = Transaction(pending, store)
+        let transaction = Transaction(draft, store)
         defer { transaction.isOver = true }
         try body(transaction)
-        if let upkeep = store.upkeep { try upkeep.bodyHasEnded(pending, transaction, validates: true) }
-        if let failure = transaction.failure() { try pending.refuse(failure) }
+        if let upkeep = store.upkeep { try upkeep.bodyHasEnded(draft, transaction, validates: true) }
+        if let failure = transaction.failure() { try draft.refuse(failure) }
     }
 
     /// The transaction while its body runs, for what is built upon it.
-    var draft: PendingTransaction { open() }
+    var draft: Draft {
+        precondition(!isOver, "A transaction is used after its body has returned.")
+        return held
+    }
+
 
     /// What the layers above keep with a transaction. The error that it has collected is thrown when the body has
     /// ended.
@@ -72,32 +76,27 @@ public final class Transaction {
 
     /// `act` is called under the writer lock, just before the transaction is appended. If it throws, nothing is
     /// written.
-    func beforeAppending(_ act: @escaping () throws(StoreError) -> Void) { open().beforeAppending = act }
+    func beforeAppending(_ act: @escaping () throws(StoreError) -> Void) { draft.beforeAppending = act }
 
     /// `act` is called under the writer lock when the transaction is appended, with its number, before any snapshot of
     /// this store contains it.
-    func afterAppending(_ act: @escaping (UInt64) -> Void) { open().afterAppending = { act($0.number) } }
-
-    private func open() -> PendingTransaction {
-        precondition(!isOver, "A transaction is used after its body has returned.")
-        return pending
-    }
+    func afterAppending(_ act: @escaping (UInt64) -> Void) { draft.afterAppending = { act($0.number) } }
 
     /// Who makes the change, for the history. Can be set until the body returns.
     public var author: String? {
-        get { open().author }
-        set { open().author = newValue }
+        get { draft.author }
+        set { draft.author = newValue }
     }
 
     /// What they were doing, or where.
     public var contextName: String? {
-        get { open().context }
-        set { open().context = newValue }
+        get { draft.context }
+        set { draft.context = newValue }
     }
 
     /// The state at the beginning of the transaction, without its own changes. In `write` it is the newest state.
     public var snapshot: Snapshot {
-        let base = open().base
+        let base = draft.base
         return Snapshot(base, store.engine(of: base), store.identifier)
     }
 
@@ -107,17 +106,17 @@ public final class Transaction {
     /// Throws `StoreError`: what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`,
     /// or `consumerConflict` if the consumer is not at `from` any more. Then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
-        let pending = open()
+        let draft = draft
         try store.requireOwner(from)
         try store.requireSeen(to)
-        try pending.advance(name, from: from.place, to: to.place)
+        try draft.advance(name, from: from.place, to: to.place)
     }
 
     /// Returns an entity, with this transaction's own schema changes. Throws `StoreError`: `unknownEntity`.
     public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
 
     private func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
-        let catalog = open().catalog
+        let catalog = draft.catalog
         guard let number = catalog.number(ofEntity: name),
             let layout = catalog.layout(version: catalog.newestVersion, entity: number), !layout.isReserved
         else { throw .unknownEntity(name) }
@@ -126,10 +125,10 @@ public final class Transaction {
 
     /// Changes the schema. Call it once at most, before any other change. Throws as `Store.changeSchema`.
     public func changeSchema(_ changes: [SchemaChange]) throws {
-        let pending = open()
-        let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
+        let draft = draft
+        let definitions = try SchemaPlan.definitions(for: changes, catalog: draft.catalog)
         guard !definitions.isEmpty else { return }
-        try pending.changeSchema(definitions)
+        try draft.changeSchema(definitions)
     }
 
     // MARK: Inserting
@@ -188,8 +187,8 @@ public final class Transaction {
     }
 
     private func insert(_ entity: UInt16, _ row: [StoredValue]) throws(StoreError) -> ObjectID {
-        let pending = open()
-        return try pending.insert(entity: entity) { (writer) throws(StoreError) in
+        let draft = draft
+        return try draft.insert(entity: entity) { (writer) throws(StoreError) in
             for position in row.indices { try writer.set(stored: row[position], at: position) }
         }
     }
@@ -199,7 +198,7 @@ public final class Transaction {
     public func insert(
         _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws -> ObjectID {
-        try open().insert(entity.layout, set)
+        try draft.insert(entity.layout, set)
     }
 
     /// Returns the ID of an object that this transaction may insert later. Objects can so refer to each other in
@@ -208,7 +207,7 @@ public final class Transaction {
     /// An ID that is not used is lost: no object ever gets it. Throws `StoreError`: `schemaChanged`, `tooLarge`.
     public func reserveID(of entity: EntityHandle) throws -> ObjectID {
         try requireCurrent(entity)
-        return try open().reserve(entity: entity.number)
+        return try draft.reserve(entity: entity.number)
     }
 
     /// Inserts an object under an ID that this transaction has reserved, with a value for each attribute, in the order
@@ -218,7 +217,7 @@ public final class Transaction {
     /// `insert(_:_:)` with a handle.
     public func insert(_ entity: EntityHandle, _ values: [Value], as object: ObjectID) throws {
         try requireCurrent(entity)
-        try open().insert(reserved: object, try row(entity, values))
+        try draft.insert(reserved: object, try row(entity, values))
     }
 
     // MARK: Updating
@@ -285,26 +284,26 @@ public final class Transaction {
     private func update(
         _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)]
     ) throws(StoreError) -> Bool {
-        let pending = open()
-        return try pending.update(object, try Self.withoutSameLargeValues(changes, object, pending))
+        let draft = draft
+        return try draft.update(object, try Self.withoutSameLargeValues(changes, object, draft))
     }
 
     /// Removes long values that have not changed. They are stored outside the row, where the engine does not compare
     /// them.
     static func withoutSameLargeValues(
-        _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ pending: PendingTransaction
+        _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ draft: Draft
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let isLong = changes.contains { $0.value.variableBytes > longValueBytes }
-        let catalog = pending.catalog
-        guard isLong, !pending.isChangedHere(object),
+        let catalog = draft.catalog
+        guard isLong, !draft.isChangedHere(object),
             let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber)
         else { return changes }
         var different: [(position: Int, value: StoredValue)] = []
-        let isThere = try pending.base.withRow(object) { (row) throws(StoreError) in
+        let isThere = try draft.base.withRow(object) { (row) throws(StoreError) in
             for change in changes {
                 let number = layout.entity.attributes[change.position].number
                 if change.value.variableBytes > longValueBytes, let place = row.layout.position(ofAttribute: number),
-                    try pending.base.value(row, at: place) == change.value
+                    try draft.base.value(row, at: place) == change.value
                 {
                     continue
                 }
@@ -327,42 +326,42 @@ public final class Transaction {
     public func update(
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws -> Bool {
-        let pending = open()
-        guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
+        let draft = draft
+        guard let layout = draft.newestLayout(object.entityNumber), !layout.isReserved else {
             throw Self.notFound(object)
         }
-        return try pending.update(object, set)
+        return try draft.update(object, set)
     }
 
     /// Deletes an object. Throws `StoreError`: `objectNotFound`.
     public func delete(_ object: ObjectID) throws {
-        let pending = open()
-        if pending.base.reservedEntities.contains(object.entityNumber) { throw Self.notFound(object) }
-        try pending.delete(object)
+        let draft = draft
+        if draft.base.reservedEntities.contains(object.entityNumber) { throw Self.notFound(object) }
+        try draft.delete(object)
     }
 
     // MARK: Reading
 
     /// Returns the object with this transaction's own changes, or nil if there is none. Throws `StoreError`.
     public func row(_ object: ObjectID) throws -> Row? {
-        let pending = open()
+        let draft = draft
         guard let handle = try? entity(of: object) else { return nil }
         var row: Row?
-        _ = try pending.withRow(object) { (stored) throws(StoreError) in
-            row = try self.row(object, stored, handle, pending)
+        _ = try draft.withRow(object) { (stored) throws(StoreError) in
+            row = try self.row(object, stored, handle, draft)
         }
         return row
     }
 
     /// A copy of a row, in the newest schema. What this transaction wrote is not in the file yet.
     private func row(
-        _ object: ObjectID, _ stored: RowImage, _ handle: EntityHandle, _ pending: PendingTransaction
+        _ object: ObjectID, _ stored: RowImage, _ handle: EntityHandle, _ draft: Draft
     ) throws(StoreError) -> Row {
         var values: [Value] = []
         values.reserveCapacity(handle.attributes.count)
         for attribute in handle.layout.entity.attributes {
             if let place = stored.layout.position(ofAttribute: attribute.number) {
-                values.append(try Value(try pending.withoutMissing(try pending.value(stored, at: place))))
+                values.append(try Value(try draft.withoutMissing(try draft.value(stored, at: place))))
             } else {
                 values.append(try Value(attribute.valueBeforeItExisted))
             }
@@ -373,7 +372,7 @@ public final class Transaction {
     // MARK: Checks
 
     private func entity(of object: ObjectID) throws(StoreError) -> EntityHandle {
-        let catalog = open().catalog
+        let catalog = draft.catalog
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber),
             !layout.isReserved
         else { throw Self.notFound(object) }
@@ -385,8 +384,8 @@ public final class Transaction {
     }
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
-        let pending = open()
-        try pending.requireNewest(entity.layout)
+        let draft = draft
+        try draft.requireNewest(entity.layout)
     }
 }
 
@@ -395,8 +394,8 @@ extension Store {
     func rehearse(
         on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void
     ) throws(StoreError) -> [StoreError] {
-        try state.engine.rehearse(on: state.view) { (pending) throws(StoreError) in
-            try Transaction.rehearse(pending, self, body)
+        try state.engine.rehearse(on: state.view) { (draft) throws(StoreError) in
+            try Transaction.rehearse(draft, self, body)
         }
     }
 }

@@ -86,14 +86,14 @@ final class CrashRun: @unchecked Sendable {
 
     /// Inserts `count` notes in one transaction, each with a body of so many bytes.
     func insert(_ log: Log, count: Int = 1, bodyBytes: Int = 0, _ durability: Durability) throws {
-        let transaction = try makeTransaction(log, count, bodyBytes)
+        let transaction = try makeFrames(log, count, bodyBytes)
         let attempted = Expectation.Attempt(firstObject: UInt64(nextObject - count), changes: UInt64(count))
         try attempt(attempted, durability) { try log.commit(transaction, durability: durability) }
     }
 
     /// The first half of a commit; returns where it ends.
     func append(_ log: Log, count: Int = 1, bodyBytes: Int = 0, _ durability: Durability) throws -> UInt64 {
-        let transaction = try makeTransaction(log, count, bodyBytes)
+        let transaction = try makeFrames(log, count, bodyBytes)
         let attempted = Expectation.Attempt(firstObject: UInt64(nextObject - count), changes: UInt64(count))
         var end: UInt64 = 0
         try attempt(attempted, .relaxed) { end = try log.append(transaction, durability: durability).end }
@@ -108,9 +108,9 @@ final class CrashRun: @unchecked Sendable {
     /// Everything acknowledged so far is durable.
     func everythingIsDurable() { expectation.durable = expectation.visible }
 
-    private func makeTransaction(_ log: Log, _ count: Int, _ bodyBytes: Int) throws -> TransactionBuilder {
-        let transaction = log.makeTransaction(expectedChanges: count)
-        transaction.author = "crash"
+    private func makeFrames(_ log: Log, _ count: Int, _ bodyBytes: Int) throws -> DraftFrames {
+        let transaction = log.makeFrames(expectedChanges: count)
+        transaction.prepared.author = "crash"
         for _ in 0..<count {
             try transaction.insert(Note.object(nextObject), Self.row(nextObject, bodyBytes))
             nextObject += 1

@@ -92,7 +92,7 @@ struct InterleavedStore: Sendable {
         let disk = SimulatedDisk(configuration)
         disk.install(bytes, at: Machine.path)
         guard case .torn = beginning else { return disk }
-        let store = StoreFiles(
+        let store = StoreHandle(
             try Engine.open(
                 Machine.path, options: Self.options(), files: disk.process(9),
                 environment: SimulatedEnvironment(seed: 9, process: 9, name: "dead")))
@@ -113,7 +113,7 @@ struct InterleavedStore: Sendable {
 
     private func rank(of author: String) -> Int64 { Int64(100 + (Self.authors.firstIndex(of: author) ?? 0)) }
 
-    func commit(_ author: String, _ durability: Durability, _ store: StoreFiles, _ journal: Journal) throws {
+    func commit(_ author: String, _ durability: Durability, _ store: StoreHandle, _ journal: Journal) throws {
         let (counter, old) = (try object("counter"), try object("old \(author)"))
         journal.attempted.insert(author)
         let (_, appended) = try store.commit(author: author, durability: durability) { transaction in
@@ -162,7 +162,7 @@ struct InterleavedStore: Sendable {
             throw InterleavingFailure("there are transactions twice, or that nobody made: \(authors)")
         }
         try check(authors, journal, known: known)
-        try check(view, rows: rows(behind: authors))
+        try check(view, rows: rows(after: authors))
         return authors
     }
 

@@ -88,7 +88,7 @@ struct InterleavingRun: Sendable {
     /// Both handles, and one that is opened now, see the same; the next commit works and leaves nothing beside the
     /// store.
     private func agree(_ players: [Player], _ disk: SimulatedDisk, _ journal: Journal) throws {
-        let fresh = StoreFiles(try open(disk, 13))
+        let fresh = StoreHandle(try open(disk, 13))
         let (engine, view) = try fresh.newest()
         let authors = try model.check(view, engine, journal, known: journal.last)
         if !players.contains(where: \.files.isDead), !scenario.authors.isSubset(of: authors) {
@@ -145,7 +145,7 @@ struct InterleavingRun: Sendable {
     /// What is left is the old store or the new one, with all that was promised, and takes another commit.
     private func recover(_ disk: SimulatedDisk, _ journal: Journal) throws -> [String] {
         let journal = journal.copy()
-        let store = StoreFiles(try open(disk, 50))
+        let store = StoreHandle(try open(disk, 50))
         let (engine, view) = try store.newest()
         let authors = try model.check(view, engine, journal, known: journal.durable)
         // What is lost was never durable, and its number is given again.
@@ -153,7 +153,7 @@ struct InterleavingRun: Sendable {
         survivor.attempted = Set(authors)
         try model.commit("C1", .full, store, survivor)
         disk.cutPower()
-        let again = StoreFiles(try open(disk, 51))
+        let again = StoreHandle(try open(disk, 51))
         let last = try again.newest()
         guard try model.check(last.view, last.engine, survivor, known: survivor.durable) == authors + ["C1"] else {
             throw InterleavingFailure("a commit on top of \(authors) was lost")

@@ -58,7 +58,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
             second: {
                 try $0.commit("B1", .relaxed)
                 try $0.compact()
-                try $0.giveBackLock()
+                try $0.releaseLock()
             }, allowed: [.busy], authors: ["A1", "A2", "B1"], seen: ["compacted"], limits: (2000, 500)),
         InterleavingScenario(
             name: "commit-compact",
@@ -157,7 +157,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     ) throws {
         try player.commit(first, .relaxed)
         try player.commit(second, .relaxed)
-        try player.giveBackLock()
+        try player.releaseLock()
     }
 
     @Sendable private static func openAndCommit(_ player: Player, _ author: String) throws {

@@ -13,7 +13,7 @@ final class Player: @unchecked Sendable {
     private let environment: SimulatedEnvironment
     private let options: EngineOptions
     /// Nil while it has not opened the store, and once it has closed it.
-    private(set) var store: StoreFiles?
+    private(set) var store: StoreHandle?
     /// Taken before the other one begins.
     private var earlier: (engine: Engine, view: View, authors: [String])?
     var failure: StoreError?
@@ -42,7 +42,7 @@ final class Player: @unchecked Sendable {
         }
     }
 
-    private func opened() throws -> StoreFiles {
+    private func opened() throws -> StoreHandle {
         guard let store else { throw InterleavingFailure("the scenario has not opened the store") }
         return store
     }
@@ -51,7 +51,7 @@ final class Player: @unchecked Sendable {
 
     func open() throws {
         let known = journal.last
-        let store = StoreFiles(
+        let store = StoreHandle(
             try Engine.open(Machine.path, options: options, files: files, environment: environment))
         self.store = store
         try check(store, known: known)
@@ -66,7 +66,7 @@ final class Player: @unchecked Sendable {
     func look() throws -> [String] { try check(try opened(), known: journal.last) }
 
     @discardableResult
-    private func check(_ store: StoreFiles, known: UInt64) throws -> [String] {
+    private func check(_ store: StoreHandle, known: UInt64) throws -> [String] {
         let (engine, view) = try store.newest()
         return try model.check(view, engine, journal, known: known)
     }
@@ -80,7 +80,7 @@ final class Player: @unchecked Sendable {
     }
 
     /// What a thread does when commits have ceased.
-    func giveBackLock() throws { try opened().newest().engine.log.giveBackIdleLock() }
+    func releaseLock() throws { try opened().newest().engine.log.releaseIdleLock() }
 
     func clean(before number: UInt64) throws {
         _ = try opened().onNewest { (engine) throws(StoreError) in

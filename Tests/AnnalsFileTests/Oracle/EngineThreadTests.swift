@@ -131,7 +131,7 @@ import Testing
             let to = ids[Int.random(in: 0..<ids.count, using: &random)]
             guard from != to else { continue }
             let amount = Int64.random(in: 1...50, using: &random)
-            let body: (PendingTransaction) throws -> Void = { transaction in
+            let body: (Draft) throws -> Void = { transaction in
                 for (id, change) in [(from, -amount), (to, amount)] {
                     var rank: Int64 = 0
                     _ = try transaction.withRow(id) { (row) in rank = row.int(at: EngineNote.rank) ?? 0 }

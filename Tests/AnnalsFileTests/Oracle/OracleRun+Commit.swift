@@ -37,7 +37,7 @@ extension OracleRun {
         let throwsAtEnd = random.chance(1, in: 40)
         var draft = OracleDraft(model, base: 0, inlineBytes: random.inlineBytes)
         var runs = 0
-        let body: (PendingTransaction) throws -> Void = { [self] pending in
+        let body: (Draft) throws -> Void = { [self] pending in
             runs += 1
             if runs > 1 { counts.conflicts += 1 }
             draft = OracleDraft(model, base: Int(pending.base.number), inlineBytes: random.inlineBytes)
@@ -126,7 +126,7 @@ extension OracleRun {
     // MARK: What a transaction does
 
     private func make(
-        _ draft: inout OracleDraft, _ pending: PendingTransaction, changesSchema: Bool, _ handle: OracleHandle
+        _ draft: inout OracleDraft, _ pending: Draft, changesSchema: Bool, _ handle: OracleHandle
     ) throws {
         if changesSchema {
             let definitions = random.schemaChange(draft.schema)
@@ -150,7 +150,7 @@ extension OracleRun {
     }
 
     /// The consumer has seen all that the transaction began from, once this is committed.
-    private func advance(_ draft: inout OracleDraft, _ pending: PendingTransaction, _ handle: OracleHandle) throws {
+    private func advance(_ draft: inout OracleDraft, _ pending: Draft, _ handle: OracleHandle) throws {
         let from = try compareConsumer(handle).place
         guard from.number <= pending.base.number else { return }
         let to = TransactionPlace(number: pending.base.number, tag: pending.base.tag)
@@ -168,7 +168,7 @@ extension OracleRun {
         return record
     }
 
-    private func insert(_ draft: inout OracleDraft, _ pending: PendingTransaction) throws {
+    private func insert(_ draft: inout OracleDraft, _ pending: Draft) throws {
         guard let number = random.element(draft.schema.entities.keys.sorted()),
             let entity = draft.schema.entities[number]
         else { return }
@@ -202,7 +202,7 @@ extension OracleRun {
         return object
     }
 
-    private func update(_ draft: inout OracleDraft, _ pending: PendingTransaction) throws {
+    private func update(_ draft: inout OracleDraft, _ pending: Draft) throws {
         guard let object = object(draft), let entity = draft.schema.entities[object.entityNumber] else { return }
         let indexed = Set(IndexID.all(of: entity).flatMap(\.attributes))
         let positions = Array(entity.attributes.indices).shuffled(using: &random.generator)
@@ -219,7 +219,7 @@ extension OracleRun {
         if case .done = outcome { draft.take(object, change) }
     }
 
-    private func delete(_ draft: inout OracleDraft, _ pending: PendingTransaction) throws {
+    private func delete(_ draft: inout OracleDraft, _ pending: Draft) throws {
         guard let object = object(draft) else { return }
         let expected = draft.canDelete(object, model)
         let outcome = try outcome {
@@ -249,7 +249,7 @@ extension OracleRun {
         throw OracleFailure("\(what) came to \(outcome) instead of \(expected)")
     }
 
-    private func read(_ draft: OracleDraft, _ pending: PendingTransaction) throws {
+    private func read(_ draft: OracleDraft, _ pending: Draft) throws {
         guard let object = object(draft), draft.schema.entities[object.entityNumber] != nil else { return }
         let expected = draft.row(object, model)
         var difference: String?

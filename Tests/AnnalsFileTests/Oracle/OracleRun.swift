@@ -6,7 +6,7 @@ import Synchronization
 
 /// One open handle, in a process of its own.
 final class OracleHandle {
-    let generations: StoreFiles
+    let generations: StoreHandle
     let process: UInt32
     let isReadOnly: Bool
     var hasAppended = false
@@ -17,7 +17,7 @@ final class OracleHandle {
     var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
 
     init(_ engine: Engine, process: UInt32, isReadOnly: Bool) {
-        generations = StoreFiles(engine)
+        generations = StoreHandle(engine)
         self.process = process
         self.isReadOnly = isReadOnly
     }

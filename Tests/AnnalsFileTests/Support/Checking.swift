@@ -55,7 +55,7 @@ func expectSound(
     let disk = machine.machine.disk
     disk.install(bytes, at: EngineMachine.path)
     do {
-        let store = StoreFiles(try machine.open())
+        let store = StoreHandle(try machine.open())
         switch copying {
         case .compaction: _ = try store.compact(.lowered)
         case .backup: _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered)

@@ -149,8 +149,8 @@ enum CheckpointStores {
     private static func store(_ body: (Engine) throws -> Void) throws -> [UInt8] {
         let machine = Machine(seed: 42, clockStepMicroseconds: 0)
         let log = try machine.create()
-        let transaction = log.makeTransaction()
-        transaction.author = "golden"
+        let transaction = log.makeFrames()
+        transaction.prepared.author = "golden"
         try transaction.changeSchema([EngineNote.definition, everything])
         for number in [1, 600] {
             try transaction.insert(Note.object(number), EngineNote.row("note \(number)", Int64(number)))

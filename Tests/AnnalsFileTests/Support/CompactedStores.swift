@@ -30,7 +30,7 @@ enum CompactedStores {
             try engine.setRetention(RetentionLimits(microseconds: .max, bytes: 5000))
             _ = try engine.deleteHistory(before: 5)
             _ = try engine.deleteHistory(before: 9, authors: ["secret", nil])
-            let store = StoreFiles(engine)
+            let store = StoreHandle(engine)
             _ = try store.compact(.lowered)
             _ = try store.commit(author: "after") { transaction in
                 _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("after", 7) + [.bool(true)])
@@ -58,7 +58,7 @@ enum CompactedStores {
             return definition
         }
         try withEngine(machine) { engine in
-            let store = StoreFiles(engine)
+            let store = StoreHandle(engine)
             _ = try store.commit(author: "golden", context: "schema") { transaction in
                 try transaction.changeSchema([
                     EngineNote.definition, definition(2, "Log", isOff: true), definition(3, "Draft", isOff: true),
@@ -107,7 +107,7 @@ enum CompactedStores {
         }
         machine.disk.addFault(Fault(.death(afterBytes: 0), on: .rename, process: 2))
         let engine = try open(machine, 2)
-        #expect(throws: StoreError.self) { try StoreFiles(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try StoreHandle(engine).compact(.lowered) }
         machine.disk.removeAllFaults()
         machine.disk.kill(2)
         return try contents(machine)

@@ -80,7 +80,7 @@ extension FuzzCorpus {
         try GoldenStores.store(isClosed: false) { log, _ in
             var definition = Note.definition
             definition.keepsNoHistory = true
-            let transaction = log.makeTransaction()
+            let transaction = log.makeFrames()
             try transaction.changeSchema([definition])
             try log.commit(transaction)
             for number in 1...2 { try log.insertNote(number, Note.row("note \(number)")) }
@@ -92,7 +92,7 @@ extension FuzzCorpus {
         try GoldenStores.store(isClosed: false) { log, _ in
             var version: UInt16 = 0
             while log.current.end < 63_000 {
-                let transaction = log.makeTransaction()
+                let transaction = log.makeFrames()
                 let attributes = [AttributeDefinition(number: 1, type: .int, flags: [.optional], name: "a")]
                 try transaction.changeSchema([
                     EntityDefinition(number: .max - version, name: "e\(version)", attributes: attributes)

@@ -58,13 +58,13 @@ enum FuzzCorpus {
     private static func severalFrames() throws -> [UInt8] {
         try GoldenStores.store(limits: .lowered) { log, _ in
             try log.defineNotes()
-            let transaction = log.makeTransaction()
+            let transaction = log.makeFrames()
             for number in 1...12 {
                 let body = [UInt8](repeating: UInt8(number), count: number * 100)
                 try transaction.insert(Note.object(number), Note.row("note \(number)", Int64(number), body))
             }
             try log.commit(transaction)
-            let long = log.makeTransaction()
+            let long = log.makeFrames()
             try long.insert(Note.object(13), Note.row("long", 13, [UInt8](repeating: 13, count: 5000)))
             try log.commit(long)
         }

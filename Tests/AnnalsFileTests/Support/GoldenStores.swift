@@ -49,9 +49,9 @@ enum GoldenStores {
             AttributeDefinition(
                 number: UInt16(index + 1), type: type, flags: [.optional, .preservedOnDeletion], name: .init("\(type)"))
         }
-        let transaction = log.makeTransaction()
-        transaction.author = "golden"
-        transaction.context = "types"
+        let transaction = log.makeFrames()
+        transaction.prepared.author = "golden"
+        transaction.prepared.context = "types"
         try transaction.changeSchema([EntityDefinition(number: 7, name: "Everything", attributes: attributes)])
         let rows = (0..<6).map { index in
             types.map { type in
@@ -62,15 +62,15 @@ enum GoldenStores {
         for (index, row) in rows.enumerated() { try transaction.insert(object(index + 1), row) }
         try log.commit(transaction)
         let places = try newestRows(log)
-        let second = log.makeTransaction()
-        second.author = "golden"
+        let second = log.makeFrames()
+        second.prepared.author = "golden"
         try second.update(
             object(1), rows[1], positions: Array(types.indices), previous: try #require(places[object(1)]))
         try second.update(object(2), rows[5], positions: [0], previous: try #require(places[object(2)]))
         try second.delete(object(3), preserved: rows[2], previous: try #require(places[object(3)]))
         try second.delete(object(4), previous: try #require(places[object(4)]))
         try log.commit(second)
-        let third = log.makeTransaction()
+        let third = log.makeFrames()
         let deleted = try newestRows(log)
         try third.insert(object(4), rows[0], afterDeletion: deleted[object(4)])
         try log.commit(third, durability: .relaxed)
@@ -84,7 +84,7 @@ enum GoldenStores {
     /// A transaction of several frames with large values, and an update that refers to one of an earlier transaction.
     private static func long(_ log: Log) throws {
         try log.defineNotes()
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         for number in 1...60 {
             let body = [UInt8](repeating: UInt8(number), count: number * 170)
             try transaction.insert(Note.object(number), Note.row("note \(number)", Int64(number), body))
@@ -102,7 +102,7 @@ enum GoldenStores {
             }
         }
         row[0] = .string("renamed")
-        let update = log.makeTransaction()
+        let update = log.makeFrames()
         try update.update(
             Note.object(60), row, positions: [0], previous: try #require(try newestRows(log)[Note.object(60)]))
         try log.commit(update)
@@ -112,7 +112,7 @@ enum GoldenStores {
     private static func schema(_ log: Log) throws {
         try log.defineNotes()
         try log.insertNote(1, Note.row("old", 1))
-        let second = log.makeTransaction()
+        let second = log.makeFrames()
         var note = Note.definition
         note.attributes[1].name = IdentifierName("position")
         note.attributes.append(
@@ -124,7 +124,7 @@ enum GoldenStores {
         try second.changeSchema([note, other])
         try second.insert(Note.object(2), Note.row("new", 2) + [.bool(true)])
         try log.commit(second)
-        let third = log.makeTransaction()
+        let third = log.makeFrames()
         note.attributes.remove(at: 2)
         try third.changeSchema([note, .removal(of: 2)])
         try third.insert(Note.object(3), [.string("last"), .absent, .bool(false)])

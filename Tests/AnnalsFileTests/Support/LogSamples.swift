@@ -38,7 +38,7 @@ extension LockKeepingLimits {
     /// After every relaxed commit, with a look at each whether somebody waits.
     static var always: LockKeepingLimits {
         var limits = LockKeepingLimits()
-        (limits.commits, limits.commitsBehindOthers) = (0, 0)
+        (limits.commits, limits.commitsAfterOthers) = (0, 0)
         limits.leaseMicroseconds = 0
         limits.idleMicroseconds = 0
         return limits
@@ -75,8 +75,8 @@ extension Log {
     /// Defines the notes' schema in a transaction of its own.
     @discardableResult
     func defineNotes(_ durability: Durability = .full) throws -> AppendedTransaction {
-        let transaction = makeTransaction()
-        transaction.author = "tests"
+        let transaction = makeFrames()
+        transaction.prepared.author = "tests"
         try transaction.changeSchema([Note.definition])
         return try commit(transaction, durability: durability)
     }
@@ -85,8 +85,8 @@ extension Log {
     func insertNote(
         _ number: Int, _ row: [StoredValue], author: String = "tests", durability: Durability = .full
     ) throws -> AppendedTransaction {
-        let transaction = makeTransaction()
-        transaction.author = author
+        let transaction = makeFrames()
+        transaction.prepared.author = author
         try transaction.insert(Note.object(number), row)
         return try commit(transaction, durability: durability)
     }

@@ -213,7 +213,7 @@ enum SalvageStores {
         let machine = Machine(seed: seed, limits: .lowered)
         let engine = try Engine.create(
             Machine.path, options: options(machine), files: machine.files(), environment: machine.environment)
-        let store = StoreFiles(engine)
+        let store = StoreHandle(engine)
         var maker = Maker(seed)
         _ = try store.commit { try $0.changeSchema([EngineNote.definition, folder]) }
         let compaction = seed % 3 == 0 ? 10 : -1
@@ -251,7 +251,7 @@ enum SalvageStores {
             return own + attributes.dropFirst(3).map { _ in .int(Int64(count)) }
         }
 
-        mutating func change(_ store: StoreFiles) throws {
+        mutating func change(_ store: StoreHandle) throws {
             let inserts = Int.random(in: 0...(chance(6) ? 90 : 8), using: &random)
             let rows = (0..<inserts).map { _ in row() }
             let updates = notes.shuffled(using: &random).prefix(Int.random(in: 0...6, using: &random))
@@ -273,7 +273,7 @@ enum SalvageStores {
             notes = notes.filter { !deletes.contains($0) } + inserted
         }
 
-        mutating func changeSchema(_ store: StoreFiles) throws {
+        mutating func changeSchema(_ store: StoreHandle) throws {
             guard attributes.count < 7 else { return }
             var definition = EngineNote.definition
             let number = UInt16(attributes.count + 1)

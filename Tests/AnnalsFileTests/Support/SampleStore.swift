@@ -115,7 +115,7 @@ private struct SampleMaker {
     }
 
     private mutating func update() throws {
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         try transaction.update(
             Note.object(objects), Note.row("changed", Int64(random.next() >> 1)), positions: [0, 1],
             previous: .row(offset: row))
@@ -124,7 +124,7 @@ private struct SampleMaker {
     }
 
     private func delete() throws {
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         try transaction.delete(
             Note.object(objects), preserved: [.absent, .absent, .data([1, 2, 3])], previous: .row(offset: row))
         _ = try log.commit(transaction)
@@ -132,7 +132,7 @@ private struct SampleMaker {
 
     /// More than one frame holds.
     private mutating func insertMany() throws {
-        let transaction = log.makeTransaction()
+        let transaction = log.makeFrames()
         for _ in 0..<60 {
             objects += 1
             try transaction.insert(Note.object(objects), Note.row("one of many", 7, [UInt8](repeating: 9, count: 100)))

@@ -83,19 +83,17 @@ final class NodesWriter {
 extension Engine {
     /// Does nothing if another handle has written a checkpoint meanwhile.
     func write(_ step: CheckpointStep) throws(StoreError) {
-        try log.whileOpen { () throws(StoreError) in
-            try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
-                let (end, dirty) = (appender.state.end, indexes.dirtyBytes)
-                guard indexes.checkpoint.isWanted(at: end, dirty: dirty, options) else { return }
-                if case .part(let bytes) = step {
-                    if indexes.checkpoint.isAnotherWriting(at: end, dirty: dirty, options) { return }
-                    if try writePart(ofBytes: bytes, &appender) { return }
-                    // Only nodes are left that the end alone can write.
-                    log.publish(appender)
-                }
-                log.removeLeftover()
-                try writeCheckpoint(&appender)
+        try log.locked(nil) { (appender) throws(StoreError) in
+            let (end, dirty) = (appender.state.end, indexes.dirtyBytes)
+            guard indexes.checkpoint.isWanted(at: end, dirty: dirty, options) else { return }
+            if case .part(let bytes) = step {
+                if indexes.checkpoint.isAnotherWriting(at: end, dirty: dirty, options) { return }
+                if try writePart(ofBytes: bytes, &appender) { return }
+                // Only nodes are left that the end alone can write.
+                log.publish(appender)
             }
+            log.removeLeftover()
+            try writeCheckpoint(&appender)
         }
     }
 
@@ -156,12 +154,10 @@ extension Engine {
 
     /// Writes the indexes into the file, so that opening need not read what stands below.
     package func writeCheckpoint() throws(StoreError) {
-        try log.whileOpen { () throws(StoreError) in
-            try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
-                // Rare enough to be cheap, and frequent enough for handles that stay open for days.
-                log.removeLeftover()
-                try writeCheckpoint(&appender)
-            }
+        try log.locked(nil) { (appender) throws(StoreError) in
+            // Rare enough to be cheap, and frequent enough for handles that stay open for days.
+            log.removeLeftover()
+            try writeCheckpoint(&appender)
         }
     }
 

@@ -9,25 +9,25 @@ extension Engine {
     ///
     /// - Returns: what `body` returned, and the transaction. The transaction is nil if `body` changed nothing; then
     ///   nothing was written.
-    /// - Throws: what `body` throws, and what `Log.commit` throws.
+    /// - Throws: what `body` throws, and what `Log.locked` and `Log.append` throw.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
-        _ body: (PendingTransaction) throws -> Result
+        _ body: (Draft) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try requireNotWriting()
         for _ in 0..<2 {
-            var pending = begin(try view(), author, context)
-            defer { end(&pending) }
-            let result = try body(pending)
-            guard pending.hasChanges else {
-                try advance(pending.builder.advances, durability: durability, beforeAppending: pending.beforeAppending)
+            var draft = begin(try view(), author, context)
+            defer { end(&draft) }
+            let result = try body(draft)
+            guard draft.hasChanges else {
+                try advance(draft.frames.prepared.advances, durability: durability, beforeAppending: draft.beforeAppending)
                 return (result, nil)
             }
             do throws(StoreError) {
-                return (result, try commit(pending, durability))
+                return (result, try commit(draft, durability))
             } catch {
                 // The index is built over the rows before the transaction, which may remove duplicates itself.
-                if error.code == .uniqueViolation, pending.builder.changesSchema, pending.builder.changes > 0 { break }
+                if error.code == .uniqueViolation, draft.frames.prepared.changesSchema, draft.frames.changes > 0 { break }
                 guard error.code == .conflict || error.code == .schemaChanged else { throw error }
             }
         }
@@ -38,31 +38,31 @@ extension Engine {
     /// writes, closing and statistics throw in it.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
-        _ body: (PendingTransaction) throws -> Result
+        _ body: (Draft) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try requireNotWriting()
         var outcome: Swift.Result<Result, any Error>?
         var advancesEnd: UInt64 = 0
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
-            var pending = begin(indexes.view(of: appender.state), author, context)
-            defer { end(&pending) }
+            var draft = begin(indexes.view(of: appender.state), author, context)
+            defer { end(&draft) }
             writingThread.store(SystemCalls.currentThread, ordering: .relaxed)
             defer { writingThread.store(0, ordering: .relaxed) }
             do {
-                outcome = .success(try body(pending))
+                outcome = .success(try body(draft))
             } catch {
                 outcome = .failure(error)
                 return nil
             }
             // The transaction's time is the moment in which it is appended, however long the body took.
             appender.forgetTime()
-            if pending.hasChanges {
-                try pending.complete()
-                return try append(pending, &appender)
+            if draft.hasChanges {
+                try draft.complete()
+                return try append(draft, &appender)
             }
-            if !pending.builder.advances.isEmpty {
-                try pending.beforeAppending?()
-                advancesEnd = try append(pending.builder.advances, &appender)
+            if !draft.frames.prepared.advances.isEmpty {
+                try draft.beforeAppending?()
+                advancesEnd = try append(draft.frames.prepared.advances, &appender)
             }
             return nil
         }
@@ -77,35 +77,35 @@ extension Engine {
     }
 
     @inline(never)
-    func begin(_ base: View, _ author: String?, _ context: String?) -> PendingTransaction {
-        let pending = spare.pop() ?? PendingTransaction(numbers, base, log)
-        pending.begin(
+    func begin(_ base: View, _ author: String?, _ context: String?) -> Draft {
+        let draft = spare.pop() ?? Draft(numbers, base, log)
+        draft.begin(
             base, author: author, context: context, expectedChanges: expectedChanges.load(ordering: .relaxed))
-        return pending
+        return draft
     }
 
-    func end(_ pending: inout PendingTransaction) {
-        pending.giveBackNumbers()
-        pending.releaseBase()
+    func end(_ draft: inout Draft) {
+        draft.returnNumbers()
+        draft.releaseBase()
         // If the caller kept it against the rules, it must not see another transaction in it.
-        if isKnownUniquelyReferenced(&pending), pending.isReusable { spare.put(pending) }
+        if isKnownUniquelyReferenced(&draft), draft.isReusable { spare.put(draft) }
     }
 
     @inline(never)
     private func commit(
-        _ pending: PendingTransaction, _ durability: Durability
+        _ draft: Draft, _ durability: Durability
     ) throws(StoreError) -> AppendedTransaction {
-        try pending.complete()
-        if pending.builder.changesSchema { return try commitSchema(pending, durability) }
-        let base = pending.base.number
-        let appended = try log.whileAppending(durability) { (appender) throws(StoreError) in
+        try draft.complete()
+        if draft.frames.prepared.changesSchema { return try commitSchema(draft, durability) }
+        let base = draft.base.number
+        let appended = try log.locked(durability, mayKeepLock: true) { (appender) throws(StoreError) in
             let isNewest = appender.state.lastNumber == base
-            if pending.needsNewestState, !isNewest {
+            if draft.needsNewestState, !isNewest {
                 throw StoreError(.conflict, "Another transaction may have changed what this one has checked.")
             }
-            try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
+            try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             do throws(StoreError) {
-                return try append(pending, &appender)
+                return try append(draft, &appender)
             } catch  where !isNewest && (error.code == .referenceMissing || error.code == .deleteDenied) {
                 // Others have deleted what it refers to, or refer to what it deletes: its body has not seen that.
                 throw StoreError(.conflict, error.message)
@@ -125,37 +125,37 @@ extension Engine {
 
     /// With the writer lock. `prepared` are indexes that the schema change needs.
     func append(
-        _ pending: PendingTransaction, _ appender: inout Appender, _ prepared: [PreparedIndex] = []
+        _ draft: Draft, _ appender: inout Appender, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> Appended {
-        let builder = pending.builder
+        let frames = draft.frames
         // Checked before rows are compared with the indexes of another schema.
-        guard builder.baseSchemaVersion == appender.state.schemaVersion else {
+        guard frames.prepared.baseSchemaVersion == appender.state.schemaVersion else {
             throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
-        if let act = pending.beforeAppending { try act() }
-        pending.releaseBase()
+        if let act = draft.beforeAppending { try act() }
+        draft.releaseBase()
         // The indexes are changed in nodes that may be private copies. Readers on other threads must not drop them.
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
-        try indexes.core.file.requireReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
-        let next = try indexes.orderedState(behind: builder, prepared)
-        let appended = try log.append(builder, with: &appender)
+        try indexes.core.file.requireReach(before + frames.bytes + UInt64(FormatLimits.maximumFrameBytes))
+        let next = try indexes.orderedState(after: frames, prepared)
+        let appended = try log.append(frames.prepared, with: &appender)
         do throws(StoreError) {
-            try indexes.apply(appended, from: before, builder, next)
+            try indexes.apply(appended, from: before, frames, next)
         } catch {
             // The transaction is in the file, but the indexes do not match it.
             log.ledger.poison(error)
             throw error
         }
         log.hintIfDue(appender.state)
-        expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
-        pending.afterAppending?(appended)
+        expectedChanges.store(Int(clamping: frames.changes), ordering: .relaxed)
+        draft.afterAppending?(appended)
         // A checkpoint with a new index spares others building it.
         return Appended(
             transaction: appended,
             checkpoint: indexes.checkpoint.nextStep(
-                at: appended.end, dirty: indexes.dirtyBytes, transactionBytes: builder.bytes, options),
+                at: appended.end, dirty: indexes.dirtyBytes, transactionBytes: frames.bytes, options),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
@@ -171,16 +171,44 @@ extension Engine {
     }
 }
 
-extension Log {
-    /// `appending`, with the handle kept open.
-    @inline(__always)
-    func whileAppending<Result>(
-        _ durability: Durability, patience: UInt64? = nil, longestPause: UInt64 = WriterLock.politePause,
-        mayKeepLock: Bool = true, _ body: (inout Appender) throws(StoreError) -> Result
-    ) throws(StoreError) -> Result {
-        try whileOpen { () throws(StoreError) in
-            try appending(
-                durability, patience: patience, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
+extension Draft {
+    /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or a number is taken.
+    /// With the writer lock.
+    func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
+        if indexes.hasReservations, !allDrawn({ $1 >= indexes.reservedEnd($0) }) {
+            throw StoreError(.conflict, "Object numbers were reserved meanwhile: make the transaction again.")
         }
+        if allDrawn({ indexes.nextNumber($0) <= $1 }), changed.isEmpty || lastNumber == base.number { return }
+        try frames.forEachEntry { (change, _) throws(StoreError) in
+            let newest = try indexes.core.reading { () throws(StoreError) in try indexes.rows.newest(change.object) }
+            guard newest == change.previous?.rawValue ?? 0 else {
+                throw StoreError(
+                    .conflict, "Another transaction has changed an object meanwhile: make the transaction again.")
+            }
+            return true
+        }
+    }
+}
+
+extension Engine {
+    /// Makes a transaction on a state, and does not commit it.
+    ///
+    /// - Returns: The reasons for which a commit would refuse it, in no order.
+    ///
+    /// Throws what `body` throws.
+    func rehearse(
+        on base: View, _ body: (Draft) throws(StoreError) -> Void
+    ) throws(StoreError) -> [StoreError] {
+        var draft = begin(base, nil, nil)
+        defer { end(&draft) }
+        let rehearsal = Rehearsal()
+        draft.rehearsal = rehearsal
+        defer { draft.rehearsal = nil }
+        try body(draft)
+        try draft.applyDeleteRules()
+        try draft.findLargeKeys()
+        try draft.findTakenKeys()
+        try draft.findMissingTargets()
+        return rehearsal.refused
     }
 }

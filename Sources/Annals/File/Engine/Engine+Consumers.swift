@@ -123,21 +123,22 @@ extension Engine {
     }
 }
 
-extension PendingTransaction {
+extension Draft {
     /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`
     /// or `consumerLost` if that is known now already. The commit decides.
     package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
-        try builder.requireUsable()
-        if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
-            guard builder.advances[index].to == from else {
+        try frames.requireUsable()
+        let prepared = frames.prepared
+        if let index = prepared.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
+            guard prepared.advances[index].to == from else {
                 throw StoreError(
                     .consumerConflict,
-                    "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this "
+                    "The consumer “\(name)” was moved to transaction \(prepared.advances[index].to.number) in this "
                         + "transaction already, and is not at \(from.number).")
             }
-            builder.advances[index].to = to
+            prepared.advances[index].to = to
         } else {
-            builder.advances.append(ConsumerAdvance(name: name, from: from, to: to))
+            prepared.advances.append(ConsumerAdvance(name: name, from: from, to: to))
         }
     }
 }

@@ -51,7 +51,7 @@ extension Engine {
             if first > tracking.horizon + 1 { try deleteHistory(before: first) }
         }
         let space = try space(in: view)
-        garbage.store(Int(clamping: try space.regained(behind: tracking.horizon, self, view)), ordering: .relaxed)
+        garbage.store(Int(clamping: try space.regained(after: tracking.horizon, self, view)), ordering: .relaxed)
     }
 
     /// The time from which automatic cleaning measures ages. This is the clock's time, unless it is too new to be
@@ -126,12 +126,12 @@ extension Engine {
     package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
         let horizon = tracking.horizon
         let first = max(min(number, view.number + 1), horizon + 1)
-        let regained = try space(in: view).regained(behind: first - 1, self, view)
+        let regained = try space(in: view).regained(after: first - 1, self, view)
         return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)
     }
 
     /// Where the first transaction after that number begins; the end if there is none.
-    func place(behind number: UInt64, in view: View) throws(StoreError) -> UInt64 {
+    func place(after number: UInt64, in view: View) throws(StoreError) -> UInt64 {
         var start = view.end
         try tracked(view).forEachTransaction(after: number) { (transaction) in
             start = transaction.start
@@ -146,8 +146,8 @@ extension Engine {
         in view: View
     ) throws(StoreError) -> (live: UInt64, history: UInt64, garbage: UInt64, index: UInt64) {
         let space = try space(in: view)
-        let garbage = try space.regained(behind: tracking.horizon, self, view)
-        let all = try space.regained(behind: view.number, self, view)
+        let garbage = try space.regained(after: tracking.horizon, self, view)
+        let all = try space.regained(after: view.number, self, view)
         // Replaced nodes count as garbage, not also as indexes.
         let index = min(space.nodeBytes, space.indexBytes)
         let history = max(all, garbage) - garbage
@@ -158,7 +158,7 @@ extension Engine {
     func space(in view: View) throws(StoreError) -> SpaceEstimate {
         let base =
             log.header.generation == 0
-            ? UInt64(FormatLimits.pageBytes) : try place(behind: log.header.baseNumber, in: view)
+            ? UInt64(FormatLimits.pageBytes) : try place(after: log.header.baseNumber, in: view)
         return log.writer.withLock { log.follow.withLock { SpaceEstimate(indexes, base: base) } }
     }
 }
@@ -191,8 +191,8 @@ struct SpaceEstimate {
     private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }
 
     /// How many bytes compaction would free with everything up to that transaction folded.
-    func regained(behind number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        regained(at: try engine.place(behind: number, in: view), end: view.end)
+    func regained(after number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
+        regained(at: try engine.place(after: number, in: view), end: view.end)
     }
 
     private func regained(at place: UInt64, end: UInt64) -> UInt64 {
@@ -202,7 +202,7 @@ struct SpaceEstimate {
 
     /// How far to clean so that cleaning the rest would free no more than this many bytes; 0 for not at all.
     func place(leaving bytes: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let horizon = try engine.place(behind: engine.tracking.horizon, in: view)
+        let horizon = try engine.place(after: engine.tracking.horizon, in: view)
         let all = regained(at: view.end, end: view.end)
         let gone = regained(at: horizon, end: view.end)
         guard all > gone, all - gone > bytes else { return 0 }

@@ -4,17 +4,17 @@ extension Engine {
     /// Appends a schema change and makes it durable as asked. Indexes over existing objects are built first, while
     /// others read and write. An index is in a checkpoint before anybody else may write, so nobody builds it again.
     ///
-    /// A failed build leaves the store as it was, apart from nodes that nothing names. Throws what `Log.commit` throws,
+    /// A failed build leaves the store as it was, apart from nodes that nothing names. Throws what `commit` throws,
     /// and `uniqueViolation` with the objects that have the same key.
     @inline(never)
-    func commitSchema(_ pending: PendingTransaction, _ durability: Durability) throws(StoreError) -> AppendedTransaction
+    func commitSchema(_ draft: Draft, _ durability: Durability) throws(StoreError) -> AppendedTransaction
     {
-        let build = try IndexBuild(self, pending.builder)
+        let build = try IndexBuild(self, draft.frames)
         try build?.run()
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
-            try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
+            try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             try build?.finish(indexes.view(of: appender.state))
-            return try append(pending, &appender, build?.indexes ?? [])
+            return try append(draft, &appender, build?.indexes ?? [])
         }
         guard let appended else { preconditionFailure("A commit that throws nothing has appended a transaction.") }
         try finish(appended, durability)
@@ -23,7 +23,7 @@ extension Engine {
 
     /// Installs indexes that were built for the present schema, in a file that nobody else writes to.
     func install(_ build: IndexBuild) throws(StoreError) {
-        try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+        try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             try build.finish(indexes.view(of: appender.state))
             for prepared in build.indexes {
                 guard let place = indexes.shape.indexes.firstIndex(where: { $0.id == prepared.shape.id }) else {
@@ -42,7 +42,7 @@ extension Engine {
     ) throws(StoreError) -> Appended? {
         var appended: Appended?
         do throws(StoreError) {
-            try log.whileAppending(durability) { (appender) throws(StoreError) in
+            try log.locked(durability, mayKeepLock: true) { (appender) throws(StoreError) in
                 appended = try body(&appender)
                 guard appended != nil, indexes.checkpoint.hasBuiltIndex else { return }
                 log.publish(appender)
@@ -62,7 +62,7 @@ extension Engine {
     ///
     /// If it throws, the index is useless and the store is as it was.
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {
-        try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+        try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             guard appender.state.schemaVersion == version else { throw IndexBuild.overtaken }
             try appendNodes(of: &index, &appender)
         }

@@ -8,7 +8,7 @@ extension Engine {
     /// Takes one frame, and frees no space before compaction. A number above the last one's means all. Returns false if
     /// nothing changes.
     ///
-    /// Throws what `Log.commit` throws.
+    /// Throws what `Log.locked` throws.
     @discardableResult
     package func deleteHistory(
         before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
@@ -40,7 +40,7 @@ extension Engine {
     ) throws(StoreError) -> Bool {
         try requireNotWriting()
         var end: UInt64?
-        try log.whileAppending(durability, patience: patience) { (appender) throws(StoreError) in
+        try log.locked(durability, patience: patience, mayKeepLock: true) { (appender) throws(StoreError) in
             for (kind, table) in try body(appender.state) { end = try append(kind, table, &appender) }
         }
         guard let end else { return false }

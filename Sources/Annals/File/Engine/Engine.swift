@@ -14,7 +14,7 @@ package final class Engine: Sendable {
     let numbers = ObjectNumberSupply()
     let clockSteps = ClockSteps()
     /// The last transaction that ended. The next one reuses its memory.
-    let spare = TransactionRecycler()
+    let spare = DraftRecycler()
     /// How many changes the last transaction had, as a guess for the next one.
     let expectedChanges = Atomic<Int>(1)
     /// When this handle next checks whether retention is exceeded: by the time of transactions, and by the file's end.

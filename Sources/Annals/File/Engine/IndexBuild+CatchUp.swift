@@ -25,7 +25,7 @@ extension IndexBuild {
         var piece = UInt64(engine.options.indexSliceBytes / 4)
         var isDone = false
         while !isDone {
-            try engine.log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+            try engine.log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
                 let newest = engine.indexes.view(of: appender.state)
                 var taken: UInt64 = 0
                 while number < newest.number, taken < piece {

@@ -38,20 +38,20 @@ final class IndexBuild {
 
     /// Nil if nothing has to be built. Throws `schemaChanged` unless the transaction's schema is the successor of the
     /// newest one.
-    init?(_ engine: Engine, _ transaction: TransactionBuilder) throws(StoreError) {
+    init?(_ engine: Engine, _ transaction: DraftFrames) throws(StoreError) {
         // Appending throws what prevents writing.
         guard engine.log.access == .readWrite else { return nil }
         try engine.log.ledger.requireUsable()
         let view = try engine.view()
-        guard view.catalog.newestVersion == transaction.baseSchemaVersion else { throw Self.overtaken }
+        guard view.catalog.newestVersion == transaction.prepared.baseSchemaVersion else { throw Self.overtaken }
         let next = Indexes.OrderedState(
-            behind: transaction.catalog, view.shape, view.ordered, view.totals ?? StoreTotals())
+            after: transaction.catalog, view.shape, view.ordered, view.totals ?? StoreTotals())
         guard next.ordered.contains(where: { $0 == nil }) else { return nil }
         self.engine = engine
         self.view = view
         isCompleting = false
         shape = next.shape
-        version = transaction.baseSchemaVersion
+        version = transaction.prepared.baseSchemaVersion
         number = view.number
         for (index, known) in zip(next.shape.indexes, next.ordered) {
             if known?.isEmpty ?? true { indexes.append(PreparedIndex(shape: index, content: OrderedIndex())) }
@@ -158,7 +158,7 @@ final class IndexBuild {
 
     func refuseDuplicates() throws(StoreError) {
         guard let place = duplicates.first?.place else { return }
-        throw Indexes.violation(indexes[place].shape, duplicates.lazy.filter { $0.place == place }.map(\.pair))
+        throw indexes[place].shape.uniqueViolation(duplicates.lazy.filter { $0.place == place }.map(\.pair))
     }
 
     /// Writes the nodes of an index to the file, a slice at a time.

@@ -252,7 +252,7 @@ extension Indexes {
         /// The indexes of a state under a new schema version. An added index is empty if its entity has no objects, and
         /// otherwise nil, still to be built. The same goes for an index whose keys change, because an attribute that
         /// old rows lack has another default now.
-        init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
+        init(after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next
             // Mostly they are the same in the same order, so the search begins after the last one found.
@@ -276,11 +276,11 @@ extension Indexes {
     /// `uniqueViolation` if two objects would have one unique key after the transaction: it may add a unique index and
     /// remove duplicates. With the writer lock; changes nothing.
     func orderedState(
-        behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
+        after transaction: DraftFrames, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> OrderedState? {
-        if !transaction.changesSchema, shape.indexes.isEmpty { return nil }
+        if !transaction.prepared.changesSchema, shape.indexes.isEmpty { return nil }
         var next = OrderedState(shape: shape, ordered: ordered)
-        if transaction.changesSchema { next = after(transaction.catalog) }
+        if transaction.prepared.changesSchema { next = after(transaction.catalog) }
         if next.shape.indexes.isEmpty { return next }
         var unsettled: [(number: Int, keys: [[UInt8]])] = []
         for (number, index) in next.shape.indexes.enumerated() where next.ordered[number] == nil {
@@ -312,7 +312,7 @@ extension Indexes {
                 // In a shortened key, its length and hash stand for the rest.
                 if let other = try content.first(key, core.file), other != object {
                     let isNew = try core.reading { () throws(StoreError) in try rows.newest(other) } == 0
-                    throw Self.uniqueViolation(index, of: object, by: other, isNew: isNew)
+                    throw index.uniqueViolation(of: object, by: other, isNew: isNew)
                 }
             }
         }
@@ -325,30 +325,7 @@ extension Indexes {
         return next
     }
 
-    func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(behind: catalog, shape, ordered, totals) }
-
-    /// `other` has the value that `object` was to get; `isNew` if it is not in the store yet.
-    static func uniqueViolation(
-        _ index: IndexShape, of object: ObjectID, by other: ObjectID, isNew: Bool
-    ) -> StoreError {
-        let reason =
-            isNew
-            ? "two objects of this transaction have the same value: give one of them another value."
-            : "object \(other) has this value already: choose another value, or change that object."
-        return StoreError(
-            .uniqueViolation,
-            "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and \(reason)",
-            ObjectFacts(index.layout.entity.name.text, index.attributes, objects: [other, object]))
-    }
-
-    static func violation(_ index: IndexShape, _ pairs: [(ObjectID, ObjectID)]) -> StoreError {
-        let listed = pairs.map { "\($0.1.number) and \($0.0.number)" }.joined(separator: ", ")
-        return StoreError(
-            .uniqueViolation,
-            "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which "
-                + "must be unique: give one of them another value, or delete it.",
-            ObjectFacts(index.layout.entity.name.text, index.attributes, object: pairs.first?.1))
-    }
+    func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(after: catalog, shape, ordered, totals) }
 
     /// Builds an index over the existing rows while all others wait, with as much memory as it takes. `IndexBuild`
     /// avoids both.
@@ -382,7 +359,7 @@ extension Indexes {
             }
             return duplicates.count < 10
         }
-        guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
+        guard duplicates.isEmpty else { throw index.uniqueViolation(duplicates) }
         return (built, keys.sorted { $0.lexicographicallyPrecedes($1) })
     }
 
@@ -399,6 +376,6 @@ extension Indexes {
                 return duplicates.count < 10
             }
         }
-        guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
+        guard duplicates.isEmpty else { throw index.uniqueViolation(duplicates) }
     }
 }

@@ -168,9 +168,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     /// Whether a new schema version needs an index over existing rows. Adopting it does not build that index.
-    func hasRowsToIndex(behind catalog: SchemaCatalog) -> Bool {
+    func hasRowsToIndex(after catalog: SchemaCatalog) -> Bool {
         let all = [OrderedIndex?](repeating: OrderedIndex(), count: shape.indexes.count)
-        return OrderedState(behind: catalog, shape, all, totals).ordered.contains { $0 == nil }
+        return OrderedState(after: catalog, shape, all, totals).ordered.contains { $0 == nil }
     }
 
     /// Installs an index that compaction has built.
@@ -262,11 +262,11 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Applies a transaction that this handle has just written from `before` on, with the small frames before it.
     /// `next` is nil if the schema and the ordered indexes do not change.
     func apply(
-        _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
+        _ appended: AppendedTransaction, from before: UInt64, _ transaction: DraftFrames, _ next: OrderedState?
     ) throws(StoreError) {
         file.advance(to: appended.end)
         if let next {
-            if transaction.changesSchema { shape = next.shape }
+            if transaction.prepared.changesSchema { shape = next.shape }
             ordered = next.ordered
             if next.hasBuilt { checkpoint.builtIndex() }
         }

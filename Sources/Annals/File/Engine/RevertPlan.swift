@@ -42,7 +42,7 @@ package struct RevertObstacle: Equatable, Sendable {
     package let attributes: [UInt16]
 }
 
-/// The steps that undo one transaction in the state from which a pending one begins. All are in memory, except long
+/// The steps that undo one transaction in the state from which a draft one begins. All are in memory, except long
 /// values.
 package struct RevertPlan {
     enum Step {
@@ -113,14 +113,14 @@ package struct RevertPlan {
     }
 
     /// Writes the steps that have no obstacle.
-    package func carryOut(with pending: PendingTransaction) throws(StoreError) {
+    package func carryOut(with draft: Draft) throws(StoreError) {
         for object in order {
             switch steps[object] {
             case nil: continue
-            case .delete: try pending.delete(object)
-            case .update(let values): try pending.update(object, values)
+            case .delete: try draft.delete(object)
+            case .update(let values): try draft.update(object, values)
             case .insert(let values):
-                try pending.insertAgain(object) { (row) throws(StoreError) in
+                try draft.insertAgain(object) { (row) throws(StoreError) in
                     for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
                 }
             }

@@ -7,7 +7,7 @@
 
 /// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be
 /// counted.
-struct Appender {
+package struct Appender {
     enum Tail {
         case clean
         case torn
@@ -47,13 +47,12 @@ struct Appender {
 
     // MARK: Transactions
 
-    mutating func append(_ transaction: TransactionBuilder) throws(StoreError) -> AppendedTransaction {
-        let last = transaction.lastFrame()
-        let lastBytes = transaction.bytes(of: last)
+    mutating func append(_ transaction: PreparedFrames) throws(StoreError) -> AppendedTransaction {
+        guard let last = transaction.last else { preconditionFailure("A transaction is appended before it is complete.") }
         let consumers = try state.records(for: transaction.advances, log)
         try recoverIfTorn()
         try reserve(
-            transaction.spool.count + UInt64(lastBytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
+            transaction.spool.count + UInt64(last.bytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
         guard state.lastNumber < FormatLimits.maximumTransactionNumber else {
             throw StoreError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
         }
@@ -66,16 +65,16 @@ struct Appender {
         (record.author, record.context, record.process) = (
             origin.authorNumber, origin.contextNumber, origin.processNumber
         )
-        record.schemaVersion = transaction.catalog.newestVersion
+        record.schemaVersion = transaction.schemaVersion
         let places = try appendMembers(of: transaction, record)
         for consumer in consumers { try append(consumer, isMember: true) }
-        record.firstChange = last.first
-        record.changes = transaction.changesInLastFrame
+        record.firstChange = last.firstChange
+        record.changes = last.changes
         record.totalChanges = transaction.changes
         record.changesSchema = transaction.changesSchema
         let commitFrame = state.reach
-        let body = try relocate(lastBytes, last.relocations, places, bodyChecksum: last.bodyChecksum, last.tableBytes)
-        let table = lastBytes.slice(FrameField.bytes, last.tableBytes)
+        let body = try relocate(last.bytes, last.relocations, places, bodyChecksum: last.bodyChecksum, last.tableBytes)
+        let table = last.bytes.slice(FrameField.bytes, last.tableBytes)
         record.encode(into: table)
         record.tag = TransactionRecord.tag(
             previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
@@ -83,7 +82,7 @@ struct Appender {
         table.store(record.tag, at: TransactionField.tag)
         log.ownTransactions.note(state.lastNumber + 1, tag: record.tag)
         _ = try append(
-            lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
+            last.bytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
             number: state.lastNumber + 1)
         return AppendedTransaction(
             number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
@@ -97,14 +96,14 @@ struct Appender {
     }
 
     private mutating func appendMembers(
-        of transaction: TransactionBuilder, _ shared: TransactionRecord
+        of transaction: PreparedFrames, _ shared: TransactionRecord
     ) throws(StoreError) -> [ValuePlace] {
-        guard !transaction.frames.isEmpty else { return [] }
+        guard !transaction.members.isEmpty else { return [] }
         var places: [ValuePlace] = []
-        let largest = transaction.frames.map(\.frameBytes).max() ?? 0
+        let largest = transaction.members.map(\.frameBytes).max() ?? 0
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(largest), alignment: 16)
         defer { buffer.deallocate() }
-        for frame in transaction.frames {
+        for frame in transaction.members {
             let bytes = buffer.slice(0, Int(frame.frameBytes))
             try transaction.spool.read(at: frame.spoolOffset, into: bytes)
             try appendMember(bytes, frame, shared, &places)
@@ -150,7 +149,7 @@ struct Appender {
         if relocations.isEmpty { return bodyChecksum }
         for relocation in relocations {
             guard relocation.value < places.count else {
-                throw StoreError(.invalidArgument, "A row names a large value of another transaction in the making.")
+                throw StoreError(.invalidArgument, "A row names a large value of another transaction.")
             }
             let place = places[relocation.value]
             frame.store(place.first, at: relocation.position + ReferenceField.offset)
@@ -161,7 +160,7 @@ struct Appender {
 
     /// The transaction's time and name numbers; writes what has to stand before it.
     private mutating func settle(
-        _ transaction: TransactionBuilder
+        _ transaction: PreparedFrames
     ) throws(StoreError) -> (Int64, TransactionOrigin) {
         let now = self.time ?? log.environment.wallClockMicroseconds()
         var table: [UInt8] = []
@@ -183,7 +182,7 @@ struct Appender {
     }
 
     private mutating func settleOrigin(
-        _ transaction: TransactionBuilder, _ table: inout [UInt8]
+        _ transaction: PreparedFrames, _ table: inout [UInt8]
     ) throws(StoreError) -> TransactionOrigin {
         let last = log.lastOrigin
         // Mostly the transaction has its names from the one before it.

@@ -50,7 +50,7 @@ struct LockKeeping {
     func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
 
     /// Called for a relaxed commit: whether the lock is kept after it.
-    mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
+    mutating func isWorthKeeping(afterCommitAt now: Int64) -> Bool {
         let isClose = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now)
         closeCommits = isClose ? closeCommits + 1 : min(closeCommits, 0)
         lastCommit = now
@@ -59,7 +59,7 @@ struct LockKeeping {
 
     /// Another process has written: it may be its turn again.
     mutating func beginAnew() {
-        closeCommits = limits.commits - max(limits.commits, limits.commitsBehindOthers) - 1
+        closeCommits = limits.commits - max(limits.commits, limits.commitsAfterOthers) - 1
         lease = limits.leaseMicroseconds
     }
 
@@ -68,5 +68,5 @@ struct LockKeeping {
         isKept = true
     }
 
-    mutating func giveBack() { isKept = false }
+    mutating func release() { isKept = false }
 }

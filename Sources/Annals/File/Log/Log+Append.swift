@@ -13,78 +13,17 @@ package struct AppendedTransaction: Equatable, Sendable {
 }
 
 extension Log {
-    /// Appends a transaction and, with `.full`, waits until it is durable.
-    ///
-    /// Throws `busy` when another process, or another thread on this handle, writes for too long, `noSpace` (nothing
-    /// has changed then), `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode
-    /// the transaction again), and `durabilityUnknown`, after which this handle commits nothing more and the
-    /// transaction may be there or not.
-    @discardableResult
-    package func commit(
-        _ transaction: TransactionBuilder, durability: Durability = .full
-    ) throws(StoreError) -> AppendedTransaction {
-        try enter()
-        defer { leave() }
-        // Once it is in the file a close on another thread does not refuse it any more.
-        let appended = try appendWhileOpen(transaction, durability)
-        if durability == .full { try synchronize(through: appended.end) }
-        return appended
-    }
-
-    /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second
-    /// half.
-    @discardableResult
+    /// Appends a transaction, with the writer lock. Throws `invalidArgument` unless the frames are complete, for this
+    /// file, and not in it already, and `schemaChanged` if their schema is no longer the newest.
     package func append(
-        _ transaction: TransactionBuilder, durability: Durability
+        _ transaction: PreparedFrames, with appender: inout Appender
     ) throws(StoreError) -> AppendedTransaction {
-        try enter()
-        defer { leave() }
-        return try appendWhileOpen(transaction, durability)
-    }
-
-    private func appendWhileOpen(
-        _ transaction: TransactionBuilder, _ durability: Durability
-    ) throws(StoreError) -> AppendedTransaction {
-        try requireFits(transaction)
-        if !transaction.isCompleted { try transaction.settle() }
-        _ = transaction.lastFrame()
-        return try appending(durability) { (appender) throws(StoreError) in try append(transaction, with: &appender) }
-    }
-
-    private func requireFits(_ transaction: TransactionBuilder) throws(StoreError) {
-        guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
+        guard transaction.salt == header.salt, !transaction.isCommitted, transaction.last != nil else {
             throw StoreError(
                 .invalidArgument,
                 "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
                 path: path)
         }
-        guard !transaction.isLent else { throw transaction.unusable() }
-    }
-
-    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open
-    /// by the caller.
-    ///
-    /// This and what it calls are inlined, because otherwise a commit of one row would spend a tenth of its time on
-    /// counting references of closures.
-    @inline(__always)
-    func appending<Result>(
-        _ durability: Durability, patience: UInt64? = nil, longestPause: UInt64 = WriterLock.politePause,
-        mayKeepLock: Bool = true, _ body: (inout Appender) throws(StoreError) -> Result
-    ) throws(StoreError) -> Result {
-        let isBackground = durability == .relaxed && options.synchronizesInBackground
-        if isBackground, !background.isStarted { try startBackgroundSync() }
-        let isGivenBack = isBackground || (durability == .relaxed && options.releasesLockByHand)
-        let result = try withWriterLock(
-            durability, patience: patience, longestPause: longestPause, mayKeepLock: mayKeepLock && isGivenBack, body)
-        if isBackground, ledger.needsAttention() { background.wake() }
-        return result
-    }
-
-    /// Appends a transaction, with the writer lock.
-    func append(
-        _ transaction: TransactionBuilder, with appender: inout Appender
-    ) throws(StoreError) -> AppendedTransaction {
-        try requireFits(transaction)
         guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
             throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
@@ -110,7 +49,7 @@ extension Log {
     /// Waits until everything below `end` is durable. Threads share syncs.
     package func makeDurable(through end: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
-            if ledger.inherited != nil, durableEnd < end { try withWriterLock(.full) { (_) throws(StoreError) in } }
+            if ledger.inherited != nil, durableEnd < end { try locked(.full, isHeld: true) { (_) throws(StoreError) in } }
             try synchronize(through: end)
         }
     }
@@ -120,34 +59,13 @@ extension Log {
         do throws(StoreError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
 
-    @inline(__always)
-    func append<Result>(
-        _ durability: Durability, at time: Int64, isNewest: Bool,
-        _ body: (inout Appender) throws(StoreError) -> Result
-    ) throws(StoreError) -> Result {
-        try requireIdentity(always: durability == .full, at: time)
-        var appender = try beginAppending(at: time, isNewest: isNewest)
-        do throws(StoreError) {
-            if durability == .full { try rewriteInheritedPart() }
-            let result = try body(&appender)
-            follow.lock()
-            adopt(appender.state)
-            seenSize = max(seenSize, appender.fileSize)
-            knownSize = appender.fileSize
-            isAppending = false
-            follow.unlock()
-            if appender.hasWritten { hasAppended = true }
-            if let origin = appender.origin { lastOrigin = origin }
-            return result
-        } catch {
-            throw rollBack(appender, error)
-        }
-    }
-
     /// Adopts what others appended, where any can have, and, the first time, looks at everything above the end.
     @inline(never)
-    private func beginAppending(at time: Int64, isNewest: Bool) throws(StoreError) -> Appender {
-        try follow.withLock { () throws(StoreError) -> Appender in
+    func beginAppending(
+        _ durability: Durability?, at time: Int64, isNewest: Bool
+    ) throws(StoreError) -> Appender {
+        try requireIdentity(always: durability == .full, at: time)
+        return try follow.withLock { () throws(StoreError) -> Appender in
             var hasNews = true
             if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
             if hasNews, isTailJudged { keeping.beginAnew() }
@@ -180,7 +98,7 @@ extension Log {
     /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was
     /// read already: if that is set to another time, the file is looked at once more than necessary.
     @inline(never)
-    private func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
+    func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
         try requireIdentity()
         lastIdentityCheck = now
@@ -252,7 +170,7 @@ extension Log {
     ///
     /// - Returns: the error to throw.
     @inline(never)
-    private func rollBack(_ appender: Appender, _ error: StoreError) -> StoreError {
+    func rollBack(_ appender: Appender, _ error: StoreError) -> StoreError {
         guard appender.hasWritten else {
             follow.withLock {
                 isAppending = false

@@ -69,12 +69,12 @@ extension Log {
     /// not seal: the last of them does when it closes.
     private func seal(isPublished: Bool) throws(StoreError) {
         if isPublished {
-            if ledger.inherited != nil { try withWriterLock(.full) { (_) throws(StoreError) in } }
+            if ledger.inherited != nil { try locked(.full, isHeld: true) { (_) throws(StoreError) in } }
             try synchronize(through: current.end)
         }
         for _ in 0..<3 {
             var sealed: UInt64?
-            let isSealed = try withWriterLock(.full) { (appender) throws(StoreError) -> Bool in
+            let isSealed = try locked(.full, isHeld: true) { (appender) throws(StoreError) -> Bool in
                 try appender.recoverIfTorn()
                 if appender.state.isSealed { return true }
                 if isPublished, ledger.mark < appender.state.end { return false }
@@ -86,7 +86,7 @@ extension Log {
             if isSealed { return }
             try synchronize(through: current.end)
             guard let sealed else { continue }
-            return try withWriterLock(.relaxed) { (appender) throws(StoreError) in
+            return try locked(nil, isHeld: true) { (appender) throws(StoreError) in
                 if appender.state.end == sealed { try writeHint(for: appender.state) }
             }
         }

@@ -192,16 +192,6 @@ package final class Log: @unchecked Sendable {
 
     /// Everything below this offset is proved durable, as far as this handle knows.
     package var durableEnd: UInt64 { ledger.mark }
-
-    /// Begins a transaction. `expectedChanges` saves copying if it is right, and costs nothing if it is wrong.
-    ///
-    /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
-    package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {
-        TransactionBuilder(
-            limits: limits, catalog: catalog ?? follow.withLock { state.catalog }, salt: header.salt,
-            spool: Spool(files, directory: directory, limit: limits.spoolBytes, step: limits.spoolStepBytes),
-            expectedChanges: expectedChanges)
-    }
 }
 
 /// What was found at the end of a file when it was opened or checked.

@@ -7,7 +7,7 @@ package struct LogOptions: Sendable {
     /// Whether a thread of this handle synchronises what relaxed commits wrote. Without, `synchronizeIfDue` is to be
     /// called.
     package var synchronizesInBackground = true
-    /// Whether the writer lock is kept between commits although there is no such thread: `giveBackIdleLock` is to be
+    /// Whether the writer lock is kept between commits although there is no such thread: `releaseIdleLock` is to be
     /// called.
     package var releasesLockByHand = false
     /// Whether the file is mapped. A foreign program that truncates a mapped file, or a full file system in memory, can

@@ -252,7 +252,7 @@ package struct LogState: Sendable {
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
         switch frame.header.kind {
         case .part: try accept(part: frame, &next)
-        case .value: next.value = try value(next.value, behind: frame)
+        case .value: next.value = try value(next.value, after: frame)
         case .consumer: next.consumers.append(try consumer(frame))
         default: break
         }
@@ -276,7 +276,7 @@ package struct LogState: Sendable {
     }
 
     /// What is still missing of a large value after one more piece; nil if it is complete.
-    private func value(_ open: OpenValue?, behind frame: FrameView) throws(StoreError) -> OpenValue? {
+    private func value(_ open: OpenValue?, after frame: FrameView) throws(StoreError) -> OpenValue? {
         let piece = try ValuePiece.decode(frame)
         if let open {
             try require(
@@ -418,7 +418,7 @@ package struct LogState: Sendable {
         case .rows:
             try require(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
             _ = try RowsField.entries(frame)
-        case .value: uniqueShared().baseValue = try value(rare.baseValue, behind: frame)
+        case .value: uniqueShared().baseValue = try value(rare.baseValue, after: frame)
         case .schema: try accept(baseSchema: frame)
         case .consumer: try apply(try consumer(frame), uniqueShared())
         case .cleaning: try accept(cleaning: frame)

@@ -1,0 +1,127 @@
+// Inserting a deleted object again, under its ID. This is how a deletion is undone.
+
+extension Draft {
+    /// Inserts a deleted object under its own ID. Throws `invalidArgument` if it exists or never did.
+    ///
+    /// - Parameters:
+    ///   - known: The positions that `set` sets; nil for all. The other attributes keep what was deleted. A reference
+    ///     among them that leads to nothing when the body has ended becomes null.
+    ///   - kept: What was deleted, by attribute, for a file that no longer has it. Without it, defaults are used.
+    ///   - set: Sets attributes, in the order of their positions.
+    package func insertAgain(
+        _ object: ObjectID, setting known: Set<Int>? = nil, kept: [UInt16: StoredValue] = [:],
+        _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let layout = try layout(object.entityNumber)
+        let newest = try base.core.reading { () throws(StoreError) in
+            try base.core.newestVersion(object, below: base.end)
+        }
+        // Compaction forgets deleted objects, but not that their numbers were used.
+        let isForgotten = newest == 0 && object.number < base.nextNumber(of: object.entityNumber)
+        guard isForgotten || newest & 1 == 1, !isChangedHere(object), !reserved.contains(object.rawValue) else {
+            throw StoreError(.invalidArgument, "Only an object that was deleted can be inserted again.")
+        }
+        let previous = isForgotten ? nil : PreviousVersion(rawValue: newest)
+        try withKeptRow(object, layout, keeps: known.map { $0.count < layout.count } ?? false, kept) {
+            (old) throws(StoreError) in
+            try frames.insert(object, layout: layout, afterDeletion: previous) { (row, bytes) throws(StoreError) in
+                _ = try RowWriter.write(layout, &row, &bytes, frames, old: old, isInsertedAgain: true, set)
+            }
+            guard old != nil, let known else { return }
+            let references = layout.slots.indices.filter { layout.slots[$0].type.isReference && !known.contains($0) }
+            if !references.isEmpty { carried[object] = references }
+        }
+        changed.insert(object.rawValue)
+        didWrite(object)
+    }
+
+    /// Lends a row with what was deleted of an object; nil if nothing of it is kept.
+    private func withKeptRow(
+        _ object: ObjectID, _ layout: RowLayout, keeps: Bool, _ kept: [UInt16: StoredValue],
+        _ body: (RowImage?) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        guard keeps else { return try body(nil) }
+        if try base.withDeletedRow(object, body) { return }
+        if kept.isEmpty { return try body(nil) }
+        let values = try frames.moveOutLargeValues(
+            layout.entity.attributes.map { kept[$0.number] ?? $0.valueBeforeItExisted }, of: layout.entity)
+        var bytes = ByteWriter(capacity: 256)
+        var row = RowBuilder(layout, entryDistance: 0, schemaVersion: catalog.newestVersion, in: &bytes)
+        try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in
+            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
+                var fill = RowFill(row: row, bytes: bytes)
+                for (position, value) in values.enumerated() { try fill.append(value, position) }
+            }
+        }
+        row.finish(in: &bytes)
+        try body(try RowImage(bytes.bytes, layout: layout))
+    }
+
+    /// Takes out the references that objects were inserted again with and that lead to nothing. After the body, once.
+    /// Throws `requiredMissing`.
+    func settleCarried() throws(StoreError) {
+        let carried = carried
+        self.carried = [:]
+        for object in carried.keys.sorted() {
+            guard let positions = carried[object], let layout = newestLayout(object.entityNumber) else { continue }
+            var changes: [(position: Int, value: StoredValue)] = []
+            _ = try withRow(object) { (row) throws(StoreError) in
+                for position in positions {
+                    let value = try value(row, at: position)
+                    let left = try withoutMissing(value)
+                    guard left != value else { continue }
+                    if left != .absent || layout.slots[position].isOptional {
+                        changes.append((position, left))
+                    } else {
+                        try refuse(Self.required(position, layout, of: object))
+                    }
+                }
+            }
+            if !changes.isEmpty { try update(object, changes) }
+        }
+    }
+}
+
+extension View {
+    /// Lends the row that the newest deletion of an object deleted. False if the object exists, or the file no longer
+    /// has the row.
+    func withDeletedRow(
+        _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        try core.reading { () throws(StoreError) in
+            guard shape.has(object.entityNumber), let row = try core.deletedRow(object, below: end, shape) else {
+                return false
+            }
+            try body(row)
+            return true
+        }
+    }
+
+    /// What the newest deletion of an object deleted, with a value for each attribute of a layout; nil if the file no
+    /// longer has it. Long values are references to them.
+    func valuesOfDeleted(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue]? {
+        var values: [StoredValue] = []
+        let isFound = try withDeletedRow(object) { (row) throws(StoreError) in
+            for attribute in layout.entity.attributes {
+                if let place = row.layout.position(ofAttribute: attribute.number) {
+                    values.append(try row.value(at: place))
+                } else {
+                    values.append(attribute.valueBeforeItExisted)
+                }
+            }
+        }
+        return isFound ? values : nil
+    }
+}
+
+extension ReadCore {
+    /// The row that an object's newest deletion deleted; nil if the object exists, or the file no longer has it. Inside
+    /// a read section.
+    func deletedRow(_ object: ObjectID, below end: UInt64, _ shape: StoreShape) throws(StoreError) -> RowImage? {
+        let newest = try newestVersion(object, below: end)
+        guard newest & 1 == 1, let previous = try previousVersion(entry: newest & ~1, object),
+            case .row(let offset) = PreviousVersion(rawValue: previous)
+        else { return nil }
+        return try row(at: offset, object.entityNumber, shape)
+    }
+}

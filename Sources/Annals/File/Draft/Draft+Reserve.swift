@@ -1,0 +1,57 @@
+// Object numbers before there are objects. Objects of a transaction may refer to each other in circles.
+
+extension Draft {
+    /// Returns the ID of an object that this transaction may insert, once. Until then it does not exist.
+    package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
+        _ = try layout(entity)
+        let object = try drawNumber(entity)
+        reserved.insert(object.rawValue)
+        return object
+    }
+
+    /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
+    package func insert(reserved object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
+        let layout = try layout(object.entityNumber)
+        try requireCount(values.count, layout)
+        try insert(reserved: object, layout) { (writer) throws(StoreError) in
+            for (position, value) in values.enumerated() { try writer.set(stored: value, at: position) }
+        }
+    }
+
+    /// Inserts an object under a reserved ID, whose attributes `set` sets. Throws `invalidArgument` unless the ID was
+    /// reserved here and is still free.
+    package func insert(
+        reserved object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try requireNewest(layout)
+        try frames.requireUsable()
+        guard object.entityNumber == layout.number, reserved.contains(object.rawValue) else {
+            throw StoreError(
+                .invalidArgument,
+                "\(object) was not reserved for “\(layout.entity.name)” in this transaction, or is inserted already: "
+                    + "reserve an ID, and insert under it once.")
+        }
+        try frames.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
+            _ = try RowWriter.write(layout, &row, &bytes, frames, set)
+        }
+        reserved.remove(object.rawValue)
+        didWrite(object)
+    }
+
+    /// Makes an ID that was reserved in the store one of this transaction's, which may insert the object. Throws
+    /// `invalidArgument` if it was never reserved, or there is or was such an object.
+    package func claim(_ object: ObjectID) throws(StoreError) {
+        _ = try layout(object.entityNumber)
+        let newest = try base.core.reading { () throws(StoreError) in
+            try base.core.newestVersion(object, below: base.end)
+        }
+        let next = base.totals?[object.entityNumber].nextNumber ?? 1
+        guard newest == 0, object.number < next, !isChangedHere(object) else {
+            throw StoreError(
+                .invalidArgument, "\(object) is not reserved in the store, or is the ID of an object already.")
+        }
+        reserved.insert(object.rawValue)
+        // Others may insert it meanwhile, and must not.
+        changed.insert(object.rawValue)
+    }
+}

@@ -1,0 +1,500 @@
+// A transaction in the making: it reads, inserts, changes and deletes objects. The commit finds conflicts.
+//
+// Invariants:
+// T1  `frames` has each object at most once when it is complete: a later change of an object takes in the earlier one,
+//     which then no longer counts.
+// T2  Every version that the transaction replaces is the newest one that `base` sees.
+// T3  An object number is given to one transaction of this handle only.
+
+/// For one thread at a time. So accesses to its own memory are not checked for overlaps.
+///
+/// When it has ended it may begin again with the same memory (`DraftRecycler`).
+package final class Draft {
+    /// The state that it reads, without its own changes. Nil while it is written, so that the next state can reuse the
+    /// view.
+    @exclusivity(unchecked) private var heldBase: View?
+    let frames: DraftFrames
+    private let numbers: ObjectNumberSupply
+    @exclusivity(unchecked) private(set) var shape: StoreShape
+    /// Existing objects that were changed or deleted here.
+    @exclusivity(unchecked) var changed = Set<UInt64>()
+    /// Objects that were deleted here and that others may refer to.
+    @exclusivity(unchecked) private(set) var deleted: [ObjectID] = []
+    /// The same.
+    @exclusivity(unchecked) private var deletedSet = Set<UInt64>()
+    /// Objects that were inserted and deleted here, and so never existed.
+    @exclusivity(unchecked) private var vanished = Set<UInt64>()
+    /// Numbers were drawn for them, but they are not inserted yet.
+    @exclusivity(unchecked) var reserved = Set<UInt64>()
+    /// By entity, except that of `lastDrawn`: the numbers drawn for it. Those below `next` are inserted objects.
+    @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
+    @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
+
+    /// Objects that were inserted again, and the positions of the references that they keep.
+    @exclusivity(unchecked) var carried: [ObjectID: [Int]] = [:]
+
+    /// Whether the rules of references to deleted objects have been carried out: once, when the body has ended.
+    @exclusivity(unchecked) var areRulesApplied = false
+    /// The references that objects have lost to these rules: by object and attribute.
+    @exclusivity(unchecked) var losses: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
+    /// Whether it must not follow any transaction that its base does not have: it has checked what others may change
+    /// without changing the same objects.
+    @exclusivity(unchecked) package var needsNewestState = false
+
+    /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.
+    @exclusivity(unchecked) private(set) var written: [ObjectID]?
+
+    /// Set in a rehearsal: then nothing is written, and errors are noted in it.
+    @exclusivity(unchecked) var rehearsal: Rehearsal?
+
+    /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
+    @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
+    /// Called with the writer lock when the transaction is appended, before any view of this handle contains it.
+    @exclusivity(unchecked) package var afterAppending: ((AppendedTransaction) -> Void)?
+
+    struct DrawnNumbers {
+        let first: UInt64
+        var next: UInt64
+        var end: UInt64
+        /// Earlier ranges, if another transaction drew numbers in between.
+        var earlier: [Range<UInt64>] = []
+
+        /// The lowest number of this transaction.
+        var lowest: UInt64 { earlier.reduce(first) { min($0, $1.lowerBound) } }
+
+        func contains(_ number: UInt64) -> Bool {
+            (number >= first && number < next) || earlier.contains { $0.contains(number) }
+        }
+    }
+
+    /// Makes one that has still to begin.
+    init(_ numbers: ObjectNumberSupply, _ base: View, _ log: Log) {
+        self.numbers = numbers
+        heldBase = base
+        shape = base.shape
+        frames = log.makeFrames(catalog: base.shape.catalog)
+    }
+
+    /// Begins on a state, as if new.
+    func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
+        frames.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
+        frames.prepared.setOrigin(author: author, context: context)
+        heldBase = base
+        if shape !== base.shape { shape = base.shape }
+        if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
+        if !vanished.isEmpty { vanished = [] }
+        if !reserved.isEmpty { reserved = [] }
+        if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
+        if beforeAppending != nil { beforeAppending = nil }
+        if afterAppending != nil { afterAppending = nil }
+        if !carried.isEmpty { carried = [:] }
+        areRulesApplied = false
+        if !losses.isEmpty { losses = [:] }
+        if written != nil { written = nil }
+        needsNewestState = false
+    }
+
+    /// From now on `written` has every object that is inserted or updated.
+    func noteWritten() { if written == nil { written = [] } }
+
+    /// For an object that was written by a way of its own.
+    func didWrite(_ object: ObjectID) { written?.append(object) }
+
+    /// Whether it is small enough to be kept for the next transaction.
+    var isReusable: Bool { frames.isReusable && changed.capacity <= 1 << 13 }
+
+    /// The state that it reads, without its own changes, while its body runs.
+    @inline(__always)
+    package var base: View {
+        guard let heldBase else { preconditionFailure("A transaction reads nothing while it is written.") }
+        return heldBase
+    }
+
+    /// Ends its reading.
+    func releaseBase() { heldBase = nil }
+
+    package var author: String? {
+        get { frames.prepared.author }
+        set { frames.prepared.author = newValue }
+    }
+
+    package var context: String? {
+        get { frames.prepared.context }
+        set { frames.prepared.context = newValue }
+    }
+
+    /// Whether its references must lead to objects, and deletions follow the rules of what refers.
+    package var checksReferences: Bool {
+        get { frames.checksReferences }
+        set { frames.checksReferences = newValue }
+    }
+
+    /// The schema, with this transaction's own changes.
+    package var catalog: SchemaCatalog { frames.catalog }
+
+    package var hasChanges: Bool { frames.countingChanges > 0 || frames.prepared.changesSchema }
+
+    // MARK: Schema
+
+    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` if that is not
+    /// possible.
+    package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
+        for definition in definitions { try IndexID.requireIndexable(definition) }
+        try frames.changeSchema(definitions)
+        shape = StoreShape(frames.catalog)
+    }
+
+    /// How objects of the entity are written, by this transaction's schema; nil if there is no such entity.
+    @inline(__always)
+    package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
+
+    /// Throws `schemaChanged` if objects are no longer written so. Called for every object, so it counts no references.
+    @inline(__always)
+    package func requireNewest(_ layout: RowLayout) throws(StoreError) {
+        if !shape.isNewest(layout) { throw Self.schemaChanged(layout) }
+    }
+
+    @inline(never)
+    private static func schemaChanged(_ layout: RowLayout) -> StoreError {
+        StoreError(
+            .schemaChanged,
+            "The schema of “\(layout.entity.name)” has changed: ask the transaction for the entity again.")
+    }
+
+    func layout(_ entity: UInt16) throws(StoreError) -> RowLayout {
+        guard let layout = shape.newestLayout(entity) else {
+            throw StoreError(.invalidArgument, "Entity \(entity) is not in the schema: define it before its objects.")
+        }
+        return layout
+    }
+
+    // MARK: Inserting
+
+    /// Inserts an object with one value for each attribute of its entity's newest layout, in order.
+    package func insert(entity: UInt16, _ values: [StoredValue]) throws(StoreError) -> ObjectID {
+        try requireCount(values.count, try layout(entity))
+        return try insert(entity: entity) { (row) throws(StoreError) in
+            for position in values.indices {
+                if case .absent = values[position] { continue }
+                try row.set(stored: values[position], at: position)
+            }
+        }
+    }
+
+    func requireCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
+        guard count == layout.count else {
+            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+        }
+    }
+
+    /// Inserts an object whose attributes `set` sets. Those that it does not set get their defaults, or are absent.
+    package func insert(
+        entity: UInt16, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> ObjectID {
+        try insert(try layout(entity), set)
+    }
+
+    /// The same, with the entity's newest layout. Throws `schemaChanged` if the layout is no longer the newest.
+    package func insert(
+        _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> ObjectID {
+        try requireNewest(layout)
+        // Before a number is drawn: a row that is being written may be of an object that has its number already.
+        try frames.requireUsable()
+        let object = try drawNumber(layout.number)
+        do throws(StoreError) {
+            try frames.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
+                _ = try RowWriter.write(layout, &row, &bytes, frames, set)
+            }
+        } catch {
+            // No object has the number, so the next one may get it.
+            if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
+                lastDrawn?.numbers.next -= 1
+            }
+            throw error
+        }
+        written?.append(object)
+        return object
+    }
+
+    // MARK: Updating
+
+    /// Changes attributes of an object. Returns false, and writes nothing, if nothing differs. Throws `objectNotFound`.
+    @discardableResult
+    package func update(_ object: ObjectID, _ values: [(position: Int, value: StoredValue)]) throws(StoreError) -> Bool
+    {
+        let ascending = values.sorted { $0.position < $1.position }
+        return try update(object) { (row) throws(StoreError) in
+            for (position, value) in ascending { try row.set(stored: value, at: position) }
+        }
+    }
+
+    /// Changes what `set` sets. Returns false, and writes nothing, if nothing differs. Throws `objectNotFound`.
+    @discardableResult
+    package func update(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let layout = try layout(object.entityNumber)
+        if isChangedHere(object) { return try updateAgain(object, layout, set) }
+        do throws(StoreError) {
+            try base.core.reading { () throws(StoreError) in
+                guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+                let old = try base.core.row(at: offset, object.entityNumber, base.shape)
+                try write(object, layout, old: old, previous: .row(offset: offset), set)
+            }
+        } catch  where error.code == .unchanged {
+            return false
+        }
+        changed.insert(object.rawValue)
+        written?.append(object)
+        return true
+    }
+
+    private func write(
+        _ object: ObjectID, _ layout: RowLayout, old: RowImage, previous: PreviousVersion,
+        _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try frames.update(object, layout: layout, previous: previous) { (row, bytes) throws(StoreError) in
+            try RowWriter.write(layout, &row, &bytes, frames, old: old, mustDiffer: true, set)
+        }
+    }
+
+    /// Changes an object that this transaction has inserted or updated: the new change takes in the earlier one.
+    private func updateAgain(
+        _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let (first, bytes) = try ownRow(object)
+        do throws(StoreError) {
+            try bytes.withRowView(layout) { (old) throws(StoreError) in
+                if first.kind == .insert {
+                    try frames.insert(object, layout: layout, afterDeletion: first.previous) {
+                        (row, body) throws(StoreError) in
+                        _ = try RowWriter.write(layout, &row, &body, frames, old: old, mustDiffer: true, set)
+                    }
+                } else if let previous = first.previous {
+                    try frames.update(object, layout: layout, previous: previous) { (row, body) throws(StoreError) in
+                        var attributes = try RowWriter.write(
+                            layout, &row, &body, frames, old: old, mustDiffer: true, set)
+                        attributes.formUnion(first.attributes)
+                        return attributes
+                    }
+                }
+            }
+        } catch  where error.code == .unchanged {
+            return false
+        }
+        try frames.supersede()
+        written?.append(object)
+        return true
+    }
+
+    /// What this transaction has written of an object by now. Throws `objectNotFound`.
+    private func ownRow(_ object: ObjectID) throws(StoreError) -> (OwnChange, row: [UInt8]) {
+        guard let change = try frames.ownChange(of: object), change.kind != .delete, let row = change.row else {
+            throw notFound(object)
+        }
+        return (change, row)
+    }
+
+    // MARK: Deleting
+
+    /// Deletes an object. Attributes preserved on deletion stay readable in the history. Throws `objectNotFound`.
+    package func delete(_ object: ObjectID) throws(StoreError) {
+        let layout = try layout(object.entityNumber)
+        if isChangedHere(object) {
+            try deleteAgain(object, layout)
+            return noteDeleted(object)
+        }
+        try base.core.reading { () throws(StoreError) in
+            guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+            let preserved = try preserved(layout) { () throws(StoreError) in
+                try base.core.row(at: offset, object.entityNumber, base.shape)
+            }
+            try frames.delete(object, preserved: preserved, previous: .row(offset: offset))
+        }
+        changed.insert(object.rawValue)
+        noteDeleted(object)
+    }
+
+    /// Whether it has deleted an object that others may refer to.
+    var deletesAnything: Bool { !deleted.isEmpty }
+
+    /// Whether it has deleted this object, which others may refer to.
+    func deletes(_ object: ObjectID) -> Bool { deletedSet.contains(object.rawValue) }
+
+    private func noteDeleted(_ object: ObjectID) {
+        if !shape.hasReferences || shape.referring(to: object.entityNumber).isEmpty { return }
+        deleted.append(object)
+        deletedSet.insert(object.rawValue)
+    }
+
+    func noteVanished(_ object: ObjectID) { vanished.insert(object.rawValue) }
+
+    private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
+        let (first, bytes) = try ownRow(object)
+        // An object inserted here never existed. One that was deleted before and inserted here again stays deleted.
+        guard first.kind == .update, let previous = first.previous else {
+            noteVanished(object)
+            return try frames.takeOut(object)
+        }
+        try bytes.withRowView(layout) { (old) throws(StoreError) in
+            try frames.delete(object, preserved: try preserved(layout) { old }, previous: previous)
+        }
+        try frames.supersede()
+    }
+
+    /// The row of a deletion; nil if nothing is preserved.
+    func preserved(
+        _ layout: RowLayout, _ row: () throws(StoreError) -> RowImage
+    ) throws(StoreError) -> [StoredValue]? {
+        guard layout.slots.contains(where: { $0.isPreservedOnDeletion }) else { return nil }
+        let old = try row()
+        var values = [StoredValue](repeating: .absent, count: layout.count)
+        var isEmpty = true
+        for (position, slot) in layout.slots.enumerated() where slot.isPreservedOnDeletion {
+            let number = layout.entity.attributes[position].number
+            guard let place = old.isLike(layout) ? position : old.layout.position(ofAttribute: number),
+                old.isPresent(place)
+            else { continue }
+            values[position] = try old.value(at: place)
+            isEmpty = false
+        }
+        return isEmpty ? nil : values
+    }
+
+    private func notFound(_ object: ObjectID) -> StoreError {
+        let name = shape.newestLayout(object.entityNumber)?.entity.name.text ?? "entity \(object.entityNumber)"
+        return StoreError(
+            .objectNotFound, "There is no object \(object.number) of “\(name)”: it was deleted, or never was.")
+    }
+
+    // MARK: Reading
+
+    /// Lends an object's row as this transaction sees it, with its own changes. Returns false if there is none.
+    package func withRow(
+        _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        guard isChangedHere(object) else { return try base.withRow(object, body) }
+        guard let change = try frames.ownChange(of: object), change.kind != .delete, let row = change.row else {
+            return false
+        }
+        try row.withRowView(try layout(object.entityNumber), body)
+        return true
+    }
+
+    /// A whole value of a row that `withRow` lent, wherever the value stands.
+    package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
+        guard case .large(let reference) = try row.value(at: position),
+            let content = try frames.ownContent(of: reference)
+        else { return try base.value(row, at: position) }
+        let type = row.slot(at: position).type
+        guard let value = content.withUnsafeBytes({ StoredValue($0, type) }) else { throw row.malformed(position) }
+        return value
+    }
+
+    /// The value without references to objects that do not exist for this transaction.
+    ///
+    /// - Parameter keepingDeleted: Whether to keep references to what it has deleted itself: until its body has ended
+    ///   and the delete rules are carried out, they are there to be taken away.
+    package func withoutMissing(
+        _ value: StoredValue, keepingDeleted: Bool = false
+    ) throws(StoreError) -> StoredValue {
+        switch value {
+        case .object(let object): try has(object, keepingDeleted) ? value : .absent
+        case .orderedObjects(let objects): .orderedObjects(try existing(objects, keepingDeleted))
+        case .objects(let objects): .objects(try existing(objects, keepingDeleted))
+        default: value
+        }
+    }
+
+    private func existing(_ objects: [ObjectID], _ keepingDeleted: Bool) throws(StoreError) -> [ObjectID] {
+        var existing: [ObjectID] = []
+        for object in objects where try has(object, keepingDeleted) { existing.append(object) }
+        return existing
+    }
+
+    /// Only of objects that others may refer to.
+    private func has(_ object: ObjectID, _ keepingDeleted: Bool) throws(StoreError) -> Bool {
+        guard isChangedHere(object) else { return try base.has(object) }
+        if keepingDeleted { return !reserved.contains(object.rawValue) }
+        return !deletedSet.contains(object.rawValue) && !vanished.contains(object.rawValue)
+            && !reserved.contains(object.rawValue)
+    }
+
+    /// Whether this transaction has inserted, updated or deleted the object.
+    package func isChangedHere(_ object: ObjectID) -> Bool {
+        if changed.contains(object.rawValue) { return true }
+        if let lastDrawn, lastDrawn.entity == object.entityNumber { return lastDrawn.numbers.contains(object.number) }
+        return taken[object.entityNumber]?.contains(object.number) ?? false
+    }
+
+    // MARK: Object numbers
+
+    func drawNumber(_ entity: UInt16) throws(StoreError) -> ObjectID {
+        if lastDrawn?.entity != entity {
+            if let lastDrawn { taken[lastDrawn.entity] = lastDrawn.numbers }
+            lastDrawn = taken.removeValue(forKey: entity).map { (entity, $0) }
+        }
+        if lastDrawn == nil || lastDrawn?.numbers.next == lastDrawn?.numbers.end { drawMore(entity) }
+        guard let number = lastDrawn?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
+            throw StoreError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
+        }
+        lastDrawn?.numbers.next += 1
+        return object
+    }
+
+    /// Draws numbers that no other transaction of this handle has, twice as many each time.
+    private func drawMore(_ entity: UInt16) {
+        let before = lastDrawn?.numbers
+        let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
+        let first = numbers.draw(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
+        var more = DrawnNumbers(first: first, next: first, end: first + count)
+        if let before {
+            if before.end == first {
+                more = DrawnNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
+            } else {
+                more.earlier = before.earlier + [before.first..<before.next]
+            }
+        }
+        lastDrawn = (entity, more)
+    }
+
+    /// Returns unused numbers, for the next transaction.
+    func returnNumbers() {
+        if let lastDrawn { returnNumbers(lastDrawn.entity, lastDrawn.numbers) }
+        lastDrawn = nil
+        if taken.isEmpty { return }
+        for (entity, stretch) in taken { returnNumbers(entity, stretch) }
+        taken = [:]
+    }
+
+    private func returnNumbers(_ entity: UInt16, _ stretch: DrawnNumbers) {
+        numbers.returnNumbers(entity, from: frames.prepared.isCommitted ? stretch.next : stretch.first, end: stretch.end)
+    }
+
+    // MARK: Committing
+
+    /// Ends all changes. Does the work that does not depend on others before they are locked out.
+    func complete() throws(StoreError) {
+        try applyDeleteRules()
+        try frames.complete()
+    }
+
+    /// The lowest number that it has drawn of each entity.
+    @inline(__always)
+    func allDrawn(_ isTrue: (_ entity: UInt16, _ lowest: UInt64) -> Bool) -> Bool {
+        taken.allSatisfy { isTrue($0.key, $0.value.lowest) }
+            && lastDrawn.map { isTrue($0.entity, $0.numbers.lowest) } ?? true
+    }
+}
+
+extension [UInt8] {
+    /// Lends these bytes as a row of the layout.
+    fileprivate func withRowView(
+        _ layout: RowLayout, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            try body(try RowImage(UnsafeRawBufferPointer(bytes), layout: layout))
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// An object that a transaction in the making changes again: the later change counts, and the earlier one is left out
+// before the transaction is committed.
+//
+// Invariants:
+// B6  While `superseded` is 0, every change counts. Otherwise a change counts if `own` names its place, and
+//     `superseded` is the number of those that do not.
+// B7  Only the newest change of an object counts. A completed transaction has no other (F19).
+
+/// A change of a transaction in the making, copied out of it.
+package struct OwnChange {
+    package let kind: ChangeKind
+    package let previous: PreviousVersion?
+    /// What an update wrote.
+    package let attributes: AttributeSet
+    /// The row with its padding, in the newest layout of its entity; nil if the change has none.
+    package fileprivate(set) var row: [UInt8]?
+
+    fileprivate init(_ change: ChangeView) {
+        (kind, previous, attributes) = (change.kind, change.previous, change.attributes)
+    }
+}
+
+extension DraftFrames {
+    /// How many changes count.
+    package var countingChanges: UInt64 { changes - superseded }
+
+    /// Returns the change of an object that counts; nil if there is none. The first call takes time for all changes,
+    /// and later ones for those since.
+    package func ownChange(of object: ObjectID) throws(StoreError) -> OwnChange? {
+        try requireUsable()
+        let own = try findOwnChanges()
+        guard let place = own.place(of: object.rawValue) else { return nil }
+        guard Int(place.part) < own.parts.count else {
+            let change = ChangeView(at: Int(place.position), of: table.bytes)
+            var found = OwnChange(change)
+            found.row = rowRange(of: change).map { Array(body.bytes[$0]) }
+            return found
+        }
+        return try spooledChange(prepared.members[own.parts[Int(place.part)]], Int(place.position))
+    }
+
+    /// Reads an entry of a complete frame and its row, and nothing else of the frame.
+    private func spooledChange(_ frame: PreparedFrame, _ position: Int) throws(StoreError) -> OwnChange {
+        let start = FrameField.bytes + position
+        let most = min(Int(frame.tableBytes) - position, ChangeField.maximumBytes)
+        var (found, row) = try prepared.spool.withBytes(at: frame.spoolOffset + UInt64(start), count: most) { (bytes) in
+            let change = ChangeView(at: 0, of: bytes)
+            return (OwnChange(change), change.rowOffset)
+        }
+        guard let row else { return found }
+        let offset = frame.spoolOffset + UInt64(row)
+        let rowBytes = try prepared.spool.withBytes(at: offset, count: RowField.bytes) { (bytes) in
+            Int(bytes.integer(at: RowField.rowBytes, as: UInt32.self)).paddedTo8
+        }
+        found.row = try prepared.spool.withBytes(at: offset, count: rowBytes) { Array($0) }
+        return found
+    }
+
+    /// Where in `body` the row of an entry of the frame in the making is, with its padding.
+    private func rowRange(of entry: ChangeView) -> Range<Int>? {
+        guard let offset = entry.rowOffset else { return nil }
+        let start = headroom + offset - FrameField.bytes
+        let bytes = Int(body.bytes.integer(at: start + RowField.rowBytes, as: UInt32.self))
+        return start..<(start + bytes.paddedTo8)
+    }
+
+    /// The places of all changes, the last one included.
+    @discardableResult
+    func findOwnChanges() throws(StoreError) -> OwnChanges {
+        let found = own ?? OwnChanges(expecting: Int(clamping: changes))
+        own = found
+        while found.frames < prepared.members.count {
+            let frame = prepared.members[found.frames]
+            if case .part = frame.content {
+                let count = Int(frame.tableBytes)
+                superseded += try prepared.spool.withBytes(at: frame.spoolOffset + UInt64(FrameField.bytes), count: count) {
+                    (table) in found.continueThrough(table)
+                }
+                found.endPart(found.frames)
+            }
+            found.passFrame()
+        }
+        superseded += found.continueThrough(table.bytes)
+        return found
+    }
+
+    /// For an object that was just changed again: its earlier change no longer counts.
+    package func supersede() throws(StoreError) {
+        try findOwnChanges()
+        try settleIfLong()
+    }
+
+    /// The change of an object that was looked up no longer counts, and no other takes its place.
+    package func takeOut(_ object: ObjectID) throws(StoreError) {
+        guard try findOwnChanges().takeOut(object.rawValue) else { return }
+        superseded += 1
+        try settleIfLong()
+    }
+
+    /// A transaction that changes a few objects often stays as long as its objects are.
+    private func settleIfLong() throws(StoreError) {
+        if superseded > Self.supersededLimit, superseded > changes / 2 { try settle() }
+    }
+
+    private static let supersededLimit = 4096
+
+    // MARK: Leaving out what does not count
+
+    /// Leaves out what does not count: each object then is in the transaction once. Linear in its size, and nothing is
+    /// done in one that has changed no object twice. The large values stay, because rows name them by their order.
+    @inline(__always)
+    func settle() throws(StoreError) {
+        if superseded > 0 { try leaveOutSuperseded() }
+    }
+
+    @inline(never)
+    private func leaveOutSuperseded() throws(StoreError) {
+        try requireUsable()
+        let own = try findOwnChanges()
+        if own.parts.isEmpty { closeUp(own) } else { try writeAnew() }
+    }
+
+    /// Moves the entries and rows that count to the front of the only frame.
+    private func closeUp(_ own: OwnChanges) {
+        let entries = table.mutableBytes(0..<table.count)
+        let rows = body.mutableBytes(0..<body.count)
+        var position = TransactionField.bytes
+        // Where the next ones that count belong.
+        var (entryEnd, rowEnd) = (position, headroom)
+        var (relocation, relocationEnd) = (0, 0)
+        while position < entries.count {
+            let change = ChangeView(at: position, of: UnsafeRawBufferPointer(entries))
+            let (entryBytes, object, row) = (change.entryBytes, change.objectBits, rowRange(of: change))
+            let place = OwnChanges.Place(part: 0, position: UInt32(position))
+            let counts = own.place(of: object) == place
+            if let row {
+                let shift = row.lowerBound - rowEnd
+                // Relocations count from the first row.
+                while relocation < relocations.count, relocations[relocation].position < row.upperBound - headroom {
+                    if counts {
+                        relocations[relocationEnd] = relocations[relocation]
+                        relocations[relocationEnd].position -= shift
+                        relocationEnd += 1
+                    }
+                    relocation += 1
+                }
+            }
+            if counts {
+                if position > entryEnd {
+                    entries.slice(entryEnd, entryBytes).copyMemory(
+                        from: UnsafeRawBufferPointer(entries.slice(position, entryBytes)))
+                    own.move(object, to: entryEnd)
+                    if let row {
+                        rows.slice(rowEnd, row.count).copyMemory(
+                            from: UnsafeRawBufferPointer(rows.slice(row.lowerBound, row.count)))
+                        entries.store(
+                            UInt32(truncatingIfNeeded: rowEnd - headroom + FrameField.bytes),
+                            at: entryEnd + ChangeField.row)
+                        rows.store(
+                            UInt16(truncatingIfNeeded: (rowEnd - headroom - entryEnd) / 8),
+                            at: rowEnd + RowField.entryDistance)
+                    }
+                }
+                entryEnd += entryBytes
+                rowEnd += row?.count ?? 0
+            }
+            position += entryBytes
+        }
+        table.truncate(to: entryEnd)
+        body.truncate(to: rowEnd)
+        relocations.removeLast(relocations.count - relocationEnd)
+        own.cut(to: entryEnd)
+        changes -= superseded
+        changesInFrame -= UInt32(superseded)
+        superseded = 0
+    }
+
+    /// Writes the transaction anew, without what does not count. Its rows are not decoded.
+    private func writeAnew() throws(StoreError) {
+        let next = try successor()
+        for frame in prepared.members {
+            guard case .value = frame.content else { continue }
+            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(StoreError) in
+                next.scratch.truncate()
+                next.scratch.append(bytes)
+                try next.spoolScratch(tableBytes: Int(frame.tableBytes), content: frame.content)
+            }
+        }
+        next.values = values
+        try forEachEntry(withRows: true) { (change, row) throws(StoreError) in
+            try next.add(change, row)
+            return true
+        }
+        exchangeContent(with: next)
+        (own, superseded) = (nil, 0)
+    }
+
+    /// Adds a change of another transaction as it is. A row is in the newest layout of its entity.
+    private func add(_ change: ChangeView, _ row: UnsafeRawBufferPointer?) throws(StoreError) {
+        let entry = Entry(change.kind, change.object, previous: change.previous, attributes: change.attributes)
+        let layout = catalog.layout(version: catalog.newestVersion, entity: change.object.entityNumber)
+        try makeRoom(entryBytes: entry.bytes, rowBytes: row?.count ?? 0)
+        guard let row, let layout else { return append(entry, rowStart: nil) }
+        scratch.truncate()
+        scratch.append(row)
+        let start = appendScratchAsRow()
+        append(entry, rowStart: start)
+        noteRelocations(layout: layout, rowStart: start)
+    }
+}

@@ -1,0 +1,117 @@
+// Frames of a transaction in the making: begun, completed, and put into the spool if there are several.
+
+extension DraftFrames {
+    func beginFrame() {
+        table.truncate()
+        table.appendZeros(TransactionField.bytes)
+        body.truncate()
+        body.appendZeros(headroom)
+        changesInFrame = 0
+        if !relocations.isEmpty { relocations.removeAll(keepingCapacity: true) }
+    }
+
+    /// What the frame in the making has by now.
+    @inline(__always)
+    var frameBytes: Int { FrameField.bytes + table.count + body.count - headroom }
+
+    /// Ends the frame in the making if the change would not fit.
+    func makeRoom(entryBytes: Int, rowBytes: Int) throws(StoreError) {
+        if frameBytes + entryBytes + rowBytes <= limits.maximumFrameBytes { return }
+        if changesInFrame > 0 { try endFrame() }
+        try requireFits(entryBytes: entryBytes, rowBytes: rowBytes)
+    }
+
+    /// Whether a change fits a frame of its own.
+    func requireFits(entryBytes: Int, rowBytes: Int) throws(StoreError) {
+        let front = FrameField.bytes + TransactionField.bytes
+        guard front + entryBytes + rowBytes <= FormatLimits.maximumFrameBytes else {
+            throw StoreError(.tooLarge, "A row of \(rowBytes) bytes does not fit a frame: use fewer attributes.")
+        }
+    }
+
+    /// Completes the frame in the making, puts it into the spool and begins another.
+    func endFrame() throws(StoreError) {
+        let frame = completeFrame()
+        try spool(
+            UnsafeRawBufferPointer(frame.bytes),
+            PreparedFrame(
+                content: .part(frame.firstChange, frame.changes), spoolOffset: prepared.spool.count,
+                frameBytes: UInt32(frame.bytes.count), tableBytes: UInt32(frame.tableBytes),
+                bodyChecksum: frame.bodyChecksum, relocations: frame.relocations))
+        beginFrame()
+    }
+
+    /// Prepares the last frame. From now on the transaction cannot change.
+    package func complete() throws(StoreError) {
+        if state == .complete { return }
+        try requireUsable()
+        try settle()
+        assert(superseded == 0, "B7: an object is in a completed transaction once.")
+        prepared.changes = changes
+        prepared.last = completeFrame()
+        state = .complete
+    }
+
+    /// Puts the table in front of the rows and settles where rows and entries are.
+    private func completeFrame() -> LastFrame {
+        let front = FrameField.bytes + table.count
+        if front > headroom { widenHeadroom(to: front) }
+        let frame = body.mutableBytes((headroom - front)..<body.count)
+        frame.slice(FrameField.bytes, table.count).copyMemory(from: table.bytes)
+        settleRows(in: frame, tableBytes: table.count)
+        let rows = UnsafeRawBufferPointer(frame).slice(front, frame.count - front)
+        return LastFrame(
+            bytes: frame, tableBytes: table.count, bodyChecksum: FrameHeader.bodyChecksum(rows, salt: prepared.salt),
+            firstChange: changes - UInt64(changesInFrame), changes: changesInFrame,
+            relocations: relocations.map { Relocation(position: $0.position + front, value: $0.value) })
+    }
+
+    private func widenHeadroom(to front: Int) {
+        let rows = body.count - headroom
+        var wider = ByteWriter(capacity: front + rows)
+        wider.appendZeros(front)
+        wider.append(body.bytes.slice(headroom, rows))
+        body = wider
+        headroom = front
+    }
+
+    /// Rows and entries were placed as if the table had no bytes.
+    private func settleRows(in frame: UnsafeMutableRawBufferPointer, tableBytes: Int) {
+        let shift = UInt16(truncatingIfNeeded: tableBytes / 8)
+        var entry = FrameField.bytes + TransactionField.bytes
+        let end = FrameField.bytes + tableBytes
+        while entry < end {
+            let shape = frame[entry + ChangeField.shape]
+            let position = frame.integer(at: entry + ChangeField.row, as: UInt32.self)
+            if position != 0 {
+                let row = Int(position) + tableBytes
+                frame.store(UInt32(truncatingIfNeeded: row), at: entry + ChangeField.row)
+                let distance = frame.integer(at: row + RowField.entryDistance, as: UInt16.self)
+                frame.store(distance &+ shift, at: row + RowField.entryDistance)
+            }
+            entry += ChangeField.bytes + (shape & ChangeField.previousBit == 0 ? 0 : 8) + Int(shape & 0x1F) * 8
+        }
+    }
+
+    /// A frame that could not be kept leaves a transaction that is not whole.
+    private func spool(_ bytes: UnsafeRawBufferPointer, _ frame: PreparedFrame) throws(StoreError) {
+        do throws(StoreError) {
+            try prepared.spool.append(bytes)
+        } catch {
+            state = .broken
+            throw error
+        }
+        prepared.members.append(frame)
+    }
+
+    func spoolScratch(tableBytes: Int, content: PreparedFrame.Content) throws(StoreError) {
+        let front = FrameField.bytes + tableBytes
+        let rest = scratch.bytes.slice(front, scratch.count - front)
+        try spool(
+            scratch.bytes,
+            PreparedFrame(
+                content: content, spoolOffset: prepared.spool.count, frameBytes: UInt32(scratch.count),
+                tableBytes: UInt32(tableBytes), bodyChecksum: FrameHeader.bodyChecksum(rest, salt: prepared.salt),
+                relocations: []))
+    }
+}

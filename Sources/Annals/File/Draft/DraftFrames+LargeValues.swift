@@ -1,0 +1,134 @@
+// Values that leave their row: cut into value frames, which stand before the rows that name them.
+
+extension DraftFrames {
+    /// Takes a value in pieces from `source`, which fills the buffer and says how much of it; never with
+    /// nothing. The value may then stand in rows of this transaction.
+    package func addLargeValue(
+        bytes: UInt64, from source: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Int
+    ) throws(StoreError) -> StoredValue {
+        guard bytes >= 1, bytes <= UInt64(FormatLimits.maximumValueBytes) else {
+            throw StoreError(.tooLarge, "A value has 1 to \(FormatLimits.maximumValueBytes) bytes, this one \(bytes).")
+        }
+        let front = FrameField.bytes + ValueField.bytes
+        let pieceLimit = UInt64((limits.maximumFrameBytes - front) & ~7)
+        try requireUsable(whileRowIsWritten: true)
+        var position: UInt64 = 0
+        var piecesSoFar = 0
+        while position < bytes {
+            let piece = Int(min(pieceLimit, bytes - position))
+            scratch.truncate()
+            scratch.appendZeros(front + piece.paddedTo8)
+            do throws(StoreError) {
+                try fill(scratch.mutableBytes(front..<(front + piece)), from: source)
+            } catch {
+                // The pieces so far belong to no value.
+                prepared.members.removeLast(piecesSoFar)
+                throw error
+            }
+            let record = ValuePiece(valueBytes: bytes, position: position, first: 0, pieceBytes: UInt32(piece))
+            record.encode(into: scratch.mutableBytes(FrameField.bytes..<front))
+            try spoolScratch(tableBytes: ValueField.bytes, content: .value(values, position))
+            position += UInt64(piece)
+            piecesSoFar += 1
+        }
+        values += 1
+        guard let reference = OwnValue.reference(index: values - 1, bytes: bytes) else {
+            throw StoreError(.tooLarge, "A transaction holds fewer large values than that.")
+        }
+        return .large(reference)
+    }
+
+    private func fill(
+        _ buffer: UnsafeMutableRawBufferPointer,
+        from source: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Int
+    ) throws(StoreError) {
+        var done = 0
+        while done < buffer.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
+            let count = try source(rest)
+            guard count > 0, count <= rest.count else {
+                throw StoreError(.invalidArgument, "A large value's source ended before the size that was announced.")
+            }
+            done += count
+        }
+    }
+
+    func moveOutLargeValues(_ row: [StoredValue], of entity: EntityDefinition) throws(StoreError) -> [StoredValue] {
+        let positions = RowEncoder.valuesToMoveOut(
+            row, of: entity,
+            limits: InlineLimits(valueBytes: limits.maximumInlineValueBytes, rowBytes: limits.maximumInlineRowBytes))
+        if positions.isEmpty { return row }
+        var values = row
+        for position in positions { values[position] = try moveOut(row[position]) }
+        return values
+    }
+
+    private func moveOut(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        var content = ByteWriter(capacity: max(64, value.variableBytes))
+        switch value {
+        case .string(let text), .json(let text): content.append(text: text)
+        case .data(let bytes): content.append(bytes)
+        case .orderedObjects(let objects):
+            try ObjectList.require(value)
+            for object in objects { content.append(object.rawValue) }
+        case .objects(let objects):
+            try ObjectList.require(value)
+            for object in ObjectList.set(objects) { content.append(object.rawValue) }
+        default: break
+        }
+        var done = 0
+        return try addLargeValue(bytes: UInt64(content.count)) { buffer throws(StoreError) in
+            let count = min(buffer.count, content.count - done)
+            buffer.copyMemory(from: content.bytes.slice(done, count))
+            done += count
+            return count
+        }
+    }
+
+    /// Remembers where in a row that was just written references to values of this transaction stand.
+    @inline(__always)
+    func noteRelocations(layout: RowLayout, rowStart: Int) {
+        if values > 0 { findRelocations(layout, rowStart) }
+    }
+
+    private func findRelocations(_ layout: RowLayout, _ rowStart: Int) {
+        for position in layout.variables {
+            let slot = body.bytes.integer(at: rowStart + Int(layout.slots[Int(position)].offset), as: UInt32.self)
+            guard slot & RowField.largeBit != 0 else { continue }
+            let start = rowStart + Int(slot & ~RowField.largeBit) - ReferenceField.bytes
+            let offset = body.bytes.integer(at: start + ReferenceField.offset, as: UInt64.self)
+            guard let index = OwnValue.index(ofOffset: offset, of: values) else { continue }
+            relocations.append(Relocation(position: start - headroom, value: index))
+        }
+    }
+}
+
+extension DraftFrames {
+    /// The content of a value that a row of this transaction refers to; nil if the reference is to one in the file.
+    package func ownContent(of reference: LargeValueReference) throws(StoreError) -> [UInt8]? {
+        guard let value = OwnValue.index(ofOffset: reference.offset, of: values) else { return nil }
+        let front = FrameField.bytes + ValueField.bytes
+        var content: [UInt8] = []
+        for frame in prepared.members {
+            guard case .value(value, _) = frame.content else { continue }
+            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(StoreError) in
+                let pieceBytes = bytes.integer(at: FrameField.bytes + ValueField.pieceBytes, as: UInt32.self)
+                content += bytes.slice(front, Int(pieceBytes))
+            }
+        }
+        return content
+    }
+}
+
+/// References to values whose place is not known yet: offsets so high that no file has them.
+enum OwnValue {
+    static func reference(index: Int, bytes: UInt64) -> LargeValueReference? {
+        LargeValueReference(
+            offset: FormatLimits.maximumFileBytes - UInt64(index + 1) * 8, valueBytes: bytes, checksum: 0)
+    }
+
+    static func index(ofOffset offset: UInt64, of count: Int) -> Int? {
+        let index = (FormatLimits.maximumFileBytes - offset) / 8
+        return index >= 1 && index <= UInt64(count) ? Int(index) - 1 : nil
+    }
+}

@@ -1,0 +1,138 @@
+// Rows that a closure writes straight after the others, without values in between and without their size known before:
+// the fast way in.
+
+extension DraftFrames {
+    /// Inserts an object whose row `set` writes slot by slot, in the entity's newest layout.
+    ///
+    /// What `set` throws is thrown, and the transaction is as before. While it runs, of this transaction's methods only
+    /// `addLargeValue` may be called, for values over the inline limit. A row that is too long altogether loses its
+    /// longest values to value frames.
+    @inline(__always)
+    package func insert(
+        _ object: ObjectID, layout: RowLayout, afterDeletion previous: PreviousVersion? = nil,
+        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try writeRow(.insert, object, layout, previous) { (row, bytes) throws(StoreError) in
+            try set(&row, &bytes)
+            return AttributeSet()
+        }
+    }
+
+    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Otherwise
+    /// like `insert`.
+    @inline(__always)
+    package func update(
+        _ object: ObjectID, layout: RowLayout, previous: PreviousVersion,
+        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> AttributeSet
+    ) throws(StoreError) {
+        try writeRow(.update, object, layout, previous, set)
+    }
+
+    @inline(__always)
+    private func writeRow(
+        _ kind: ChangeKind, _ object: ObjectID, _ layout: RowLayout, _ previous: PreviousVersion?,
+        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> AttributeSet
+    ) throws(StoreError) {
+        try requireUsable()
+        let before = RowBoundary(self)
+        let distance = distance
+        var entry = Entry(kind, object, previous: previous)
+        var bytes = ByteWriter(withoutMemory: ())
+        lendBody(to: &bytes)
+        var row = RowBuilder(
+            layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &bytes)
+        let isTooLong: Bool
+        do throws(StoreError) {
+            entry.attributes = try set(&row, &bytes)
+            isTooLong = row.variableBytes(in: bytes) > limits.maximumInlineRowBytes
+            row.finishOfAnyLength(in: &bytes)
+        } catch {
+            exchangeBody(from: &bytes)
+            rollBackRow(to: before)
+            throw error
+        }
+        exchangeBody(from: &bytes)
+        do throws(StoreError) {
+            try end(entry, before, layout, isTooLong: isTooLong)
+        } catch {
+            rollBackRow(to: before)
+            throw error
+        }
+    }
+
+    /// What there was before a row was begun.
+    struct RowBoundary {
+        let row: Int
+        let changesInFrame: UInt32
+        let values: Int
+        let frames: Int
+
+        @inline(__always)
+        init(_ transaction: DraftFrames) {
+            row = transaction.body.count
+            changesInFrame = transaction.changesInFrame
+            values = transaction.values
+            frames = transaction.prepared.members.count
+        }
+    }
+
+    /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and
+    /// belong to nothing.
+    private func rollBackRow(to before: RowBoundary) {
+        // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended
+        // before the row was refused holds none of it; its large values then stay, and belong to nothing.
+        if state == .broken || changesInFrame != before.changesInFrame { return }
+        body.truncate(to: before.row)
+        prepared.members.removeLast(prepared.members.count - before.frames)
+        values = before.values
+    }
+
+    /// Adds the entry of the row at the end of `body`.
+    @inline(__always)
+    private func end(
+        _ entry: Entry, _ before: RowBoundary, _ layout: RowLayout, isTooLong: Bool
+    ) throws(StoreError) {
+        try validate(entry, layout)
+        if isTooLong { return try encodeAgain(entry, layout, rowStart: before.row) }
+        var start = before.row
+        if frameBytes + entry.bytes > limits.maximumFrameBytes { start = try moveLastRow(from: start, entry) }
+        append(entry, rowStart: start)
+        noteRelocations(layout: layout, rowStart: start)
+    }
+
+    /// Reads the row back as values, and moves the largest of them out.
+    private func encodeAgain(_ entry: Entry, _ layout: RowLayout, rowStart: Int) throws(StoreError) {
+        let values: [StoredValue]
+        do throws(StoreError) {
+            values = try RowImage(body.bytes.slice(rowStart, body.count - rowStart), layout: layout).values()
+        } catch {
+            throw StoreError(.invalidArgument, error.message)
+        }
+        body.truncate(to: rowStart)
+        try change(entry, values)
+    }
+
+    /// Ends the frame in the making before its last row, whose entry is not there yet, and puts the row into the next
+    /// one.
+    ///
+    /// - Returns: where the row begins now.
+    private func moveLastRow(from start: Int, _ entry: Entry) throws(StoreError) -> Int {
+        let rowBytes = body.count - start
+        try requireFits(entryBytes: entry.bytes, rowBytes: rowBytes)
+        guard changesInFrame > 0 else { return start }
+        scratch.truncate()
+        scratch.append(body.bytes.slice(start, rowBytes))
+        body.truncate(to: start)
+        try endFrame()
+        return appendScratchAsRow()
+    }
+
+    /// - Returns: where the row begins.
+    func appendScratchAsRow() -> Int {
+        let start = body.count
+        let distance = distance
+        body.append(scratch.bytes)
+        body.patch(distance, at: start + RowField.entryDistance)
+        return start
+    }
+}

@@ -1,0 +1,27 @@
+// The object numbers that one handle's transactions in the making use.
+
+/// Hands a number to one transaction only, as long as that is in the making. Any thread may call it.
+final class ObjectNumberSupply: Sendable {
+    /// At the index of an entity's number: its next object number.
+    private let next = Guarded<[UInt64]>([])
+
+    /// Takes numbers for a transaction in the making, at `first` or above. Returns the first of them.
+    func draw(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
+        next.withLock { next in
+            let index = Int(entity)
+            if index >= next.count { next.append(contentsOf: repeatElement(1, count: index + 1 - next.count)) }
+            let start = max(next[index], first)
+            next[index] = start + count
+            return start
+        }
+    }
+
+    /// Unused numbers go to the next transaction, if no other has taken numbers after them.
+    func returnNumbers(_ entity: UInt16, from first: UInt64, end: UInt64) {
+        if first == end { return }
+        next.withLock { next in
+            let index = Int(entity)
+            if index < next.count, next[index] == end { next[index] = first }
+        }
+    }
+}

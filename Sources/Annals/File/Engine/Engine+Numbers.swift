@@ -1,0 +1,29 @@
+// Object numbers that a program reserves in the file, before there are objects.
+
+extension Engine {
+    /// Reserves IDs of an entity, in the file: no process gives them to an object, unless it claims them. IDs that
+    /// nobody claims are lost. Returns the first one. Takes one frame.
+    package func reserveObjects(
+        of entity: UInt16, count: Int, durability: Durability = .relaxed
+    ) throws(StoreError) -> ObjectID {
+        var first: ObjectID?
+        try appendStandalone(durability) { (state) throws(StoreError) in
+            guard indexes.shape.newestLayout(entity) != nil, count > 0 else {
+                throw StoreError(.invalidArgument, "IDs are reserved of an entity that the store has, at least one.")
+            }
+            // Above those that transactions in the making have drawn.
+            let number = numbers.draw(entity, count: UInt64(count), from: indexes.nextNumber(entity))
+            guard let object = ObjectID(entityNumber: entity, number: number),
+                ObjectID(entityNumber: entity, number: number + UInt64(count)) != nil
+            else {
+                throw StoreError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
+            }
+            first = object
+            var table: [UInt8] = []
+            MetadataRecord.objectNumbers(entity: entity, next: number + UInt64(count)).append(to: &table)
+            return [(.metadata, table)]
+        }
+        guard let first else { preconditionFailure("What throws nothing has reserved IDs.") }
+        return first
+    }
+}

@@ -1,0 +1,307 @@
+// Reading history: transactions in order, in place.
+
+/// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
+///
+/// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it
+/// counts no references: the code that lends it holds the view, the names and the table. Public for the same reason as
+/// `RowCells`.
+package struct TransactionView {
+    package let number: UInt64
+    /// Where its commit frame stands.
+    package let commitFrame: UInt64
+    package let end: UInt64
+    private let viewReference: Unmanaged<View>
+    private let names: UnsafeMutablePointer<String>
+    private let nameCount: UInt32
+    /// The table of its commit frame; a record stands at its beginning.
+    let table: UnsafeRawBufferPointer
+
+    init(
+        number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
+    ) {
+        self.number = number
+        self.commitFrame = commitFrame
+        self.end = end
+        viewReference = .passUnretained(view)
+        self.names = names.names
+        nameCount = names.count
+        self.table = table
+    }
+
+    package var tag: UInt64 { table.integer(at: TransactionField.tag, as: UInt64.self) }
+    /// Microseconds since 1970.
+    @inline(__always)
+    package var time: Int64 { Int64(littleEndian: table.loadUnaligned(fromByteOffset: 8, as: Int64.self)) }
+    package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
+    package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
+    package var changesSchema: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 1 != 0 }
+    /// Whether compaction has left changes out of it.
+    package var lacksChanges: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 4 != 0 }
+    package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
+    /// Where it begins.
+    package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
+    package var author: String? { name(TransactionField.author) }
+    package var context: String? { name(TransactionField.context) }
+    package var process: String? { name(TransactionField.process) }
+
+    var view: View { viewReference.takeUnretainedValue() }
+
+    private func name(_ field: Int) -> String? {
+        let number = table.integer(at: field, as: UInt32.self)
+        return number > 0 && number <= nameCount ? names[Int(number) - 1] : nil
+    }
+
+    /// Lends the changes in their order until `body` returns false.
+    @inline(__always)
+    package func forEachChange(_ body: (ChangeView) throws(StoreError) -> Bool) throws(StoreError) {
+        if start != commitFrame, try !forEachChangeOfParts(body) { return }
+        var cursor = ChangeCursor(
+            table: table, first: TransactionField.bytes, frameBytes: Int(truncatingIfNeeded: end - commitFrame),
+            allowsBase: false, frameOffset: commitFrame)
+        while let change = try cursor.next() {
+            if try !body(change) { return }
+        }
+    }
+
+    private func forEachChangeOfParts(_ body: (ChangeView) throws(StoreError) -> Bool) throws(StoreError) -> Bool {
+        var position = start
+        while position < commitFrame {
+            let header = try view.core.goodHeader(at: position)
+            if header.isOf(.part) {
+                var cursor = ChangeCursor(
+                    table: try view.core.table(of: header), first: TransactionField.bytes,
+                    frameBytes: Int(header.frameBytes), allowsBase: false, frameOffset: position)
+                while let change = try cursor.next() {
+                    if try !body(change) { return false }
+                }
+            }
+            position = header.end
+        }
+        return true
+    }
+}
+
+/// Author, context and process names by number.
+///
+/// Sound although it is shared: nothing changes after `init`, its memory included.
+final class NameTable: @unchecked Sendable {
+    let count: UInt32
+    let names: UnsafeMutablePointer<String>
+
+    init(_ names: [String]) {
+        count = UInt32(names.count)
+        self.names = .allocate(capacity: max(names.count, 1))
+        for (index, name) in names.enumerated() { (self.names + index).initialize(to: name) }
+    }
+
+    deinit {
+        names.deinitialize(count: Int(count))
+        names.deallocate()
+    }
+}
+
+/// A state together with the file that its history is read from: the log, whose names and header history needs.
+///
+/// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of
+/// the parent may hold it for ever.
+package struct TrackedView {
+    package let view: View
+    let log: Log
+    let clockSteps: ClockSteps
+}
+
+extension TrackedView {
+    /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns
+    /// false.
+    ///
+    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws
+    /// `damaged`.
+    ///
+    /// `place` saves finding it: where a frame begins in this same file. What stands before it is not lent.
+    package func forEachTransaction(
+        after number: UInt64, at place: UInt64? = nil,
+        _ body: (TransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        try log.process.requireOwn(path: log.path)
+        guard number < view.number else { return }
+        let names = NameTable(log.current.names)
+        var position =
+            place ?? view.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
+        let core = view.core
+        var last = number
+        // What is lent refers to them without counting.
+        defer { withExtendedLifetime((view, names)) {} }
+        while position < view.end {
+            // A section holds back the memory of old nodes: it does not last for the whole history.
+            let sectionEnd = min(view.end, position + 1 << 22)
+            let goesOn = try core.reading { () throws(StoreError) -> Bool in
+                while position < sectionEnd {
+                    let header = try core.goodHeader(at: position)
+                    if header.isOf(.transaction), case let found = header.number, found > number {
+                        guard found > last else { throw Self.outOfOrder(position) }
+                        last = found
+                        let transaction = try core.transaction(header, view, names)
+                        if try !body(transaction) { return false }
+                    }
+                    position = header.end
+                }
+                return true
+            }
+            if !goesOn { return }
+        }
+    }
+
+    @inline(never)
+    private static func outOfOrder(_ offset: UInt64) -> StoreError {
+        StoreError(
+            .damaged, "F11: a transaction's number does not follow the last. Restore the store from a backup.",
+            offset: offset)
+    }
+
+    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames
+    /// from the MiB that the mark of what is durable stands in to the first transaction after it. Throws `damaged`,
+    /// `closed`.
+    package func lastDurableNumber() throws(StoreError) -> UInt64 {
+        try log.process.requireOwn(path: log.path)
+        let durableEnd = log.durableEnd
+        guard durableEnd < view.end else { return view.number }
+        let place = view.core.file.currentLandmarks.last(at: durableEnd)?.offset
+        var number = view.number
+        let base = log.header.baseNumber
+        try forEachTransaction(after: base, at: place) { (transaction) throws(StoreError) in
+            // Such marks stand between frames: one above the start of a commit frame is above its end too.
+            guard transaction.commitFrame >= durableEnd else { return true }
+            number = transaction.number - 1
+            return false
+        }
+        return number
+    }
+
+    /// The state after transaction `number`, which is below the view one's.
+    func past(_ number: UInt64) throws(StoreError) -> View {
+        let core = view.core
+        if number == log.header.baseNumber { return try base() }
+        let unknown = try unknownEntities(asOf: number)
+        var found: View?
+        try forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
+            let version = transaction.schemaVersion
+            let isNewest = version == view.catalog.newestVersion
+            let shape = isNewest ? view.shape : StoreShape(view.catalog.upTo(version: version))
+            let end = view.historyGaps.isEmpty ? transaction.end : try core.endOfRows(after: transaction.end, view)
+            found = View(
+                end: end, number: number, tag: transaction.tag, time: transaction.time, shape: shape,
+                core: core, totals: nil, ordered: [], unknownEntities: unknown,
+                past: isNewest ? nil : PastSchema(view.shape, version: version))
+            return false
+        }
+        guard let found else {
+            throw StoreError(.damaged, "F11: transaction \(number) is not where it should be.", path: log.path)
+        }
+        return found
+    }
+}
+
+extension TrackedView {
+    /// The state before the first transaction of the file, which is not the view one.
+    private func base() throws(StoreError) -> View {
+        let header = log.header
+        var first: (start: UInt64, version: UInt16)?
+        try forEachTransaction(after: header.baseNumber) { (transaction) throws(StoreError) in
+            let version = transaction.schemaVersion
+            first = (transaction.start, transaction.changesSchema ? version - min(version, 1) : version)
+            return false
+        }
+        guard let first else {
+            throw StoreError(
+                .damaged, "F11: transaction \(header.baseNumber + 1) is not where it should be.", path: log.path)
+        }
+        let isNewest = first.version == view.catalog.newestVersion
+        let shape = isNewest ? view.shape : StoreShape(view.catalog.upTo(version: first.version))
+        return View(
+            end: first.start, number: header.baseNumber, tag: header.baseTag, time: header.baseTime, shape: shape,
+            core: view.core, totals: nil, ordered: [],
+            unknownEntities: try unknownEntities(asOf: header.baseNumber),
+            past: isNewest ? nil : PastSchema(view.shape, version: first.version))
+    }
+
+    /// Those whose history does not hold all that came after `number`, which is below the view one's.
+    private func unknownEntities(asOf number: UInt64) throws(StoreError) -> Set<UInt16> {
+        if view.historyGaps.isEmpty { return [] }
+        let next = try schemaVersion(ofTransactionAfter: number)
+        return Set(view.historyGaps.filter { $0.hides(version: next) }.map(\.entity))
+    }
+}
+
+extension ReadCore {
+    /// Where the rows end that compaction has put directly after a transaction. Inside a read section.
+    fileprivate func endOfRows(after start: UInt64, _ newest: View) throws(StoreError) -> UInt64 {
+        var end = start
+        var position = start
+        while position < newest.end {
+            let header = try goodHeader(at: position)
+            position = header.end
+            switch FrameKind(rawValue: header.bytes[FrameField.kind]) {
+            case .rows: end = position
+            case .value where header.bytes[FrameField.flags] == 0: continue
+            case .nodes, .checkpoint, nil: continue
+            default: return end
+            }
+        }
+        return end
+    }
+
+    /// The transaction with that commit frame. Inside a read section.
+    @inline(__always)
+    func transaction(
+        _ header: FrameHead, _ view: View, _ names: NameTable
+    ) throws(StoreError) -> TransactionView {
+        let (offset, end) = (header.offset, header.end)
+        let table = try table(of: header)
+        guard table.count >= TransactionField.bytes else {
+            throw StoreError(.damaged, "F13: a transaction's table is shorter than its record.", offset: offset)
+        }
+        let start = table.integer(at: TransactionField.start, as: UInt64.self)
+        guard start <= offset, start >= UInt64(FormatLimits.pageBytes),
+            table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes),
+            TransactionField.hasKnownFlags(table)
+        else {
+            // A newer program may mean anything else by it.
+            try TransactionField.requireKnown(table, offset)
+            throw StoreError(
+                .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)
+        }
+        return TransactionView(
+            number: header.number, commitFrame: offset, end: end, view: view, names: names, table: table)
+    }
+}
+
+// MARK: Values before and after
+
+extension View {
+    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False if there is
+    /// none.
+    package func withRow(
+        after change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        guard let row = change.rowOffset else { return false }
+        return try withRow(at: change.frameOffset + UInt64(row), change.object.entityNumber, body)
+    }
+
+    /// Lends the row that stood before a change. False if there was none.
+    package func withRow(
+        before change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        guard case .row(let offset) = change.previous else { return false }
+        return try withRow(at: offset, change.object.entityNumber, body)
+    }
+
+    /// Lends the row of an entity's object that stands at an offset.
+    package func withRow(
+        at offset: UInt64, _ entity: UInt16, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        try core.reading { () throws(StoreError) in
+            try body(try core.row(at: offset, entity, shape))
+            return true
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// Tables of what a schema and a file have few of.
+//
+// Not hash tables, as far as that goes: what the Swift runtime must find out about a hash table's types when a process
+// first uses one takes some 60 us, and opening a store takes some 500.
+
+/// Names and the numbers that go with them.
+package struct NameNumbers: Sendable {
+    private struct Entry: Sendable {
+        let name: IdentifierName
+        let number: UInt32
+    }
+
+    /// In an object: a hash table among the properties would be requested its type wherever this is copied.
+    ///
+    /// Sound although it is shared: it is changed only through a table that alone refers to it.
+    private final class OverflowTable: @unchecked Sendable {
+        var numbers: [IdentifierName: UInt32]
+        init(_ numbers: [IdentifierName: UInt32]) { self.numbers = numbers }
+    }
+
+    /// Looked through one after the other.
+    private var few: [Entry] = []
+    /// What there is no room for there.
+    private var rest: OverflowTable?
+    private static let maximumFew = 32
+
+    package init() {}
+
+    /// Of constant time.
+    package subscript(_ name: IdentifierName) -> UInt32? {
+        for entry in few where entry.name == name { return entry.number }
+        return rest?.numbers[name]
+    }
+
+    /// False, and nothing done, where the name is there.
+    package mutating func insert(_ name: IdentifierName, _ number: UInt32) -> Bool {
+        guard self[name] == nil else { return false }
+        if few.count < Self.maximumFew {
+            few.append(Entry(name: name, number: number))
+        } else {
+            changeableRest().numbers[name] = number
+        }
+        return true
+    }
+
+    package mutating func remove(_ name: IdentifierName) {
+        if let index = few.firstIndex(where: { $0.name == name }) {
+            few.remove(at: index)
+        } else if rest != nil {
+            changeableRest().numbers[name] = nil
+        }
+    }
+
+    private mutating func changeableRest() -> OverflowTable {
+        if isKnownUniquelyReferenced(&rest), let rest { return rest }
+        let own = OverflowTable(rest?.numbers ?? [:])
+        rest = own
+        return own
+    }
+}
+
+/// The types of attributes by their numbers, in ascending order.
+package struct AttributeTypes: Sendable {
+    private struct Entry: Sendable {
+        let number: UInt16
+        let type: AttributeType
+    }
+
+    private var entries: [Entry] = []
+
+    package init() {}
+
+    /// Of logarithmic time.
+    package subscript(_ number: UInt16) -> AttributeType? {
+        let index = place(of: number)
+        return index < entries.count && entries[index].number == number ? entries[index].type : nil
+    }
+
+    /// Of constant time for a number above all others, otherwise linear. What is there stays.
+    package mutating func insert(_ number: UInt16, _ type: AttributeType) {
+        let index = place(of: number)
+        if index < entries.count, entries[index].number == number { return }
+        entries.insert(Entry(number: number, type: type), at: index)
+    }
+
+    private func place(of number: UInt16) -> Int {
+        if let last = entries.last, last.number < number { return entries.count }
+        return entries.partitioningIndex { $0.number >= number }
+    }
+}
+
+extension Array {
+    /// The first index of which that is true, in an array where it is true from some index on; `count` if it never
+    /// is. Logarithmic.
+    @inline(__always)
+    func partitioningIndex(_ isAfter: (Element) -> Bool) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if isAfter(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}
+
+extension [UInt16] {
+    /// For an array in ascending order.
+    package var hasNeighbours: Bool { zip(self, dropFirst()).contains { $0 == $1 } }
+
+    /// For an array in ascending order.
+    package func hasSorted(_ number: UInt16) -> Bool {
+        let index = partitioningIndex { $0 >= number }
+        return index < count && self[index] == number
+    }
+}
+
+extension [IdentifierName] {
+    /// Whether a name stands there twice.
+    package var hasDuplicates: Bool {
+        if count < 2 { return false }
+        let sorted = sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }
+        return zip(sorted, sorted.dropFirst()).contains { $0 == $1 }
+    }
+}

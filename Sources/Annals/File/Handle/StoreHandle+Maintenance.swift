@@ -1,0 +1,121 @@
+// Automatic compaction, when it would free enough space.
+
+internal import Synchronization
+
+/// When a store is compacted automatically.
+package struct CompactionTrigger: Equatable, Sendable {
+    /// The least share of the file that would be freed, in 1/1024.
+    package var garbageShare: UInt64 = 512
+    /// The least size of the file.
+    package var minimumBytes: UInt64 = 16 << 20
+    /// How long a handle must have been open.
+    package var openMicroseconds: UInt64 = 10_000_000
+    /// The least pause after a failed compaction.
+    package var pauseMicroseconds: UInt64 = 60_000_000
+
+    package init() {}
+}
+
+extension StoreHandle {
+    // MARK: Automatic compaction
+
+    /// After a commit: notes whether the file should be compacted. Cheap.
+    @inline(__always)
+    func noteCommit(_ engine: Engine) {
+        guard engine.garbage.load(ordering: .relaxed) > 0, let trigger else { return }
+        considerCompaction(engine, trigger)
+    }
+
+    @inline(never)
+    private func considerCompaction(_ engine: Engine, _ trigger: CompactionTrigger) {
+        let garbage = UInt64(engine.garbage.exchange(0, ordering: .relaxed))
+        let end = engine.log.current.end
+        guard end >= trigger.minimumBytes, garbage >= end / 1024 * trigger.garbageShare else { return }
+        let now = engine.log.environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        isCompactionDue.store(true, ordering: .relaxed)
+        wakeMaintenance(at: max(now, earliest))
+    }
+
+    // MARK: The thread
+
+    private func wakeMaintenance(at moment: UInt64) {
+        let isEarliest = nextMaintenance.withLock { next in
+            defer { next = min(next ?? moment, moment) }
+            return next.map { moment < $0 } ?? true
+        }
+        // A thread cannot follow a simulated clock. Then the clock's owner calls `maintain`.
+        guard current.options.log.synchronizesInBackground else { return }
+        if maintenance.isStarted, !isEarliest { return }
+        // Sound: `deinit` and `close` wait until the thread has ended.
+        let unowned = Unmanaged.passUnretained(self)
+        // Without a thread, the next call or closing does it.
+        try? maintenance.start(name: "annals-compact") {
+            let handle = unowned.takeUnretainedValue()
+            return withExtendedLifetime(handle) { handle.maintainStep() }
+        }
+        maintenance.wake()
+    }
+
+    /// Does what is due, for callers without a thread.
+    package func maintain() { _ = maintainStep() }
+
+    private func maintainStep() -> BackgroundWork.Next {
+        let environment = current.log.environment
+        guard let due = nextMaintenance.withLock({ $0 }) else { return .wait }
+        if environment.monotonicMicroseconds() < due { return .again(at: due) }
+        nextMaintenance.withLock { $0 = nil }
+        compactIfDue(environment)
+        return nextMaintenance.withLock { $0.map { .again(at: $0) } } ?? .wait
+    }
+
+    private func compactIfDue(_ environment: any Environment) {
+        guard let trigger, isCompactionDue.load(ordering: .relaxed) else { return }
+        let now = environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        guard now >= earliest else { return wakeMaintenance(at: earliest) }
+        isCompactionDue.store(false, ordering: .relaxed)
+        var options = CompactionOptions()
+        options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
+        options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
+        // If another process compacts, or there is no room, the next check of retention finds it out again.
+        var pause = trigger.openMicroseconds
+        do throws(StoreError) {
+            _ = try compact(options)
+        } catch {
+            pause = trigger.pauseMicroseconds
+            note(error)
+        }
+        notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
+    }
+
+    private func note(_ failure: StoreError) {
+        switch failure.code {
+        case .busy, .cancelled, .closed, .forked: return
+        default: break
+        }
+        let isNew = compactionFailure.withLock { last in
+            defer { last = failure }
+            return last != failure
+        }
+        if isNew { reportFailure(failure) }
+    }
+
+    /// Leaves others as much time as the compaction takes.
+    private final class CompactionThrottle: Sendable {
+        private let environment: any Environment
+        /// Only one thread uses it, but the sendable closure cannot say so.
+        private let last: Atomic<UInt64>
+
+        init(_ environment: any Environment) {
+            self.environment = environment
+            last = Atomic(environment.monotonicMicroseconds())
+        }
+
+        func pause() {
+            let worked = environment.monotonicMicroseconds() &- last.load(ordering: .relaxed)
+            environment.sleep(microseconds: min(worked, 100_000))
+            last.store(environment.monotonicMicroseconds(), ordering: .relaxed)
+        }
+    }
+}

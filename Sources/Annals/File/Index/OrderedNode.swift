@@ -1,0 +1,310 @@
+// A node of an ordered index in memory: the file's layout, and the children that are in memory too.
+
+import Synchronization
+
+/// A node that was changed since the index was last written.
+///
+/// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may stand in any order with
+///    holes between them, and that the reference to a child in memory is its address with the lowest bit set.
+/// 2. `children` of an inner node has one element for each slot: the node whose address stands there, or nil for an
+///    offset. That of a leaf is empty.
+/// 3. `entryBytes` is the sum of the entries' sizes, and all of them and the slots fit the node.
+///
+/// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of
+/// that index: it asks `isKnownUniquelyReferenced` at every step from the root, so a shared parent is copied, and its
+/// children are shared from then on. All that others can reach stays as it is.
+final class OrderedNode: @unchecked Sendable {
+    let base: UnsafeMutableRawPointer
+    let level: Int
+    private(set) var children: [OrderedNode?]
+
+    init(level: Int) {
+        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
+        self.level = level
+        children = []
+        base.initializeMemory(as: UInt8.self, repeating: 0, count: OrderedNodeField.bytes)
+        bytes.store(UInt16(level), at: OrderedNodeField.level)
+        lowestEntry = OrderedLimits.nodeBytes
+    }
+
+    /// What stands between the slots and the entries is not copied: nobody reads it.
+    private init(copyOf node: OrderedNode) {
+        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
+        level = node.level
+        children = node.children
+        let lowest = node.lowestEntry
+        base.copyMemory(from: node.base, byteCount: OrderedNode.slot(node.count))
+        (base + lowest).copyMemory(from: node.base + lowest, byteCount: OrderedLimits.nodeBytes - lowest)
+    }
+
+    /// Throws if the stored bytes are not a node that can be changed.
+    init(copyOf view: OrderedNodeView) throws(StoreError) {
+        try view.validateLayout()
+        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
+        level = view.level
+        children = view.isLeaf ? [] : Array(repeating: nil, count: view.count)
+        base.copyMemory(from: view.base, byteCount: OrderedLimits.nodeBytes)
+    }
+
+    deinit { base.deallocate() }
+
+    func copy() -> OrderedNode { OrderedNode(copyOf: self) }
+
+    var view: OrderedNodeView { OrderedNodeView(memory: base) }
+    private var bytes: UnsafeMutableRawBufferPointer { .init(start: base, count: OrderedLimits.nodeBytes) }
+
+    // MARK: The header
+
+    private(set) var count: Int {
+        get { field(OrderedNodeField.count) }
+        set { setField(OrderedNodeField.count, newValue) }
+    }
+    private var entryBytes: Int {
+        get { field(OrderedNodeField.entryBytes) }
+        set { setField(OrderedNodeField.entryBytes, newValue) }
+    }
+    private var lowestEntry: Int {
+        get { field(OrderedNodeField.lowestEntry) }
+        set { setField(OrderedNodeField.lowestEntry, newValue) }
+    }
+    private var prefixBytes: Int {
+        get { field(OrderedNodeField.prefixBytes) }
+        set { setField(OrderedNodeField.prefixBytes, newValue) }
+    }
+    private var firstKey: Int { level == 0 ? 0 : 1 }
+    private var entryHeaderBytes: Int { level == 0 ? OrderedEntryField.leafBytes : OrderedEntryField.innerBytes }
+
+    @inline(__always)
+    private func field(_ offset: Int) -> Int { Int(bytes.integer(at: offset, as: UInt16.self)) }
+
+    @inline(__always)
+    private func setField(_ offset: Int, _ value: Int) {
+        bytes.store(UInt16(truncatingIfNeeded: value), at: offset)
+    }
+
+    // MARK: Slots and entries
+
+    @inline(__always)
+    private static func slot(_ index: Int) -> Int { OrderedNodeField.bytes &+ index &* OrderedSlotField.bytes }
+
+    private func start(_ index: Int) -> Int { field(OrderedNode.slot(index) &+ OrderedSlotField.entry) }
+    private func keyBytes(_ index: Int) -> Int { field(OrderedNode.slot(index) &+ OrderedSlotField.keyBytes) }
+    private func entryBytes(_ index: Int) -> Int { entryHeaderBytes &+ keyBytes(index) }
+
+    func key(_ index: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: base + (start(index) &+ entryHeaderBytes), count: keyBytes(index))
+    }
+
+    func object(_ index: Int) -> UInt64 {
+        bytes.integer(at: start(index) &+ OrderedEntryField.object, as: UInt64.self)
+    }
+
+    private func setSlot(_ index: Int, head: UInt32, start: Int, keyBytes: Int) {
+        let slot = OrderedNode.slot(index)
+        setHead(index, head)
+        setField(slot &+ OrderedSlotField.entry, start)
+        setField(slot &+ OrderedSlotField.keyBytes, keyBytes)
+    }
+
+    private func setHead(_ index: Int, _ head: UInt32) {
+        bytes.store(head.byteSwapped, at: OrderedNode.slot(index) &+ OrderedSlotField.head)
+    }
+
+    /// Whether an entry with a key of that size fits, perhaps after its holes are closed.
+    func hasRoom(forKeyOf keyBytes: Int) -> Bool {
+        OrderedNode.slot(count &+ 1) &+ entryBytes &+ entryHeaderBytes &+ keyBytes <= OrderedLimits.nodeBytes
+    }
+
+    var hasRoomForSeparator: Bool { hasRoom(forKeyOf: OrderedLimits.maximumKeyBytes) }
+
+    // MARK: Changing
+
+    /// Puts an entry in front of the one at `index`. There is room for it.
+    func insert(_ key: UnsafeRawBufferPointer, _ object: UInt64, at index: Int, child: OrderedNode? = nil) {
+        let size = entryHeaderBytes &+ key.count
+        makeRoom(size)
+        admit(key, at: index)
+        let start = lowestEntry &- size
+        bytes.store(object, at: start &+ OrderedEntryField.object)
+        if let child {
+            bytes.store(OrderedNodeView.reference(to: child.base), at: start &+ OrderedEntryField.child)
+            children.insert(child, at: index)
+        }
+        if let source = key.baseAddress {
+            (base + (start &+ entryHeaderBytes)).copyMemory(from: source, byteCount: key.count)
+        }
+        let head = index < firstKey ? 0 : OrderedBytes.head(key, after: prefixBytes, filler: 0)
+        let slot = OrderedNode.slot(index)
+        (base + (slot &+ OrderedSlotField.bytes)).copyMemory(
+            from: base + slot, byteCount: (count &- index) &* OrderedSlotField.bytes)
+        setSlot(index, head: head, start: start, keyBytes: key.count)
+        lowestEntry = start
+        entryBytes &+= size
+        count &+= 1
+    }
+
+    func remove(at index: Int) {
+        entryBytes &-= entryBytes(index)
+        let slot = OrderedNode.slot(index)
+        count &-= 1
+        (base + slot).copyMemory(
+            from: base + (slot &+ OrderedSlotField.bytes), byteCount: (count &- index) &* OrderedSlotField.bytes)
+        guard level > 0 else { return }
+        children.remove(at: index)
+        if index == 0, count > 0 { clearFirstSeparator() }
+    }
+
+    private func clearFirstSeparator() {
+        let start = start(0)
+        entryBytes &-= keyBytes(0)
+        bytes.store(0 as UInt64, at: start &+ OrderedEntryField.object)
+        setSlot(0, head: 0, start: start, keyBytes: 0)
+    }
+
+    /// The child at `index`, which has the same content as the one before.
+    func setChild(_ child: OrderedNode, at index: Int) {
+        children[index] = child
+        bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
+    }
+
+    /// The child at `index` stands in the file from now on.
+    func setStoredChild(_ offset: UInt64, at index: Int) {
+        children[index] = nil
+        bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
+    }
+
+    /// The child at `index`, if it is in memory and has no other reference; only for a node that nobody else
+    /// reaches.
+    func ownChild(at index: Int) -> OrderedNode? {
+        if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
+        return children[index]
+    }
+
+    /// The offset of a child that is not in memory.
+    func storedChild(at index: Int) -> UInt64 {
+        bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)
+    }
+
+    /// Whether the child is in memory without another reference; only for a node without other references.
+    func isChildUnique(at index: Int) -> Bool { OrderedNode.isUnique(&children[index]) }
+
+    /// The fence lets all that others read from the node, before they let go of it, have happened before it is changed.
+    static func isUnique(_ node: inout OrderedNode?) -> Bool {
+        guard isKnownUniquelyReferenced(&node) else { return false }
+        atomicMemoryFence(ordering: .acquiring)
+        return true
+    }
+
+    // MARK: The common bytes
+
+    /// Shortens what the keys have in common to what `key`, soon to be among them, has too.
+    private func admit(_ key: UnsafeRawBufferPointer, at index: Int) {
+        guard index >= firstKey else { return }
+        if count <= firstKey {
+            prefixBytes = key.count
+            return
+        }
+        let limit = min(prefixBytes, key.count)
+        let common = OrderedBytes.commonBytes(self.key(firstKey), key, limit: limit)
+        if common < prefixBytes { setPrefix(common) }
+    }
+
+    private func setPrefix(_ prefix: Int) {
+        prefixBytes = prefix
+        for index in firstKey..<max(count, firstKey) {
+            setHead(index, OrderedBytes.head(key(index), after: prefix, filler: 0))
+        }
+    }
+
+    /// In an ordered node, what the first and the last key have in common is common to all. No longer than any key in
+    /// any node.
+    private func renewPrefix() {
+        guard count > firstKey else { return setPrefix(0) }
+        var limit = OrderedLimits.maximumKeyBytes
+        for index in firstKey..<count { limit = min(limit, keyBytes(index)) }
+        setPrefix(OrderedBytes.commonBytes(key(firstKey), key(count &- 1), limit: limit))
+    }
+
+    // MARK: Splitting
+
+    /// The first slot of the second half, by size; neither half is empty.
+    var middle: Int {
+        let half = (entryBytes &+ count &* OrderedSlotField.bytes) / 2
+        var size = 0
+        for index in 0..<count {
+            size &+= entryBytes(index) &+ OrderedSlotField.bytes
+            if size > half { return max(1, min(index, count &- 1)) }
+        }
+        return max(1, count &- 1)
+    }
+
+    /// Moves the entries from `index` on to a new node, which is empty if there are none.
+    func splitOff(from index: Int) -> OrderedNode {
+        let right = OrderedNode(level: level)
+        guard index < count else { return right }
+        for moved in index..<count { right.append(entry: moved, of: self) }
+        if level > 0 {
+            right.children = Array(children[index...])
+            right.clearFirstSeparator()
+            children.removeSubrange(index...)
+        }
+        entryBytes &-= (index..<count).reduce(0) { $0 &+ entryBytes($1) }
+        count = index
+        renewPrefix()
+        right.renewPrefix()
+        return right
+    }
+
+    /// A copy of another node's entry as the last one; its head is not yet right.
+    private func append(entry index: Int, of node: OrderedNode) {
+        let size = node.entryBytes(index)
+        lowestEntry &-= size
+        (base + lowestEntry).copyMemory(from: node.base + node.start(index), byteCount: size)
+        setSlot(count, head: 0, start: lowestEntry, keyBytes: node.keyBytes(index))
+        entryBytes &+= size
+        count &+= 1
+    }
+
+    // MARK: Closing holes
+
+    @inline(__always)
+    private func makeRoom(_ size: Int) {
+        assert(hasRoom(forKeyOf: size &- entryHeaderBytes), "A node has no room for an entry.")
+        if lowestEntry &- size < OrderedNode.slot(count &+ 1) { closeHoles() }
+    }
+
+    private func closeHoles() {
+        withUnsafeTemporaryAllocation(byteCount: OrderedLimits.nodeBytes, alignment: 16) { scratch in
+            writeEntries(to: scratch)
+            bytes.copyMemory(from: UnsafeRawBufferPointer(scratch))
+        }
+    }
+
+    /// Writes the node in the form of the file, with the references that it has.
+    private func writeEntries(to target: UnsafeMutableRawBufferPointer) {
+        let slotsEnd = OrderedNode.slot(count)
+        target.copyMemory(from: UnsafeRawBufferPointer(start: base, count: slotsEnd))
+        var lowest = OrderedLimits.nodeBytes
+        for index in 0..<count {
+            let size = entryBytes(index)
+            lowest &-= size
+            UnsafeMutableRawBufferPointer(rebasing: target[lowest..<lowest &+ size]).copyMemory(
+                from: UnsafeRawBufferPointer(start: base + start(index), count: size))
+            target.store(
+                UInt16(truncatingIfNeeded: lowest), at: OrderedNode.slot(index) &+ OrderedSlotField.entry)
+        }
+        target.store(UInt16(truncatingIfNeeded: lowest), at: OrderedNodeField.lowestEntry)
+        UnsafeMutableRawBufferPointer(rebasing: target[slotsEnd..<lowest]).initializeMemory(
+            as: UInt8.self, repeating: 0)
+    }
+
+    /// Writes the node as it will stand in the file, with these offsets for the children that are in memory.
+    func write(to target: UnsafeMutableRawBufferPointer, childOffsets: [UInt64]) {
+        writeEntries(to: target)
+        for (index, offset) in childOffsets.enumerated() where offset != 0 {
+            let start = Int(
+                target.integer(at: OrderedNode.slot(index) + OrderedSlotField.entry, as: UInt16.self))
+            target.store(offset, at: start + OrderedEntryField.child)
+        }
+    }
+}

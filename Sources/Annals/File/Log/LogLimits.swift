@@ -1,0 +1,83 @@
+// Sizes that decide how transactions become frames.
+
+/// Sizes that a writer keeps to. Readers accept everything up to `FormatLimits`.
+package struct LogLimits: Equatable, Sendable {
+    package var maximumFrameBytes = FormatLimits.maximumFrameBytes
+    package var maximumInlineValueBytes = FormatLimits.maximumInlineValueBytes
+    package var maximumInlineRowBytes = FormatLimits.maximumInlineRowBytes
+    /// Space is reserved in steps of a 32nd of the file, between these two.
+    package var minimumPreallocationBytes: UInt64 = 256 << 10
+    package var maximumPreallocationBytes: UInt64 = 4 << 20
+    /// A background sync is due when so much is not proved durable ...
+    package var syncLagBytes: UInt64 = 16 << 20
+    /// ... or the oldest of it is so old.
+    package var syncLagMicroseconds: UInt64 = 1_000_000
+    package var lockKeeping = LockKeepingLimits()
+    /// Addresses reserved for reading the file through a mapping; 0 for none.
+    package var mappingReserveBytes = 1 << 36
+    /// How large a new file will become, if that is known: the addresses must suffice for it.
+    package var expectedFileBytes: UInt64 = 0
+    /// A transaction that is longer waits in an unnamed file for its commit.
+    package var spoolBytes = 8 << 20
+    /// That file is written in steps of about this.
+    package var spoolStepBytes = 512 << 10
+    /// Files are read in steps of this.
+    package var windowBytes = 1 << 20
+
+    package init() {}
+
+    /// Takes addresses for reading a file of that size, by a function that may refuse. Other stores and the program
+    /// need some, too: if a process has many stores open, a sixteenth of what is wanted, and at least twice what the
+    /// file needs. If a process may not have many (`ulimit -v`, valgrind), a quarter of what there is, and at least
+    /// that.
+    func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
+        if mappingReserveBytes == 0 { return take(0) }
+        if SystemCalls.hasAddresses(mappingReserveBytes * 64), let all = take(mappingReserveBytes) { return all }
+        let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
+        if SystemCalls.hasAddresses(mappingReserveBytes), let part = take(max(mappingReserveBytes / 16, least)) {
+            return part
+        }
+        var bytes = mappingReserveBytes / 2
+        while bytes >= least {
+            // What shows how much there is is returned at once; another thread may take it meanwhile.
+            if take(bytes) != nil, let some = take(max(bytes / 4, least)) { return some }
+            bytes /= 2
+        }
+        return nil
+    }
+
+    /// Limits low enough that small tests meet them.
+    package static var lowered: LogLimits {
+        var limits = LogLimits()
+        limits.maximumFrameBytes = 4096
+        limits.maximumInlineValueBytes = 512
+        limits.maximumInlineRowBytes = 2048
+        limits.minimumPreallocationBytes = 4096
+        limits.maximumPreallocationBytes = 16384
+        limits.syncLagBytes = 32768
+        limits.mappingReserveBytes = 1 << 20
+        limits.spoolBytes = 16384
+        limits.spoolStepBytes = 4096
+        limits.windowBytes = 8192
+        // Simulated time passes faster than a thread returns what is kept.
+        limits.lockKeeping.commits = .max
+        return limits
+    }
+}
+
+/// When the lock is kept and for how long.
+package struct LockKeepingLimits: Equatable, Sendable {
+    /// So many commits must follow one another ...
+    package var commits = 8
+    /// ... each begun so soon after the one before; and so many where somebody else wrote before them.
+    package var gapMicroseconds: Int64 = 20
+    package var commitsAfterOthers = 24
+    /// After so long, the handle that keeps it looks whether somebody waits.
+    package var leaseMicroseconds: Int64 = 500
+    /// After so long at most, if the waiting process does not come when it may: it may have been stopped.
+    package var longestLeaseMicroseconds: Int64 = 100_000
+    /// So long after the last commit it is returned.
+    package var idleMicroseconds: Int64 = 500
+
+    package init() {}
+}

@@ -1,0 +1,93 @@
+// What the log appends: a transaction's frames, complete except for what is known only under the writer lock.
+//
+// Invariants:
+// PF1  A member in `spool` and the last frame are complete, apart from their headers, the transaction's record and what
+//      `relocations` name.
+// PF2  They are appended once, and only to the file whose salt their checksums have.
+
+/// The frames of one transaction. A draft makes them; for one thread at a time.
+///
+/// Its accesses to its own memory are not checked for overlaps, which a commit of one row would notice.
+package final class PreparedFrames {
+    @exclusivity(unchecked) package var author: String? { didSet { origin = nil } }
+    @exclusivity(unchecked) package var context: String? { didSet { origin = nil } }
+    /// The log's numbers of these names, if they were looked up since they were set.
+    @exclusivity(unchecked) var origin: TransactionOrigin?
+    /// The salt of the file that they are for.
+    let salt: UInt64
+    /// The frames before the last one, in order.
+    @exclusivity(unchecked) var members: [PreparedFrame] = []
+    /// Where the members' bytes are.
+    @exclusivity(unchecked) var spool: Spool
+    /// The last frame; nil until the transaction is complete.
+    @exclusivity(unchecked) var last: LastFrame?
+    /// How many changes all frames have.
+    @exclusivity(unchecked) var changes: UInt64 = 0
+    /// The schema version that rows are in.
+    @exclusivity(unchecked) var schemaVersion: UInt16
+    /// The newest schema version when the draft was begun. The log must still have it.
+    @exclusivity(unchecked) var baseSchemaVersion: UInt16
+    @exclusivity(unchecked) var changesSchema = false
+    /// How far consumers have read when this is committed.
+    @exclusivity(unchecked) package var advances: [ConsumerAdvance] = []
+    /// Whether they are in the store, or may be.
+    @exclusivity(unchecked) var isCommitted = false
+    /// Whether a part of them could not be kept: they cannot be appended.
+    @exclusivity(unchecked) var isBroken = false
+
+    init(salt: UInt64, spool: consuming Spool, schemaVersion: UInt16) {
+        self.salt = salt
+        self.spool = spool
+        self.schemaVersion = schemaVersion
+        baseSchemaVersion = schemaVersion
+    }
+
+    /// Sets both names, if they are others than before.
+    func setOrigin(author: String?, context: String?) {
+        if let origin, origin.isOrigin(of: author, context) { return }
+        self.author = author
+        self.context = context
+    }
+}
+
+/// The last frame of a transaction. `bytes` begin with room for the header, and live until the draft changes or ends.
+struct LastFrame {
+    var bytes: UnsafeMutableRawBufferPointer
+    var tableBytes: Int
+    var bodyChecksum: UInt64
+    /// The index of its first change, and how many it has.
+    var firstChange: UInt64
+    var changes: UInt32
+    var relocations: [Relocation]
+}
+
+/// A frame before the last one.
+struct PreparedFrame {
+    enum Content {
+        case schema
+        /// Which large value, and where in it the piece begins.
+        case value(Int, UInt64)
+        /// The index of its first change, and how many it has.
+        case part(UInt64, UInt32)
+    }
+
+    var content: Content
+    var spoolOffset: UInt64
+    var frameBytes: UInt32
+    var tableBytes: UInt32
+    var bodyChecksum: UInt64
+    var relocations: [Relocation]
+}
+
+/// A reference in a row to a value of the same transaction. Its offset is known when the value is appended.
+struct Relocation {
+    /// From the frame's start; while the frame grows, from its first row.
+    var position: Int
+    var value: Int
+}
+
+extension UnsafeMutableRawBufferPointer {
+    func slice(_ offset: Int, _ count: Int) -> UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(rebasing: self[offset..<(offset + count)])
+    }
+}
