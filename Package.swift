@@ -33,7 +33,7 @@ let package = Package(
             name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
         .executableTarget(
-            name: "crash-helper", dependencies: ["Annals", "FuzzTargets"], path: "Tests/CrashHelper",
+            name: "crash-helper", dependencies: ["Annals", "FuzzTargets", "SimulatedDisk"], path: "Tests/CrashHelper",
             swiftSettings: settings),
         .executableTarget(
             name: "process-helper", dependencies: ["Annals", "TestSupport"], path: "Tests/ProcessHelper",

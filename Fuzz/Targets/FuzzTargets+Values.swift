@@ -1,6 +1,7 @@
 // The record target's part for schemas, rows, values and index keys.
 
 internal import Annals
+internal import SimulatedDisk
 
 extension FuzzTargets {
     // MARK: Schemas
@@ -45,7 +46,7 @@ extension FuzzTargets {
         var writer = ByteWriter()
         do throws(StoreError) {
             let values = try view.values()
-            let bytes = try RowEncoder.append(
+            let bytes = try EncodedRow.append(
                 values, layout: layout, entryDistance: header.entryDistance, schemaVersion: header.schemaVersion,
                 isDeletion: isDeletion, to: &writer)
             require(bytes == view.rowBytes, "Z2", "a row of \(view.rowBytes) bytes is written with \(bytes)")

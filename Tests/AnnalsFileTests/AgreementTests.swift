@@ -89,7 +89,7 @@ import Testing
         let definition = Samples.entity([.decimal])
         let layout = try RowLayout.make(definition)
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             [Samples.decimal(7, 1)], layout: layout, entryDistance: 0, schemaVersion: 1, isDeletion: false, to: &writer)
         var row = Array(writer.bytes)
         try expect([], store([row], inBase: false, definition), nil)
@@ -145,7 +145,7 @@ import Testing
         let reference = try #require(
             LargeValueReference(offset: frame.offset, valueBytes: UInt64(bytes), checksum: frame.checksum))
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             [.large(reference)], layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: 1,
             isDeletion: false, to: &writer)
         let row = Array(writer.bytes)
@@ -176,7 +176,7 @@ import Testing
         let definition = Samples.entity([.data])
         let reference = try #require(LargeValueReference(offset: 4096, valueBytes: 100, checksum: 1))
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             [.large(reference)], layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: 1,
             isDeletion: false, to: &writer)
         try expect(["F23"], store([Array(writer.bytes)], inBase: inBase, definition), .damaged)

@@ -39,10 +39,10 @@ import Testing
         _ number: Int, _ title: String, _ rank: Int64? = nil, _ data: [UInt8]? = nil,
         into transaction: DraftFrames, _ layout: RowLayout
     ) throws(StoreError) {
-        try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(StoreError) in
-            row.append(text: title, at: 0, in: &bytes)
-            if let rank { row.set(int: rank, at: 1, in: &bytes) }
-            if let data { data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) } }
+        try transaction.insert(Note.object(number), layout: layout) { (row) throws(StoreError) in
+            try row.set(text: title, at: 0)
+            if let rank { try row.set(stored: .int(rank), at: 1) }
+            if let data { try row.set(stored: .data(data), at: 2) }
         }
     }
 
@@ -72,25 +72,17 @@ import Testing
         try insert(1, "one", 1, nil, into: transaction, layout)
         let large = [UInt8](repeating: 3, count: 10_000)
         #expect(throws: StoreError.self) {
-            try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(StoreError) in
-                row.append(text: "two", at: 0, in: &bytes)
-                try addLarge(large, to: transaction, &row, &bytes)
+            try transaction.insert(Note.object(2), layout: layout) { (row) throws(StoreError) in
+                try row.set(text: "two", at: 0)
+                try addLarge(large, to: transaction, &row)
                 throw StoreError(.invalidArgument, "no")
             }
         }
         #expect(throws: StoreError.self, "no attribute was written") {
-            try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
-                (row, bytes) throws(StoreError) in
-                row.append(text: "two", at: 0, in: &bytes)
-                return AttributeSet()
-            }
+            try transaction.update(Note.object(2), Note.row("two"), positions: [], previous: .row(offset: 8192))
         }
         #expect(throws: StoreError.self, "there is no such attribute") {
-            try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
-                (row, bytes) throws(StoreError) in
-                row.append(text: "two", at: 0, in: &bytes)
-                return AttributeSet([3])
-            }
+            try transaction.update(Note.object(2), Note.row("two"), positions: [3], previous: .row(offset: 8192))
         }
         try insert(3, "three", 3, nil, into: transaction, layout)
         #expect(transaction.changes == 2)
@@ -109,14 +101,14 @@ import Testing
         func refused(_ body: () throws(StoreError) -> Void) {
             do throws(StoreError) { try body() } catch { refusals.append(error.code) }
         }
-        try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(StoreError) in
-            row.append(text: "two", at: 0, in: &bytes)
+        try transaction.insert(Note.object(2), layout: layout) { (row) throws(StoreError) in
+            try row.set(text: "two", at: 0)
             refused { () throws(StoreError) in try transaction.insert(Note.object(3), Note.row("three")) }
             refused { () throws(StoreError) in try insert(3, "three", into: transaction, layout) }
             refused { () throws(StoreError) in _ = try transaction.ownChange(of: Note.object(1)) }
             refused { () throws(StoreError) in try transaction.forEachEntry { (_, _) throws(StoreError) in true } }
             refused { () throws(StoreError) in try log.commit(transaction) }
-            row.set(int: 2, at: 1, in: &bytes)
+            try row.set(stored: .int(2), at: 1)
         }
         #expect(refusals == [StoreError.Code](repeating: .invalidArgument, count: 5))
         try log.commit(transaction)
@@ -126,7 +118,7 @@ import Testing
     }
 
     private func addLarge(
-        _ value: [UInt8], to transaction: DraftFrames, _ row: inout RowBuilder, _ bytes: inout ByteWriter
+        _ value: [UInt8], to transaction: DraftFrames, _ row: inout RowWriter
     ) throws(StoreError) {
         var done = 0
         let large = try transaction.addLargeValue(bytes: UInt64(value.count)) { (buffer) throws(StoreError) in
@@ -135,8 +127,7 @@ import Testing
             done += count
             return count
         }
-        guard case .large(let reference) = large else { return }
-        row.append(reference: reference, at: 2, in: &bytes)
+        try row.set(stored: large, at: 2)
     }
 
     private func read(_ value: StoredValue?, _ log: Log) throws -> [UInt8] {
@@ -155,9 +146,9 @@ import Testing
                 try insert(
                     number * 100 + other, "between", 1, [UInt8](repeating: 1, count: 300), into: transaction, layout)
             }
-            try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(StoreError) in
-                row.append(text: "large \(number)", at: 0, in: &bytes)
-                try addLarge([UInt8](repeating: UInt8(number), count: 9000), to: transaction, &row, &bytes)
+            try transaction.insert(Note.object(number), layout: layout) { (row) throws(StoreError) in
+                try row.set(text: "large \(number)", at: 0)
+                try addLarge([UInt8](repeating: UInt8(number), count: 9000), to: transaction, &row)
             }
         }
         try log.commit(transaction)
@@ -181,8 +172,8 @@ import Testing
         try insert(2, "long", 2, data, into: transaction, layout)
         try insert(3, String(repeating: "é", count: 300), 3, [5], into: transaction, layout)
         #expect(throws: StoreError.self, "a required attribute is missing") {
-            try transaction.insert(Note.object(4), layout: layout) { (row, bytes) throws(StoreError) in
-                data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) }
+            try transaction.insert(Note.object(4), layout: layout) { (row) throws(StoreError) in
+                try row.set(stored: .data(data), at: 2)
             }
         }
         #expect(transaction.changes == 3)
@@ -262,12 +253,9 @@ import Testing
         let places = try changes(log).map(\.place)
         let second = log.makeFrames()
         for number in [1, 2, 3] {
-            try second.update(Note.object(number), layout: layout, previous: .row(offset: places[number - 1])) {
-                (row, bytes) throws(StoreError) in
-                row.append(text: "u\(number)", at: 0, in: &bytes)
-                row.set(int: -1, at: 1, in: &bytes)
-                return AttributeSet([0, 1, 2])
-            }
+            try second.update(
+                Note.object(number), Note.row("u\(number)", -1), positions: [0, 1, 2],
+                previous: .row(offset: places[number - 1]))
         }
         try second.delete(
             Note.object(4), preserved: [.absent, .absent, .data([4])], previous: .row(offset: places[3]))

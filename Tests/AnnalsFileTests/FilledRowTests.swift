@@ -64,12 +64,10 @@ import Testing
         try bytes.withUnsafeBytes { bytes in
             let old = try RowImage(bytes, layout: layout)
             #expect(throws: StoreError.self) {
-                try transaction.update(Note.object(1), layout: layout, previous: .row(offset: 1 << 20)) {
-                    (row, body) throws(StoreError) in
-                    try RowWriter.write(layout, &row, &body, transaction, old: old) { (writer) throws(StoreError) in
-                        do throws(StoreError) { try writer.set(stored: .data([2]), at: 2) } catch {}
-                        try writer.set(text: "new", at: 0)
-                    }
+                let entry = DraftFrames.Entry(.update, Note.object(1), previous: .row(offset: 1 << 20))
+                try transaction.write(entry, layout, old: old, .object) { (row) throws(StoreError) in
+                    do throws(StoreError) { try row.set(stored: .data([2]), at: 2) } catch {}
+                    try row.set(text: "new", at: 0)
                 }
             }
         }

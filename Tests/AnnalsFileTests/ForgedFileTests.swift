@@ -11,7 +11,7 @@ import Testing
     private static let schema = SchemaDefinition(version: 1, entities: [EngineNote.definition])
 
     private func forged(
-        _ change: (inout CheckpointContent) -> Void, after: (inout ForgedFile) -> Void = { _ in }
+        _ change: (inout CheckpointContent) -> Void, behind: (inout ForgedFile) -> Void = { _ in }
     ) -> [UInt8] {
         var file = ForgedFile(generation: 1)
         file.addCheckpoint(change)
@@ -49,7 +49,7 @@ import Testing
         file.schemaVersion = 1
         let changes = try (1...count).map { number in
             var row = ByteWriter()
-            try RowEncoder.append(
+            try EncodedRow.append(
                 EngineNote.row("note \(number)", Int64(number)), layout: RowLayout.make(EngineNote.definition),
                 entryDistance: 0, schemaVersion: 1, to: &row)
             return ForgedChange(object: Note.object(number), kind: .base, row: Array(row.bytes), previous: nil)

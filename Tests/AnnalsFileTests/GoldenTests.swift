@@ -111,7 +111,7 @@ import Testing
             LargeValueReference(offset: 0x1270, valueBytes: 100_000, checksum: 0x1122_3344_5566_7788))
         let object = try #require(ObjectID(entityNumber: 1, number: 2))
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             [Samples.decimal(125, -1, true), .object(object), .large(reference)],
             layout: Samples.layout([.decimal, .object, .data]), entryDistance: 4, schemaVersion: 1, isDeletion: false,
             to: &writer)

@@ -127,7 +127,7 @@ extension Engine {
     @Test func whatWasMadeDurableLastIsFound() throws {
         let engine = try machine.create()
         var random = SeededRandom(5)
-        var after: Set<UInt64> = []
+        var behind: Set<UInt64> = []
         for number in 0..<80 {
             let isDurable = Int.random(in: 0..<8, using: &random) == 0
             let count = number % 40 == 20 ? 60 : Int.random(in: 1...4, using: &random)

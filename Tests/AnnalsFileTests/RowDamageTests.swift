@@ -1,6 +1,7 @@
 // Rows that no writer writes: every rule of F21 and F22 broken by hand, then by chance. Errors, never traps.
 
 import Annals
+import SimulatedDisk
 import Testing
 
 @Suite struct RowDamageTests {
@@ -202,7 +203,7 @@ import Testing
             let row = try RowImage(buffer, layout: layout)
             let header = try RowHeader(buffer)
             var writer = ByteWriter()
-            try RowEncoder.append(
+            try EncodedRow.append(
                 try row.values(), layout: layout, entryDistance: header.entryDistance,
                 schemaVersion: header.schemaVersion, to: &writer)
             #expect(Array(writer.bytes) == bytes)

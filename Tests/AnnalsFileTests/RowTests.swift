@@ -1,6 +1,7 @@
 // Rows come back as they were written, in every shape; what does not belong in one is refused.
 
 import Annals
+import SimulatedDisk
 import Testing
 
 @Suite struct RowTests {
@@ -93,7 +94,7 @@ import Testing
         let layout = Samples.layout([.string])
         var writer = ByteWriter()
         for text in ["a", "", "abcdefgh"] {
-            try RowEncoder.append(
+            try EncodedRow.append(
                 [.string(text)], layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
             #expect(writer.count % 8 == 0)
         }
@@ -121,7 +122,6 @@ import Testing
             #expect(throws: StoreError.self) { try RowImage(bytes, layout: preserved).validate() }
         }
         let plain = Samples.layout([.int])
-        #expect(throws: StoreError.self) { try Samples.row([.int(1)], plain, isDeletion: true) }
         try Samples.row([.int(1)], plain).withUnsafeBytes { (bytes) throws in
             let view = try RowImage(bytes, layout: plain)
             #expect(throws: StoreError.self) { try view.validate(isDeletion: true) }
@@ -130,35 +130,39 @@ import Testing
 
     // MARK: Refusals
 
-    @Test func whatDoesNotFitIsRefusedAndLeavesTheWriterAlone() throws {
+    @Test func valuesThatDoNotFitAreRefusedAndNothingIsWritten() throws {
         let twice = [1, 1].map { Samples.object($0) }
-        let cases: [([StoredValue], RowLayout, StoreError.Code)] = [
-            ([], Samples.layout([.int]), .invalidArgument),
-            ([.int(1), .int(1)], Samples.layout([.int]), .invalidArgument),
-            ([.int(1)], Samples.layout([.double]), .invalidArgument),
-            ([.date(1)], Samples.layout([.int]), .invalidArgument),
-            ([.string("")], Samples.layout([.json]), .invalidArgument),
-            ([.absent], Samples.layout([.int], flags: []), .invalidArgument),
-            ([.orderedObjects(twice)], Samples.layout([.orderedObjects]), .invalidArgument),
-            ([.large(Samples.reference)], Samples.layout([.int]), .invalidArgument),
-            ([.string(Samples.text(65537))], Samples.layout([.string]), .tooLarge),
-            (Array(repeating: .string(Samples.text(65536)), count: 5), strings(5), .tooLarge),
+        let cases: [([StoredValue], [AttributeType], AttributeFlags, StoreError.Code)] = [
+            ([], [.int], .optional, .invalidArgument),
+            ([.int(1), .int(1)], [.int], .optional, .invalidArgument),
+            ([.int(1)], [.double], .optional, .invalidArgument),
+            ([.date(1)], [.int], .optional, .invalidArgument),
+            ([.string("")], [.json], .optional, .invalidArgument),
+            ([.absent], [.int], [], .requiredMissing),
+            ([.orderedObjects(twice)], [.orderedObjects], .optional, .invalidArgument),
+            ([.large(Samples.reference)], [.int], .optional, .invalidArgument),
         ]
-        for (index, (values, layout, code)) in cases.enumerated() {
-            var writer = ByteWriter()
-            writer.append(1 as UInt64)
+        for (index, (values, types, flags, code)) in cases.enumerated() {
+            let machine = Machine()
+            let log = try machine.create()
+            let schema = log.makeFrames()
+            try schema.changeSchema([Samples.entity(types, flags: flags)])
+            try log.commit(schema)
+            let transaction = log.makeFrames()
             var met: StoreError.Code?
             do {
-                try RowEncoder.append(values, layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
+                try transaction.insert(Samples.object(1), values)
             } catch { met = error.code }
             #expect(met == code, "case \(index)")
-            #expect(writer.count == 8)
+            #expect(transaction.changes == 0)
+            try log.close()
+            try expectIntact(machine.disk, isSealed: true)
         }
     }
 
     @Test func theLongestValuesLeaveTheRow() throws {
         func moved(_ sizes: [Int], _ limits: InlineLimits = InlineLimits()) -> [Int] {
-            RowEncoder.valuesToMoveOut(sizes.map { .string(Samples.text($0)) }, limits: limits)
+            DraftFrames.valuesToMoveOut(sizes.map { .string(Samples.text($0)) }, limits: limits)
         }
         #expect(moved([65536, 65537, 3]) == [1])
         #expect(moved([65536, 65536, 65536, 65536]) == [])
@@ -173,18 +177,18 @@ import Testing
         let plain = Samples.entity(types)
         let mixed = EntityDefinition(
             number: 1, name: "Mixed", attributes: Array(indexed.attributes[..<2] + plain.attributes[2...]))
-        #expect(RowEncoder.valuesToMoveOut(values, of: plain) == [0])
-        #expect(RowEncoder.valuesToMoveOut(values, of: indexed) == [0])
-        #expect(RowEncoder.valuesToMoveOut(values, of: mixed) == [2])
+        #expect(DraftFrames.valuesToMoveOut(values, of: plain) == [0])
+        #expect(DraftFrames.valuesToMoveOut(values, of: indexed) == [0])
+        #expect(DraftFrames.valuesToMoveOut(values, of: mixed) == [2])
         let large = StoredValue.large(Samples.reference)
-        #expect(RowEncoder.valuesToMoveOut([large, large], limits: InlineLimits(rowBytes: 1)) == [])
+        #expect(DraftFrames.valuesToMoveOut([large, large], limits: InlineLimits(rowBytes: 1)) == [])
     }
 
     @Test func movingOutMakesEveryRowFit() throws {
         var random = SeededRandom(5)
         for _ in 0..<50 {
             var values = (0..<12).map { _ in StoredValue.string(Samples.text(Int(random.next() % 70_000))) }
-            for position in RowEncoder.valuesToMoveOut(values) { values[position] = .large(Samples.reference) }
+            for position in DraftFrames.valuesToMoveOut(values) { values[position] = .large(Samples.reference) }
             try roundTrip(values, strings(12))
         }
     }

@@ -349,7 +349,7 @@ import Testing
         file.addCommit()
         var row = ByteWriter()
         let far = try #require(ObjectID(entityNumber: 1, number: FormatLimits.maximumObjectNumber))
-        try RowEncoder.append(
+        try EncodedRow.append(
             Note.row("one", 1) + [.objects([Note.object(1)]), .object(far)], layout: RowLayout.make(note),
             entryDistance: 0, schemaVersion: 1, isDeletion: false, to: &row)
         file.addCommit([.insert(1, Array(row.bytes))])

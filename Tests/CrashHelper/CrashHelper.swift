@@ -2,6 +2,7 @@
 // left.
 
 import Annals
+import SimulatedDisk
 import Glibc
 
 /// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` and `fork-memory`

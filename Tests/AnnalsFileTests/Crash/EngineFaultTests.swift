@@ -185,7 +185,7 @@ import Testing
             throw CrashFailure(description: "descriptors or mappings are left open")
         }
         guard disk.names(in: "/data").allSatisfy({ $0 == "s.annals" }) else {
-            throw CrashFailure(description: "files are left after: \(disk.names(in: "/data"))")
+            throw CrashFailure(description: "files are left: \(disk.names(in: "/data"))")
         }
         var options = CrashOptions(seed: 3)
         options.exhaustiveBits = 1

@@ -148,7 +148,7 @@ import Testing
         let unnamed = disk.fileCount - disk.names(in: "/data").count
         guard unnamed == 0, disk.names(in: "/data").allSatisfy({ $0 == "s.annals" }) else {
             throw CrashFailure(
-                description: "files are left after: \(disk.names(in: "/data")), \(unnamed) without a name")
+                description: "files are left: \(disk.names(in: "/data")), \(unnamed) without a name")
         }
         var options = CrashOptions(seed: 3)
         options.exhaustiveBits = 1

@@ -128,7 +128,7 @@ struct InterleavedStore: Sendable {
     }
 
     /// The rows after these transactions, in whatever order.
-    func rows(behind authors: [String]) -> [String: Int64] {
+    func rows(after authors: [String]) -> [String: Int64] {
         var rows = rows
         for author in authors {
             rows["old \(author)"] = nil

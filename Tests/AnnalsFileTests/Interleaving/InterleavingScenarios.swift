@@ -1,6 +1,7 @@
 // What two processes do at once.
 
 import Annals
+import SimulatedDisk
 import Testing
 
 struct InterleavingScenario: Sendable, CustomTestStringConvertible {

@@ -2,6 +2,7 @@
 // lost.
 
 import Annals
+import SimulatedDisk
 import Synchronization
 import TestSupport
 import Testing

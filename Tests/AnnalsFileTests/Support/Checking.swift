@@ -78,7 +78,7 @@ extension Note {
 
     static func encoded(_ values: [StoredValue], version: UInt16 = 1, isDeletion: Bool = false) throws -> [UInt8] {
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             values, layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: version,
             isDeletion: isDeletion, to: &writer)
         return Array(writer.bytes)

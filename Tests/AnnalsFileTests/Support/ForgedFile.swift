@@ -1,12 +1,13 @@
 // Makes store files by hand, with right checksums, so that a test can break one rule and no other.
 
 import Annals
+import SimulatedDisk
 
 /// A change as it will stand in a frame.
 struct ForgedChange {
     var object: ObjectID
     var kind: ChangeKind
-    /// A row as `RowEncoder` makes it; its distance is settled later. Nil for none.
+    /// A row as `EncodedRow` makes it; its distance is settled later. Nil for none.
     var row: [UInt8]?
     /// As the entry says it.
     var previous: UInt64?

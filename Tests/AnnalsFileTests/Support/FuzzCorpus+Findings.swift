@@ -2,6 +2,7 @@
 // found.
 
 import Annals
+internal import SimulatedDisk
 import FuzzTargets
 import Testing
 

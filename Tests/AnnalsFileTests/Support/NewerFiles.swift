@@ -45,7 +45,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
     }
 
     /// The same after a store that was read to its end. Only one of `appended`.
-    func bytes(behind store: [UInt8], _ state: LogState) throws -> [UInt8] {
+    func bytes(after store: [UInt8], _ state: LogState) throws -> [UInt8] {
         var file = ForgedFile(goingOnBehind: store, state)
         try make(&file)
         return file.finished()
@@ -238,7 +238,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
                 number: 2, name: "Price", attributes: [AttributeDefinition(number: 1, type: .decimal, name: "a")])
             file.addSchema(table: try SchemaDefinition(version: 2, entities: [entity]).encodeTables()[0])
             var writer = ByteWriter()
-            try RowEncoder.append(
+            try EncodedRow.append(
                 [.decimal(.zero)], layout: RowLayout.make(entity), entryDistance: 0, schemaVersion: 2,
                 isDeletion: false, to: &writer)
             var row = Array(writer.bytes)

@@ -1,6 +1,7 @@
 // Values and layouts that several tests use.
 
 import Annals
+import SimulatedDisk
 
 enum Samples {
     /// Of every type: boundaries, empty values, and some in between.
@@ -63,7 +64,7 @@ enum Samples {
 
     static func row(_ values: [StoredValue], _ layout: RowLayout, isDeletion: Bool = false) throws -> [UInt8] {
         var writer = ByteWriter()
-        try RowEncoder.append(
+        try EncodedRow.append(
             values, layout: layout, entryDistance: 7, schemaVersion: 3, isDeletion: isDeletion, to: &writer)
         return Array(writer.bytes)
     }

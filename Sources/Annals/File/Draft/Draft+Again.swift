@@ -24,9 +24,7 @@ extension Draft {
         let previous = isForgotten ? nil : PreviousVersion(rawValue: newest)
         try withKeptRow(object, layout, keeps: known.map { $0.count < layout.count } ?? false, kept) {
             (old) throws(StoreError) in
-            try frames.insert(object, layout: layout, afterDeletion: previous) { (row, bytes) throws(StoreError) in
-                _ = try RowWriter.write(layout, &row, &bytes, frames, old: old, isInsertedAgain: true, set)
-            }
+            try frames.write(.init(.insert, object, previous: previous), layout, old: old, .objectAgain, set)
             guard old != nil, let known else { return }
             let references = layout.slots.indices.filter { layout.slots[$0].type.isReference && !known.contains($0) }
             if !references.isEmpty { carried[object] = references }
@@ -46,14 +44,11 @@ extension Draft {
         let values = try frames.moveOutLargeValues(
             layout.entity.attributes.map { kept[$0.number] ?? $0.valueBeforeItExisted }, of: layout.entity)
         var bytes = ByteWriter(capacity: 256)
-        var row = RowBuilder(layout, entryDistance: 0, schemaVersion: catalog.newestVersion, in: &bytes)
-        try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in
-            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
-                var fill = RowFill(row: row, bytes: bytes)
-                for (position, value) in values.enumerated() { try fill.append(value, position) }
-            }
+        withUnsafeMutablePointer(to: &bytes) { bytes in
+            var row = RowWriter(layout, bytes, frames, distance: 0, old: nil, .deletion)
+            for (position, value) in values.enumerated() { row.store(value, at: position) }
+            row.finish()
         }
-        row.finish(in: &bytes)
         try body(try RowImage(bytes.bytes, layout: layout))
     }
 

@@ -31,9 +31,7 @@ extension Draft {
                 "\(object) was not reserved for “\(layout.entity.name)” in this transaction, or is inserted already: "
                     + "reserve an ID, and insert under it once.")
         }
-        try frames.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
-            _ = try RowWriter.write(layout, &row, &bytes, frames, set)
-        }
+        try frames.write(.init(.insert, object, previous: nil), layout, .object, set)
         reserved.remove(object.rawValue)
         didWrite(object)
     }

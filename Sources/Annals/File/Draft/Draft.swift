@@ -203,9 +203,7 @@ package final class Draft {
         try frames.requireUsable()
         let object = try drawNumber(layout.number)
         do throws(StoreError) {
-            try frames.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
-                _ = try RowWriter.write(layout, &row, &bytes, frames, set)
-            }
+            try frames.write(.init(.insert, object, previous: nil), layout, .object, set)
         } catch {
             // No object has the number, so the next one may get it.
             if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
@@ -254,9 +252,7 @@ package final class Draft {
         _ object: ObjectID, _ layout: RowLayout, old: RowImage, previous: PreviousVersion,
         _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
-        try frames.update(object, layout: layout, previous: previous) { (row, bytes) throws(StoreError) in
-            try RowWriter.write(layout, &row, &bytes, frames, old: old, mustDiffer: true, set)
-        }
+        try frames.write(.init(.update, object, previous: previous), layout, old: old, .difference, set)
     }
 
     /// Changes an object that this transaction has inserted or updated: the new change takes in the earlier one.
@@ -266,19 +262,10 @@ package final class Draft {
         let (first, bytes) = try ownRow(object)
         do throws(StoreError) {
             try bytes.withRowView(layout) { (old) throws(StoreError) in
-                if first.kind == .insert {
-                    try frames.insert(object, layout: layout, afterDeletion: first.previous) {
-                        (row, body) throws(StoreError) in
-                        _ = try RowWriter.write(layout, &row, &body, frames, old: old, mustDiffer: true, set)
-                    }
-                } else if let previous = first.previous {
-                    try frames.update(object, layout: layout, previous: previous) { (row, body) throws(StoreError) in
-                        var attributes = try RowWriter.write(
-                            layout, &row, &body, frames, old: old, mustDiffer: true, set)
-                        attributes.formUnion(first.attributes)
-                        return attributes
-                    }
-                }
+                // Its attributes are empty if it is an insert.
+                let entry = DraftFrames.Entry(
+                    first.kind, object, previous: first.previous, attributes: first.attributes)
+                try frames.write(entry, layout, old: old, .difference, set)
             }
         } catch  where error.code == .unchanged {
             return false

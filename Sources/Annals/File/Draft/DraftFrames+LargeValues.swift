@@ -53,8 +53,63 @@ extension DraftFrames {
         }
     }
 
+    /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over
+    /// the limit for one value; then the largest first, and of equals the first, until the row fits. A value no longer
+    /// than a reference stays. Values that an index of the entity is over are moved only if nothing else makes room:
+    /// such a row is refused.
+    package static func valuesToMoveOut(
+        _ values: [StoredValue], of entity: EntityDefinition? = nil, limits: InlineLimits = InlineLimits()
+    ) -> [Int] {
+        fits(values, limits) ? [] : largestValues(values, entity, limits)
+    }
+
+    /// Nearly every row fits, and then nothing is allocated.
+    private static func fits(_ values: [StoredValue], _ limits: InlineLimits) -> Bool {
+        var total = 0
+        for value in values {
+            let bytes = value.variableBytes
+            if bytes > limits.valueBytes { return false }
+            total += bytes
+        }
+        return total <= limits.rowBytes
+    }
+
+    private static func largestValues(
+        _ values: [StoredValue], _ entity: EntityDefinition?, _ limits: InlineLimits
+    ) -> [Int] {
+        let indexed = entity?.attributesInIndexes ?? []
+        var moved: [Int] = []
+        var inline: [(isIndexed: Bool, bytes: Int, position: Int)] = []
+        var total = 0
+        for (position, value) in values.enumerated() {
+            let bytes = value.variableBytes
+            if case .large = value {
+                total += bytes
+            } else if bytes > limits.valueBytes && bytes > ReferenceField.bytes {
+                moved.append(position)
+                total += ReferenceField.bytes
+            } else {
+                total += bytes
+                if bytes > ReferenceField.bytes {
+                    let isIndexed = entity.map { indexed.contains($0.attributes[position].number) } ?? false
+                    inline.append((isIndexed, bytes, position))
+                }
+            }
+        }
+        guard total > limits.rowBytes else { return moved }
+        inline.sort {
+            if $0.isIndexed != $1.isIndexed { return $1.isIndexed }
+            return $0.bytes != $1.bytes ? $0.bytes > $1.bytes : $0.position < $1.position
+        }
+        for value in inline where total > limits.rowBytes {
+            moved.append(value.position)
+            total -= value.bytes - ReferenceField.bytes
+        }
+        return moved.sorted()
+    }
+
     func moveOutLargeValues(_ row: [StoredValue], of entity: EntityDefinition) throws(StoreError) -> [StoredValue] {
-        let positions = RowEncoder.valuesToMoveOut(
+        let positions = Self.valuesToMoveOut(
             row, of: entity,
             limits: InlineLimits(valueBytes: limits.maximumInlineValueBytes, rowBytes: limits.maximumInlineRowBytes))
         if positions.isEmpty { return row }
@@ -117,6 +172,19 @@ extension DraftFrames {
             }
         }
         return content
+    }
+}
+
+/// How much may stand in a row itself. A writer may choose less than the format's limits, never more.
+package struct InlineLimits: Equatable, Sendable {
+    package let valueBytes: Int
+    package let rowBytes: Int
+
+    package init(
+        valueBytes: Int = FormatLimits.maximumInlineValueBytes, rowBytes: Int = FormatLimits.maximumInlineRowBytes
+    ) {
+        self.valueBytes = min(valueBytes, FormatLimits.maximumInlineValueBytes)
+        self.rowBytes = min(rowBytes, FormatLimits.maximumInlineRowBytes)
     }
 }
 

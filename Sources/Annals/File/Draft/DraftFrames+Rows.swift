@@ -1,51 +1,31 @@
-// Rows that a closure writes straight after the others, without values in between and without their size known before:
-// the fast way in.
+// Rows that a closure writes straight after the others, without values in between and without their size known before.
 
 extension DraftFrames {
-    /// Inserts an object whose row `set` writes slot by slot, in the entity's newest layout.
+    /// Adds a change whose row `set` writes, in the entity's newest layout. An update names the attributes that differ
+    /// from `old`, and those that `entry` has already.
     ///
     /// What `set` throws is thrown, and the transaction is as before. While it runs, of this transaction's methods only
     /// `addLargeValue` may be called, for values over the inline limit. A row that is too long altogether loses its
     /// longest values to value frames.
     @inline(__always)
-    package func insert(
-        _ object: ObjectID, layout: RowLayout, afterDeletion previous: PreviousVersion? = nil,
-        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> Void
-    ) throws(StoreError) {
-        try writeRow(.insert, object, layout, previous) { (row, bytes) throws(StoreError) in
-            try set(&row, &bytes)
-            return AttributeSet()
-        }
-    }
-
-    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Otherwise
-    /// like `insert`.
-    @inline(__always)
-    package func update(
-        _ object: ObjectID, layout: RowLayout, previous: PreviousVersion,
-        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> AttributeSet
-    ) throws(StoreError) {
-        try writeRow(.update, object, layout, previous, set)
-    }
-
-    @inline(__always)
-    private func writeRow(
-        _ kind: ChangeKind, _ object: ObjectID, _ layout: RowLayout, _ previous: PreviousVersion?,
-        _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> AttributeSet
+    package func write(
+        _ entry: Entry, _ layout: RowLayout, old: RowImage? = nil, _ purpose: RowWriter.Purpose,
+        _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
         try requireUsable()
         let before = RowBoundary(self)
         let distance = distance
-        var entry = Entry(kind, object, previous: previous)
+        var entry = entry
         var bytes = ByteWriter(withoutMemory: ())
         lendBody(to: &bytes)
-        var row = RowBuilder(
-            layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &bytes)
-        let isTooLong: Bool
+        var isTooLong = false
         do throws(StoreError) {
-            entry.attributes = try set(&row, &bytes)
-            isTooLong = row.variableBytes(in: bytes) > limits.maximumInlineRowBytes
-            row.finishOfAnyLength(in: &bytes)
+            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
+                var row = RowWriter(layout, bytes, self, distance: distance, old: old, purpose)
+                let changed = try row.write(set)
+                if entry.kind == .update { entry.attributes.formUnion(changed) }
+                isTooLong = row.isTooLong
+            }
         } catch {
             exchangeBody(from: &bytes)
             rollBackRow(to: before)

@@ -156,20 +156,11 @@ package final class DraftFrames {
 
     // MARK: Changes as values
 
+    /// Inserts an object with a value for each attribute of its entity's newest layout.
     package func insert(
         _ object: ObjectID, _ row: [StoredValue], afterDeletion previous: PreviousVersion? = nil
     ) throws(StoreError) {
         try change(Entry(.insert, object, previous: previous), row)
-    }
-
-    /// `positions` are those of the attributes written, in the entity's attribute list.
-    package func update(
-        _ object: ObjectID, _ row: [StoredValue], positions: [Int], previous: PreviousVersion
-    ) throws(StoreError) {
-        guard positions.allSatisfy({ $0 >= 0 && $0 < FormatLimits.maximumAttributes }) else {
-            throw Self.unknownAttribute
-        }
-        try change(Entry(.update, object, previous: previous, attributes: AttributeSet(positions)), row)
     }
 
     /// `preserved` is a row with only the attributes to preserve; nil for none.
@@ -180,13 +171,13 @@ package final class DraftFrames {
     }
 
     /// What a change entry says, except for where the row is.
-    struct Entry {
+    package struct Entry {
         let kind: ChangeKind
         let object: ObjectID
         let previous: PreviousVersion?
         var attributes: AttributeSet
 
-        init(
+        package init(
             _ kind: ChangeKind, _ object: ObjectID, previous: PreviousVersion?,
             attributes: AttributeSet = AttributeSet()
         ) {
@@ -199,37 +190,29 @@ package final class DraftFrames {
         var bytes: Int { ChangeField.bytes + (previous == nil ? 0 : 8) + attributes.wordCount * 8 }
     }
 
-    func change(_ entry: Entry, _ row: [StoredValue]?) throws(StoreError) {
+    /// Adds a change with a row of these values; without one if there are none.
+    package func change(_ entry: Entry, _ row: [StoredValue]?) throws(StoreError) {
         try requireUsable()
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: entry.object.entityNumber) else {
             throw StoreError(
                 .invalidArgument,
                 "Entity \(entry.object.entityNumber) is not in the schema: define it before its objects.")
         }
-        try validate(entry, layout)
         guard let row else {
+            try validate(entry, layout)
             try makeRoom(entryBytes: entry.bytes, rowBytes: 0)
-            append(entry, rowStart: nil)
-            return
+            return append(entry, rowStart: nil)
         }
+        guard row.count == layout.count else {
+            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+        }
+        let isDeletion = entry.kind == .delete
         let values = try moveOutLargeValues(row, of: layout.entity)
-        let rowBytes = layout.variableOffset + values.reduce(0) { $0 + $1.variableBytes }
-        try makeRoom(entryBytes: entry.bytes, rowBytes: rowBytes.paddedTo8)
-        let start = body.count
-        let distance = distance
-        var bytes = ByteWriter(withoutMemory: ())
-        lendBody(to: &bytes)
-        do throws(StoreError) {
-            try RowEncoder.append(
-                values, layout: layout, entryDistance: distance, schemaVersion: catalog.newestVersion,
-                isDeletion: entry.kind == .delete, to: &bytes)
-        } catch {
-            exchangeBody(from: &bytes)
-            throw error
+        try write(entry, layout, isDeletion ? .deletion : .object) { (row) throws(StoreError) in
+            for (position, value) in values.enumerated() where !isDeletion || value != .absent {
+                try row.set(stored: value, at: position)
+            }
         }
-        exchangeBody(from: &bytes)
-        append(entry, rowStart: start)
-        noteRelocations(layout: layout, rowStart: start)
     }
 
     /// An update names attributes that its entity has, and others name none.

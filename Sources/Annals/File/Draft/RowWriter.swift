@@ -20,73 +20,82 @@
 /// Sound although it holds addresses: it lives only while the closure runs that it is lent to. Its caller holds the
 /// memory.
 public struct RowWriter: ~Copyable {
-    /// First, because of the thread sanitizer. If `row.pointee` changes, the compiler reports a change of this struct,
+    /// First, because of the thread sanitizer. If `bytes.pointee` changes, the compiler reports a change of this struct,
     /// at the address in its first word. That must be memory of this thread alone.
-    let row: UnsafeMutablePointer<RowBuilder>
     let bytes: UnsafeMutablePointer<ByteWriter>
     let shape: RowShape
     /// Where in `bytes` the row begins.
     let start: Int
-    private let transaction: Unmanaged<DraftFrames>
-    /// The row that an update changes; nil for an insert.
+    /// The first variable attribute whose slot is not yet written.
+    var nextVariable = 0
+    private let frames: Unmanaged<DraftFrames>
+    /// The row that an update changes, or that a deletion has left; nil for a new row.
     private let old: RowImage?
     private let hasOldLayout: Bool
     let maximumInlineValueBytes: Int
     private let marks: AttributeNotes
     /// How many attributes of fixed size were not set.
     var fixedToSet: Int
-    /// Whether it is the row of an insert that has nothing before it.
-    let isNew: Bool
-    /// Whether it is the row of an object that is inserted again. What is not set keeps what was deleted.
-    let isInsertedAgain: Bool
-    /// Whether this is an insert and no attribute of fixed size was set to null. Then the presence bits say which were
+    let purpose: Purpose
+    /// Whether it is a new row and no attribute of fixed size was set to null. Then the presence bits say which were
     /// set.
     var isPlain: Bool
     /// Whether a value was refused. Then the row is not written, even if the caller has caught the error.
     private var isRefused = false
+    /// Whether values must be moved out of the row, which is finished.
+    private(set) var isTooLong = false
 
-    private init(
-        _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
-        _ transaction: DraftFrames, old: RowImage?, isInsertedAgain: Bool
-    ) {
-        shape = RowShape(layout)
-        self.row = row
-        self.bytes = bytes
-        start = row.pointee.start
-        self.transaction = .passUnretained(transaction)
-        maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
-        marks = transaction.marks
-        marks.begin(attributes: shape.count)
-        fixedToSet = shape.count &- shape.variableCount
-        isNew = old == nil
-        self.isInsertedAgain = isInsertedAgain
-        isPlain = isNew
-        self.old = old
-        hasOldLayout = old.map { !$0.isLike(layout) } ?? false
+    /// What the row is for.
+    package enum Purpose {
+        /// An object that is inserted, or updated. What is not set has its default, or keeps its value.
+        case object
+        /// An update, which throws `unchanged` if nothing differs.
+        case difference
+        /// An object that is inserted again. What is not set keeps what was deleted.
+        case objectAgain
+        /// A deletion, which has no more than what is set.
+        case deletion
     }
 
-    /// Writes a row that was begun in `bytes`: what `set` sets, and whatever else the row must have.
-    ///
-    /// - Returns: What differs from `old`; nothing in an insert. Throws `unchanged` if something must differ and
-    ///   nothing does.
+    init(
+        _ layout: RowLayout, _ bytes: UnsafeMutablePointer<ByteWriter>, _ frames: DraftFrames, distance: UInt16,
+        old: RowImage?, _ purpose: Purpose
+    ) {
+        self.bytes = bytes
+        shape = RowShape(layout)
+        start = bytes.pointee.count
+        self.frames = .passUnretained(frames)
+        maximumInlineValueBytes = frames.limits.maximumInlineValueBytes
+        marks = frames.marks
+        marks.begin(attributes: shape.count)
+        fixedToSet = shape.count &- shape.variableCount
+        self.purpose = purpose
+        isPlain = old == nil
+        self.old = old
+        hasOldLayout = old.map { !$0.isLike(layout) } ?? false
+        bytes.pointee.appendFewZeros(shape.variableOffset)
+        bytes.pointee.patch(UInt32(distance) | UInt32(frames.prepared.schemaVersion) << 16, at: start)
+    }
+
+    /// Whether it is the row of an object that is inserted again.
+    var isInsertedAgain: Bool { purpose == .objectAgain }
+
+    /// Whether there is no row before it.
     @inline(__always)
-    package static func write(
-        _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: DraftFrames,
-        old: RowImage? = nil, mustDiffer: Bool = false, isInsertedAgain: Bool = false,
-        _ set: (inout RowWriter) throws(StoreError) -> Void
-    ) throws(StoreError) -> AttributeSet {
-        try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in
-            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
-                var writer = RowWriter(
-                    layout, row, bytes, transaction, old: old, isInsertedAgain: isInsertedAgain)
-                try set(&writer)
-                if mustDiffer, !writer.isRefused, writer.changed.isEmpty {
-                    throw StoreError(.unchanged, "Nothing differs.")
-                }
-                try writer.finish()
-                return old == nil ? AttributeSet() : writer.changed
-            }
-        }
+    var isNew: Bool { old == nil }
+
+    /// Sets what `set` sets, and everything else that the row must have.
+    ///
+    /// - Returns: what differs from the old row; nothing if there is none. Throws `unchanged` if something must differ
+    ///   and nothing does.
+    @inline(__always)
+    mutating func write(_ set: (inout RowWriter) throws(StoreError) -> Void) throws(StoreError) -> AttributeSet {
+        try set(&self)
+        if purpose == .difference, !isRefused, changed.isEmpty { throw StoreError(.unchanged, "Nothing differs.") }
+        try fillIn()
+        isTooLong = variableBytes > frames.takeUnretainedValue().limits.maximumInlineRowBytes
+        finish()
+        return old == nil ? AttributeSet() : changed
     }
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
@@ -137,21 +146,9 @@ public struct RowWriter: ~Copyable {
         guard isPlain, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count),
             content.pointee.slots[position].typeNumber == typeNumber
         else { return nil }
-        let row = bytes.pointee.base + start
-        guard markPresent(position, row) else { return nil }
+        guard markPresent(position) else { return nil }
         fixedToSet &-= 1
-        return row + Int(content.pointee.slots[position].offset)
-    }
-
-    /// Sets the presence bit of an existing position of the row. Returns false if it was set before.
-    @inline(__always)
-    @discardableResult
-    func markPresent(_ position: Int, _ row: UnsafeMutableRawPointer) -> Bool {
-        let presence = row + (shape.content.pointee.presenceOffset &+ position &>> 3)
-        let bit: UInt8 = 1 &<< UInt8(truncatingIfNeeded: position & 7)
-        let before = presence.load(as: UInt8.self)
-        presence.storeBytes(of: before | bit, as: UInt8.self)
-        return before & bit == 0
+        return bytes.pointee.base + (start &+ Int(content.pointee.slots[position].offset))
     }
 
     /// Sets a value of fixed size.
@@ -160,8 +157,7 @@ public struct RowWriter: ~Copyable {
         if isSet(position) { throw setTwice() }
         if old != nil { try noteIfChanged(value, position) }
         fixedToSet &-= 1
-        var fill = RowFill(row: row, bytes: bytes)
-        try fill.append(value, position)
+        store(value, at: position)
     }
 
     /// Sets null, if the attribute is optional.
@@ -170,7 +166,7 @@ public struct RowWriter: ~Copyable {
         guard slot.isOptional else { throw missing(position) }
         if slot.isVariable {
             try beginVariable(slot)
-            row.pointee.skip(slot, in: &bytes.pointee)
+            skipVariables(to: Int(slot.variableIndex) &+ 1)
         } else {
             if isSet(position) { throw setTwice() }
             marks.noteAbsence(position)
@@ -231,7 +227,7 @@ public struct RowWriter: ~Copyable {
         let content = shape.content
         guard isNew, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count) else { return false }
         let slot = content.pointee.slots + position
-        guard slot.pointee.isText, Int(slot.pointee.variableIndex) == row.pointee.nextVariable,
+        guard slot.pointee.isText, Int(slot.pointee.variableIndex) == nextVariable,
             utf8.count <= maximumInlineValueBytes
         else { return false }
         let before = bytes.pointee.count
@@ -239,11 +235,11 @@ public struct RowWriter: ~Copyable {
             bytes.pointee.truncate(to: before)
             return false
         }
-        row.pointee.nextVariable &+= 1
+        nextVariable &+= 1
         let row = bytes.pointee.base + start
         let end = UInt32(truncatingIfNeeded: bytes.pointee.count &- start)
         row.storeBytes(of: end.littleEndian, toByteOffset: Int(slot.pointee.offset), as: UInt32.self)
-        markPresent(position, row)
+        markPresent(position)
         return true
     }
 
@@ -277,7 +273,7 @@ public struct RowWriter: ~Copyable {
             guard value.fits(slot.type) else { throw wrongType() }
             try beginVariable(slot)
             marks.noteChange(position)
-            row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+            append(reference: reference, slot, position)
         }
     }
 
@@ -293,10 +289,10 @@ public struct RowWriter: ~Copyable {
     private mutating func append(
         _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
     ) throws(StoreError) {
-        if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
+        if Int(slot.variableIndex) != nextVariable { try beginVariable(slot) }
         if old != nil, try differs(content, at: position) { marks.noteChange(position) }
         guard content.count > maximumInlineValueBytes else {
-            return row.pointee.append(content, slot, position, in: &bytes.pointee)
+            return append(inline: content, slot, position)
         }
         try appendLarge(content, at: position)
     }
@@ -306,7 +302,7 @@ public struct RowWriter: ~Copyable {
         var done = 0
         let large: StoredValue
         do throws(StoreError) {
-            large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
+            large = try frames.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
                 (buffer) throws(StoreError) in
                 let count = min(buffer.count, content.count - done)
                 buffer.copyMemory(from: content.slice(done, count))
@@ -318,7 +314,7 @@ public struct RowWriter: ~Copyable {
             throw error
         }
         guard case .large(let reference) = large else { return }
-        row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        append(reference: reference, shape.slot(position), position)
     }
 
     /// Values in value frames count as different: they are not read for the comparison.
@@ -376,7 +372,7 @@ public struct RowWriter: ~Copyable {
 
     /// Whether a fixed attribute was set.
     private func isSet(_ position: Int) -> Bool {
-        row.pointee.isPresent(position, in: bytes.pointee) || marks.isAbsent(position)
+        isPresent(position) || marks.isAbsent(position)
     }
 
     @inline(never)
@@ -410,7 +406,7 @@ public struct RowWriter: ~Copyable {
     }
 
     private mutating func requireOrder(_ slot: RowSlot) throws(StoreError) {
-        guard Int(slot.variableIndex) >= row.pointee.nextVariable else {
+        guard Int(slot.variableIndex) >= nextVariable else {
             throw refused("Texts, data and lists are set once, in the order of their attributes.")
         }
     }
@@ -418,25 +414,27 @@ public struct RowWriter: ~Copyable {
     /// Fills in the variable attributes before this one that were passed over.
     private mutating func beginVariable(_ slot: RowSlot) throws(StoreError) {
         try requireOrder(slot)
+        if purpose == .deletion { return }
         try fillVariables(below: Int(slot.variableIndex))
     }
 
     private mutating func fillVariables(below end: Int) throws(StoreError) {
         do throws(StoreError) {
-            for index in row.pointee.nextVariable..<end { try fill(shape.variable(index)) }
+            for index in nextVariable..<end { try fill(shape.variable(index)) }
         } catch {
             isRefused = true
             throw error
         }
     }
 
-    /// Fills in everything that was not set. The row can then be finished.
-    private mutating func finish() throws(StoreError) {
+    /// Fills in everything that was not set.
+    private mutating func fillIn() throws(StoreError) {
         if isRefused {
             throw refused(
-                "A value of this row was refused, so the row is not written: let the error pass, or write the row anew."
+                "A value of this row was refused, so the row is not written: let the error pass, or write the row again."
             )
         }
+        if purpose == .deletion { return }
         try fillVariables(below: shape.variableCount)
         if fixedToSet > 0 {
             for position in 0..<shape.count where !shape.slot(position).isVariable && !isSet(position) {
@@ -458,19 +456,17 @@ public struct RowWriter: ~Copyable {
         }
         let attribute = layout.entity.attributes[position]
         if attribute.defaultValue != nil {
-            var value = RowFill(row: row, bytes: bytes)
-            try value.append(attribute.valueBeforeItExisted, position)
+            store(attribute.valueBeforeItExisted, at: position)
         } else if !attribute.isOptional {
             throw missing(position)
         }
     }
 
-    private func copy(_ old: RowImage, _ place: Int, to position: Int) throws(StoreError) {
+    private mutating func copy(_ old: RowImage, _ place: Int, to position: Int) throws(StoreError) {
         guard old.isPresent(place) else { return }
         let type = shape.slot(position).type
         guard type.isVariable else {
-            var value = RowFill(row: row, bytes: bytes)
-            return try value.append(try old.value(at: place), position)
+            return store(try old.value(at: place), at: position)
         }
         switch try old.variable(at: place) {
         case .absent: return
@@ -480,8 +476,8 @@ public struct RowWriter: ~Copyable {
                     .damaged, "F22: a value stands in a row that is too long to. Restore the store from a backup.",
                     offset: old.fileOffset)
             }
-            row.pointee.append(content, at: position, in: &bytes.pointee)
-        case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+            append(inline: content, shape.slot(position), position)
+        case .large(let reference): append(reference: reference, shape.slot(position), position)
         }
     }
 }
