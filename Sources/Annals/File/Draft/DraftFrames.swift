@@ -283,7 +283,7 @@ extension Log {
     /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
     package func makeFrames(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> DraftFrames {
         DraftFrames(
-            limits: limits, catalog: catalog ?? follow.withLock { state.catalog }, salt: header.salt,
+            limits: limits, catalog: catalog ?? current.catalog, salt: header.salt,
             spool: Spool(files, directory: directory, limit: limits.spoolBytes, step: limits.spoolStepBytes),
             expectedChanges: expectedChanges)
     }

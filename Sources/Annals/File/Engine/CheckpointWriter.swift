@@ -148,7 +148,7 @@ extension Engine {
 
     /// Whether this handle wrote so much since the last checkpoint that the next opening would take long.
     func isCheckpointWorthClosing() -> Bool {
-        guard log.writer.withLock({ log.hasAppended }) else { return false }
+        guard log.writer.withLock({ log.writing.hasAppended }) else { return false }
         return log.current.end > indexes.checkpoint.end + options.closingTailBytes
     }
 

@@ -28,10 +28,10 @@ extension Engine {
         return log.writer.withLock {
             log.follow.withLock {
                 var statistics = EngineStatistics()
-                statistics.end = log.state.end
+                statistics.end = log.known.state.end
                 statistics.fileBytes = fileBytes
-                statistics.lastNumber = log.state.lastNumber
-                statistics.schemaVersion = log.state.schemaVersion
+                statistics.lastNumber = log.known.state.lastNumber
+                statistics.schemaVersion = log.known.state.schemaVersion
                 statistics.transactions = indexes.counts.transactions
                 for kind in FrameKind.allCases {
                     statistics.frameBytes[kind] = indexes.counts[kind]

@@ -184,7 +184,7 @@ package struct Appender {
     private mutating func settleOrigin(
         _ transaction: PreparedFrames, _ table: inout [UInt8]
     ) throws(StoreError) -> TransactionOrigin {
-        let last = log.lastOrigin
+        let last = log.writing.lastOrigin
         // Mostly the transaction has its names from the one before it.
         if let last, last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context) {
             transaction.origin = last

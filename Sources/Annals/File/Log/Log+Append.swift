@@ -67,19 +67,19 @@ extension Log {
         try requireIdentity(always: durability == .full, at: time)
         return try follow.withLock { () throws(StoreError) -> Appender in
             var hasNews = true
-            if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
-            if hasNews, isTailJudged { keeping.beginAnew() }
-            if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
-            if hasNews { try requireWritable(state) }
-            if !isTailJudged || state.isReplacing {
+            if known.isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
+            if hasNews, known.isTailJudged { writing.keeping.beginAnew() }
+            if hasNews, try !isJudgedTailAdopted() { known.isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+            if hasNews { try requireWritable(known.state) }
+            if !known.isTailJudged || known.state.isReplacing {
                 // Before anything is removed: beside a file that was replaced stands what compacts the new one.
                 try requireIdentity()
                 if hasNews { removeLeftover() }
             }
-            isTailJudged = true
-            isAppending = true
+            known.isTailJudged = true
+            known.isAppending = true
             return Appender(
-                self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)
+                self, state: known.state, tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time)
         }
     }
 
@@ -88,10 +88,10 @@ extension Log {
     /// each directly after the other, and who died writing has left the beginning of something; but who died recovering
     /// may have left what was torn. With `follow` locked.
     private func isJudgedTailAdopted() throws(StoreError) -> Bool {
-        guard isTailJudged else { return false }
-        let recoveries = state.recoveries
+        guard known.isTailJudged else { return false }
+        let recoveries = known.state.recoveries
         _ = try adopt(asker: .follower)
-        if state.recoveries > recoveries { return false }
+        if known.state.recoveries > recoveries { return false }
         return try isNothingNew()
     }
 
@@ -99,9 +99,9 @@ extension Log {
     /// read already: if that is set to another time, the file is looked at once more than necessary.
     @inline(never)
     func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
-        if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
+        if !always, let last = writing.lastIdentityCheck, now >= last, now &- last < 1000 { return }
         try requireIdentity()
-        lastIdentityCheck = now
+        writing.lastIdentityCheck = now
     }
 
     /// Throws if the name no longer stands for this file, or not for it alone.
@@ -173,23 +173,23 @@ extension Log {
     func rollBack(_ appender: Appender, _ error: StoreError) -> StoreError {
         guard appender.hasWritten else {
             follow.withLock {
-                isAppending = false
-                knownSize = 0
+                known.isAppending = false
+                known.knownSize = 0
             }
             return error
         }
         let isUnknown = appender.writeFailed && error.code == .inputOutput
         return follow.withLock {
-            isTailJudged = false
-            isAppending = false
-            knownSize = 0
+            known.isTailJudged = false
+            known.isAppending = false
+            known.knownSize = 0
             if isUnknown { return poisoned(by: error) }
             do throws(StoreError) {
                 _ = try adopt(asker: .judge)
                 // Space that the failed write took is returned; that it may not be is no error. Never below what
                 // others may have adopted, and only if something of it stands after the end: otherwise others, who know
                 // how long the file was, would not look again.
-                let end = max(state.end, appender.writtenEnd)
+                let end = max(known.state.end, appender.writtenEnd)
                 if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
                 }

@@ -48,7 +48,7 @@ extension Log {
         stopThreads()
         guard refuseCalls() else { return }
         defer { release() }
-        guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
+        guard access == .readWrite, writer.withLock({ writing.hasAppended }) else { return }
         try ledger.requireUsable()
         do throws(StoreError) {
             try seal(isPublished: isPublished)
@@ -94,32 +94,32 @@ extension Log {
 
     /// Notes in the header page what a sync has just proved. Failing to is no error: nobody relies on a hint.
     private func writeHint(for state: LogState) throws(StoreError) {
-        hintedCheckpoint = state.checkpoint?.offset ?? 0
-        try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: hintedCheckpoint)
+        writing.hintedCheckpoint = state.checkpoint?.offset ?? 0
+        try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: writing.hintedCheckpoint)
     }
 
     /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once,
     /// and at most once a second how far the file is durable. A file that is cut below that is known to be
     /// damaged.
     func hintIfDue(_ state: LogState) {
-        if let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end {
-            hintedCheckpoint = place.offset
-            if nextHint.map({ $0.end < place.end || ledger.mark < $0.end }) ?? true {
-                nextHint = (place.end, place.number)
+        if let place = state.checkpoint, place.offset != writing.hintedCheckpoint, ledger.mark >= place.end {
+            writing.hintedCheckpoint = place.offset
+            if writing.nextHint.map({ $0.end < place.end || ledger.mark < $0.end }) ?? true {
+                writing.nextHint = (place.end, place.number)
             }
-            hintedAt = nil
+            writing.hintedAt = nil
         }
-        if let place = nextHint {
+        if let place = writing.nextHint {
             guard ledger.mark >= place.end else { return }
-            let isDue = hintedAt.map { state.lastTime < $0 || state.lastTime - $0 >= Self.hintMicroseconds } ?? true
+            let isDue = writing.hintedAt.map { state.lastTime < $0 || state.lastTime - $0 >= Self.hintMicroseconds } ?? true
             if isDue {
-                hintedAt = state.lastTime
-                try? writeHint(durableEnd: place.end, number: place.number, checkpoint: hintedCheckpoint)
+                writing.hintedAt = state.lastTime
+                try? writeHint(durableEnd: place.end, number: place.number, checkpoint: writing.hintedCheckpoint)
             }
-        } else if hintedAt == nil {
-            hintedAt = state.lastTime
+        } else if writing.hintedAt == nil {
+            writing.hintedAt = state.lastTime
         }
-        nextHint = (state.end, state.lastNumber)
+        writing.nextHint = (state.end, state.lastNumber)
     }
 
     /// How long a hint stands, at least.

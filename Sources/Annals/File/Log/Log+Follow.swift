@@ -15,26 +15,26 @@ extension Log {
     ) throws(StoreError) -> Result {
         try whileOpen { () throws(StoreError) in
             try follow.withLock { () throws(StoreError) -> Result in
-                if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-                if looksAtPlace, !isAppending { try requireNotReplaced() }
-                return body(state)
+                if !known.isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
+                if looksAtPlace, !known.isAppending { try requireNotReplaced() }
+                return body(known.state)
             }
         }
     }
 
     /// Takes in everything that stands after `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
-        if let adoptionFailure { throw adoptionFailure }
+        if let failure = known.adoptionFailure { throw failure }
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
-        knownSize = 0
+        known.knownSize = 0
         try compareLastFrame()
         try requireLiveMapping()
-        var walk = LogWalk(state: state, window: window, endsBesideWriters: true)
+        var walk = LogWalk(state: known.state, window: window, endsBesideWriters: true)
         defer {
             walk.state.dropOpenTransaction()
             // A frame that the follower refused never counts for this handle: it stays before what was new.
-            if !walk.hasFailedToVisit, walk.state.end > state.end { adopt(walk.state) }
+            if !walk.hasFailedToVisit, walk.state.end > known.state.end { adopt(walk.state) }
         }
         do throws(StoreError) {
             return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(StoreError) in
@@ -42,7 +42,7 @@ extension Log {
             }
         } catch {
             let failure = error.at(path: path)
-            if walk.hasFailedToVisit { adoptionFailure = failure }
+            if walk.hasFailedToVisit { known.adoptionFailure = failure }
             throw failure
         }
     }
@@ -50,9 +50,9 @@ extension Log {
     /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With
     /// `follow` locked.
     func compareLastFrame() throws(StoreError) {
-        guard let last = state.lastFrame else { return }
+        guard let last = known.state.lastFrame else { return }
         let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
-        guard found == state.endChecksum else {
+        guard found == known.state.endChecksum else {
             throw overwritten()
                 ?? StoreError(
                     .diverged,
@@ -68,22 +68,22 @@ extension Log {
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(StoreError) -> Result? {
         let end = offset + UInt64(count)
-        if let mapping, end <= seenSize, end <= UInt64(mapping.bytes.count) {
+        if let mapping, end <= known.seenSize, end <= UInt64(mapping.bytes.count) {
             return body(mapping.bytes.slice(Int(offset), count))
         }
         let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime(window) {} }
         let bytes = try window.bytes(at: offset, count: count)
         guard bytes.count == count else { return nil }
-        seenSize = max(seenSize, end)
+        known.seenSize = max(known.seenSize, end)
         return body(bytes)
     }
 
     /// The new state counts from here on. With `follow` locked.
     func adopt(_ next: LogState) {
-        if next.recoveries > state.recoveries { isTailTorn = false }
-        state = next
-        seenSize = max(seenSize, next.end)
+        if next.recoveries > known.state.recoveries { known.isTailTorn = false }
+        known.state = next
+        known.seenSize = max(known.seenSize, next.end)
         ledger.advance(to: next.end, mark: next.durableMark)
         follower?.publish(next)
     }
@@ -94,7 +94,7 @@ extension Log {
         // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that
         // page was mostly never touched, and the system reads megabytes of nothing ahead of it.
         let pageBytes = FormatLimits.pageBytes
-        let inPage = min(FrameField.bytes, pageBytes - Int(state.end % UInt64(pageBytes)))
-        return try bytes(at: state.end, count: inPage) { $0.allZero } ?? true
+        let inPage = min(FrameField.bytes, pageBytes - Int(known.state.end % UInt64(pageBytes)))
+        return try bytes(at: known.state.end, count: inPage) { $0.allZero } ?? true
     }
 }

@@ -32,16 +32,16 @@ extension Log {
         do throws(StoreError) {
             defer { writer.unlock() }
             try ledger.requireUsable()
-            let isKept = keeping.isKept
+            let isKept = writing.keeping.isKept
             let time = try lockFile(longestPause, patience)
             var keeps = false
             defer { if !keeps { unlockFile() } }
             // Not kept any more: others had it in between, and may have appended.
-            var appender = try beginAppending(durability, at: time, isNewest: isKept && keeping.isKept)
+            var appender = try beginAppending(durability, at: time, isNewest: isKept && writing.keeping.isKept)
             do throws(StoreError) {
                 if durability == .full { try rewriteInheritedPart() }
                 result = try body(&appender)
-                endAppending(appender)
+                publish(appender, isLast: true)
             } catch {
                 throw rollBack(appender, error)
             }
@@ -52,19 +52,6 @@ extension Log {
         }
         if isBackground, ledger.needsAttention() { background.wake() }
         return result
-    }
-
-    /// What was appended is this handle's state now.
-    @inline(__always)
-    private func endAppending(_ appender: Appender) {
-        follow.lock()
-        adopt(appender.state)
-        seenSize = max(seenSize, appender.fileSize)
-        knownSize = appender.fileSize
-        isAppending = false
-        follow.unlock()
-        if appender.hasWritten { hasAppended = true }
-        if let origin = appender.origin { lastOrigin = origin }
     }
 
     /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for
@@ -103,15 +90,15 @@ extension Log {
 
     /// With `writer` locked. Returns what the wall clock shows.
     private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(StoreError) -> Int64 {
-        if keeping.isKept {
+        if writing.keeping.isKept {
             let now = environment.wallClockMicroseconds()
-            if !keeping.isLeaseOver(now) { return now }
+            if !writing.keeping.isLeaseOver(now) { return now }
             guard try WriterLock.isAwaited(files, file) else {
-                keeping.renewLease(now)
+                writing.keeping.renewLease(now)
                 return now
             }
             unlockFile()
-            keeping.gaveWay(try WriterLock.giveWay(files, environment, file))
+            writing.keeping.gaveWay(try WriterLock.giveWay(files, environment, file))
         }
         return try WriterLock.acquire(
             files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
@@ -120,7 +107,7 @@ extension Log {
 
     /// With `writer` locked.
     private func unlockFile() {
-        keeping.release()
+        writing.keeping.release()
         try? files.unlock(file, WriterLock.everything)
     }
 
@@ -129,11 +116,11 @@ extension Log {
     /// With `writer` locked, after a commit that began at `time`: whether the lock stays held. Never if nobody
     /// would give it back.
     private func keepLock(afterCommitAt time: Int64) -> Bool {
-        guard keeping.isWorthKeeping(afterCommitAt: time) else { return false }
-        if !keeping.isWatched, !options.releasesLockByHand {
+        guard writing.keeping.isWorthKeeping(afterCommitAt: time) else { return false }
+        if !writing.keeping.isWatched, !options.releasesLockByHand {
             do throws(StoreError) { try watchKeptLock() } catch { return false }
         }
-        keeping.keep(time)
+        writing.keeping.keep(time)
         return true
     }
 
@@ -148,7 +135,7 @@ extension Log {
                 return withExtendedLifetime(log) { log.releaseIdleLock() }
             }
         }
-        keeping.isWatched = true
+        writing.keeping.isWatched = true
     }
 
     /// Releases the lock if it was kept and no commit has come for a while. A thread calls this as long as the lock
@@ -160,11 +147,11 @@ extension Log {
         // Its holder commits, and need not be waited for.
         guard writer.lock(timeoutMicroseconds: 0) else { return lookAtLockAgain() }
         defer { writer.unlock() }
-        if keeping.isKept {
-            if !keeping.isIdle(environment.wallClockMicroseconds()) { return lookAtLockAgain() }
+        if writing.keeping.isKept {
+            if !writing.keeping.isIdle(environment.wallClockMicroseconds()) { return lookAtLockAgain() }
             unlockFile()
         }
-        keeping.isWatched = false
+        writing.keeping.isWatched = false
         return .wait
     }
 

@@ -1,15 +1,16 @@
-// Publishing in the middle of a hold of the writer lock: what was appended counts, whatever becomes of what is appended
-// after it.
+// Publishing: what was appended counts for this handle, even if what follows in the same hold of the lock fails.
 
 extension Log {
-    /// With the writer lock. If the rest of the hold fails, only the rest is rolled back.
-    func publish(_ appender: Appender) {
-        follow.withLock {
-            adopt(appender.state)
-            seenSize = max(seenSize, appender.fileSize)
-        }
-        if appender.hasWritten { hasAppended = true }
-        if let origin = appender.origin { lastOrigin = origin }
+    /// With the writer lock, at the end of a hold (`isLast`) or before: then only what follows is rolled back if it fails.
+    @inline(__always)
+    func publish(_ appender: borrowing Appender, isLast: Bool = false) {
+        follow.lock()
+        adopt(appender.state)
+        known.seenSize = max(known.seenSize, appender.fileSize)
+        if isLast { (known.knownSize, known.isAppending) = (appender.fileSize, false) }
+        follow.unlock()
+        if appender.hasWritten { writing.hasAppended = true }
+        if let origin = appender.origin { writing.lastOrigin = origin }
     }
 
     /// For a commit that was published and then failed: what counts is made durable in time all the same.

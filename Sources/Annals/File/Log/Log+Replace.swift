@@ -9,7 +9,7 @@ extension Log {
     @inline(__always)
     func requireNotReplaced() throws(StoreError) {
         let second = environment.coarseSeconds()
-        if state.isReplacing || second != lookedAtPlace { try lookAtPlace(second) }
+        if known.state.isReplacing || second != known.lookedAtPlace { try lookAtPlace(second) }
     }
 
     @inline(never)
@@ -22,7 +22,7 @@ extension Log {
         }
         try requireLiveMapping()
         // Only if nothing was found to be wrong: otherwise the next call is told again.
-        lookedAtPlace = second
+        known.lookedAtPlace = second
     }
 
     /// Throws `storeReplaced` if the mapping does not show what the file has after the end.
@@ -31,16 +31,16 @@ extension Log {
     /// descriptor reads the copy, which has the same inode number, and its mapping goes on showing the lower file. A
     /// writer's own mapping is of the copy. With `follow` locked.
     func requireLiveMapping() throws(StoreError) {
-        let (place, count) = (state.end, FrameField.bytes)
+        let (place, count) = (known.state.end, FrameField.bytes)
         // The file has a page after the end. Above the size at opening, the mapping of a lower file has nothing.
-        guard mayMapOtherFile, let mapping, place + UInt64(count) <= min(openedSize, UInt64(mapping.bytes.count))
+        guard known.mayMapOtherFile, let mapping, place + UInt64(count) <= min(openedSize, UInt64(mapping.bytes.count))
         else { return }
         let window = ByteWindow(files, file, stepBytes: count)
         defer { withExtendedLifetime(window) {} }
         let read = Array(try window.bytes(at: place, count: count))
         if read.count < count || read.allSatisfy({ $0 == 0 }) { return }
         if mapping.bytes.slice(Int(place), count).elementsEqual(read) {
-            mayMapOtherFile = false
+            known.mayMapOtherFile = false
             return
         }
         // A writer may have written between the two looks.

@@ -11,9 +11,8 @@ internal import Synchronization
 
 /// A handle on a store file. Any thread may call it.
 ///
-/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`,
-/// `isTailJudged`, `isTailTorn`, `seenSize`, `lookedAtPlace` or `knownSize` is touched; `uses` keeps the descriptors
-/// and the mapping there while a call uses them; everything else is constant or guards itself.
+/// Sound although it is shared: `writer` guards `writing`, `follow` guards `known`; `uses` keeps the descriptors and the
+/// mapping there while a call uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     /// The path of the file when this handle was opened: for messages.
@@ -41,45 +40,17 @@ package final class Log: @unchecked Sendable {
     let mapping: SharedMapping?
     let ledger: DurabilityLedger
 
+    /// Guards `writing`, and is held for the whole of an append.
     let writer = Monitor()
+    var writing: WriterFields
+    /// Guards `known`.
     let follow = Monitor()
-    var state: LogState
-    var isAppending = false
-    /// Whether a torn tail stands after `state.end`, and no recovery frame yet.
-    var isTailTorn = false
-    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed
-    /// to write.
-    var isTailJudged = false
-    /// The file has had at least this size; it never shrinks below one page beyond the end.
-    var seenSize: UInt64
-    /// The file has at least this size as long as nothing stands after `state.end`, because cutting a file leaves
-    /// something there: G4. 0 for not known.
-    var knownSize: UInt64 = 0
-    /// Why the follower could not adopt what others appended: it is part way then, and this handle reads and writes
-    /// nothing more. Touched with `follow` locked.
-    var adoptionFailure: StoreError?
+    var known: KnownFields
     /// The size that the file had when it was opened.
     let openedSize: UInt64
-    /// Whether the mapping may show another file than the descriptor reads (`requireLiveMapping`).
-    var mayMapOtherFile: Bool
-    /// The second of `coarseSeconds` in which this handle last saw that its file still has the name.
-    var lookedAtPlace: Int64
-    /// Touched with `writer` locked.
-    var hasAppended = false
-    /// On the wall clock; nil for never.
-    var lastIdentityCheck: Int64?
-    var lastOrigin: TransactionOrigin?
-    /// Touched with `writer` locked.
-    var keeping: LockKeeping
     let background = BackgroundWork()
     let lockWatch = BackgroundWork()
     let follower: (any LogFollower)?
-    /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
-    var hintedCheckpoint: UInt64
-    /// The end that the next hint will name as durable, and when the last hint was written: the time of a transaction.
-    /// Touched with `writer` locked.
-    var nextHint: (end: UInt64, number: UInt64)?
-    var hintedAt: Int64?
     /// How many calls use the descriptors, and `closingBit` once new ones are refused.
     let uses = Atomic<UInt64>(0)
     static let closingBit: UInt64 = 1 << 63
@@ -96,7 +67,8 @@ package final class Log: @unchecked Sendable {
         directoryPath = opened.place.directoryPath
         access = opened.access
         limits = options.limits
-        keeping = LockKeeping(options.limits.lockKeeping)
+        writing = WriterFields(
+            keeping: LockKeeping(options.limits.lockKeeping), hintedCheckpoint: opened.hintedCheckpoint)
         openingReport = opened.report
         files = opened.files
         environment = opened.environment
@@ -107,13 +79,11 @@ package final class Log: @unchecked Sendable {
         identity = opened.identity
         mapping = opened.mapping
         follower = opened.follower
-        hintedCheckpoint = opened.hintedCheckpoint
-        state = opened.state
+        known = KnownFields(
+            state: opened.state, size: opened.size, mayMapOtherFile: opened.access == .readOnly && opened.mapping != nil,
+            lookedAtPlace: opened.environment.coarseSeconds())
         openedChecksum = opened.state.endChecksum
-        seenSize = opened.size
         openedSize = opened.size
-        mayMapOtherFile = opened.access == .readOnly && opened.mapping != nil
-        lookedAtPlace = opened.environment.coarseSeconds()
         processID = opened.environment.processID()
         ownTransactions = .of(opened.state.header.storeID)
         ledger = DurabilityLedger(
@@ -128,7 +98,7 @@ package final class Log: @unchecked Sendable {
         stopThreads()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
         // Dropped without `close`: what was promised for the last second still holds, but in a file that was replaced.
-        if access == .readWrite, hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
+        if access == .readWrite, writing.hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
             try? files.synchronize(file)
         }
         release()
@@ -183,7 +153,7 @@ package final class Log: @unchecked Sendable {
     // MARK: What is known
 
     /// What the file said when this handle last looked.
-    package var current: LogState { follow.withLock { state } }
+    package var current: LogState { follow.withLock { known.state } }
 
     /// Runs `body` while nobody can change what is known. Throws `closed`, `forked`.
     func whatIsKnown<Result>(_ body: () -> Result) throws(StoreError) -> Result {

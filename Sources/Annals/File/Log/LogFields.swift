@@ -1,0 +1,47 @@
+// What the two locks of a handle on a store file guard.
+
+/// What `Log.writer` guards.
+struct WriterFields {
+    var hasAppended = false
+    /// On the wall clock; nil for never.
+    var lastIdentityCheck: Int64?
+    var lastOrigin: TransactionOrigin?
+    var keeping: LockKeeping
+    /// The checkpoint that a hint names, as far as this handle knows.
+    var hintedCheckpoint: UInt64
+    /// The end that the next hint will name as durable.
+    var nextHint: (end: UInt64, number: UInt64)?
+    /// When the last hint was written: the time of a transaction.
+    var hintedAt: Int64?
+
+    init(keeping: LockKeeping, hintedCheckpoint: UInt64) {
+        (self.keeping, self.hintedCheckpoint) = (keeping, hintedCheckpoint)
+    }
+}
+
+/// What `Log.follow` guards: what this handle knows of the file.
+struct KnownFields {
+    var state: LogState
+    var isAppending = false
+    /// Whether a torn tail follows `state.end`, and no recovery frame yet.
+    var isTailTorn = false
+    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed
+    /// to write.
+    var isTailJudged = false
+    /// The file has had at least this size; it never shrinks below one page beyond the end.
+    var seenSize: UInt64
+    /// The file has at least this size as long as nothing follows `state.end`, because cutting a file leaves something
+    /// there: G4. 0 for not known.
+    var knownSize: UInt64 = 0
+    /// Why the follower could not adopt what others appended: it is part way then, and this handle reads and writes
+    /// nothing more.
+    var adoptionFailure: StoreError?
+    /// Whether the mapping may show another file than the descriptor reads (`requireLiveMapping`).
+    var mayMapOtherFile: Bool
+    /// The second of `coarseSeconds` in which this handle last saw that its file still has the name.
+    var lookedAtPlace: Int64
+
+    init(state: LogState, size: UInt64, mayMapOtherFile: Bool, lookedAtPlace: Int64) {
+        (self.state, seenSize, self.mayMapOtherFile, self.lookedAtPlace) = (state, size, mayMapOtherFile, lookedAtPlace)
+    }
+}
