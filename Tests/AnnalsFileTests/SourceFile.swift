@@ -1,4 +1,4 @@
-// The package's own source files, as text for tests about them.
+// The package's own source files and guides, as text for tests about them.
 
 import Glibc
 
@@ -10,10 +10,10 @@ struct SourceFile: Sendable {
     var folder: String
     var text: String
 
-    /// Every `.swift` file under a directory of the package, in the order of their paths.
-    static func all(under root: String) -> [SourceFile] {
+    /// Every file with a suffix under a directory of the package, in the order of their paths.
+    static func all(under root: String, suffix: String = ".swift") -> [SourceFile] {
         let depth = root.split(separator: "/").count
-        return paths(in: root).filter { $0.hasSuffix(".swift") }.sorted().compactMap { path in
+        return paths(in: root).filter { $0.hasSuffix(suffix) }.sorted().compactMap { path in
             guard let text = read(packageDirectory + path) else { return nil }
             let parts = path.split(separator: "/")
             return SourceFile(

@@ -1,5 +1,5 @@
-// The table “Where a store is” of the guide Concurrency, row by row: other processes rename, copy, replace and remove
-// while handles of this one are open.
+// The table “Moved and replaced files” of the guide Concurrency, row by row: other processes rename, copy, replace
+// and remove while handles of this one are open.
 
 import Annals
 import FoundationEssentials

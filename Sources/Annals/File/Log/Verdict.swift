@@ -96,13 +96,13 @@ extension Verdict {
             asker: .follower, place: .nothing, verdict: .endForNow, reason: "An open reader has read everything."),
         VerdictRow(
             asker: .follower, place: .bad, verdict: .endForNow,
-            reason: "A writer may be in the middle of this frame: it is looked at again next time."),
+            reason: "A writer may still be writing this frame: the next reading looks again."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .notLooked, verdict: .lookAbove,
             reason: "Zeros may be a hole below frames that were acknowledged."),
         VerdictRow(
             asker: .judge, place: .bad, above: .notLooked, verdict: .lookAbove,
-            reason: "Torn or damaged: what stands above tells."),
+            reason: "Torn or damaged: the bytes above decide."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .evidence, secondLook: StopFindings.SecondLook.none,
             verdict: .lookAgain, reason: "A writer may have finished this frame while we looked above."),
@@ -111,16 +111,16 @@ extension Verdict {
             verdict: .lookAgain, reason: "A writer may have finished this frame while we looked above."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .evidence, secondLook: .changed, verdict: .readOn,
-            reason: "A writer finished it meanwhile."),
+            reason: "A writer has finished the frame."),
         VerdictRow(
             asker: .judge, place: .bad, above: .evidence, secondLook: .changed, verdict: .readOn,
-            reason: "A writer finished it meanwhile."),
+            reason: "A writer has finished the frame."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .evidence, secondLook: .same, verdict: .damage,
-            reason: "What stands above was durable, so this was: it is lost or rotten."),
+            reason: "Later bytes were durable, so this frame was too. It was lost or corrupted."),
         VerdictRow(
             asker: .judge, place: .bad, above: .evidence, secondLook: .same, verdict: .damage,
-            reason: "What stands above was durable, so this was: it is lost or rotten."),
+            reason: "Later bytes were durable, so this frame was too. It was lost or corrupted."),
         VerdictRow(
             asker: .judge, place: .nothing, isInsideTransaction: false, above: .zeros, verdict: .end,
             reason: "Nothing was written here."),
