@@ -191,7 +191,9 @@ import Testing
         let late = planted("File/Upkeep", "package final class LaterThing { struct Inner {} }")
         let same = planted("File/Upkeep", "typealias Alias = LaterThing")
         #expect(
-            Self.layerViolations(in: [early, late, same]) == ["File/Format/Planted.swift names LaterThing of File/Upkeep"]
+            Self.layerViolations(in: [early, late, same]) == [
+                "File/Format/Planted.swift names LaterThing of File/Upkeep"
+            ]
         )
         #expect(Self.layerViolations(in: [planted("File/Format", "let y = 1"), late, same]) == [])
     }

@@ -2,8 +2,8 @@
 // left.
 
 import Annals
-import SimulatedDisk
 import Glibc
+import SimulatedDisk
 
 /// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` and `fork-memory`
 /// (ForkCheck*.swift);

@@ -67,7 +67,6 @@ public final class Transaction {
         return held
     }
 
-
     /// What the layers above keep with a transaction. The error that it has collected is thrown when the body has
     /// ended.
     @exclusivity(unchecked) var attachment: TransactionAttachment?

@@ -2,8 +2,8 @@
 // found.
 
 import Annals
-internal import SimulatedDisk
 import FuzzTargets
+internal import SimulatedDisk
 import Testing
 
 extension FuzzCorpus {

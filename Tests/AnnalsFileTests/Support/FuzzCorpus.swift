@@ -1,9 +1,9 @@
 // The stored inputs of the fuzz targets, and how they are made: `ANNALS_WRITE_CORPUS=1 swift test` writes them anew.
 
 import Annals
-internal import SimulatedDisk
 import FoundationEssentials
 import FuzzTargets
+internal import SimulatedDisk
 import Testing
 
 enum FuzzCorpus {

@@ -456,7 +456,8 @@ package final class Draft {
     }
 
     private func returnNumbers(_ entity: UInt16, _ stretch: DrawnNumbers) {
-        numbers.returnNumbers(entity, from: frames.prepared.isCommitted ? stretch.next : stretch.first, end: stretch.end)
+        numbers.returnNumbers(
+            entity, from: frames.prepared.isCommitted ? stretch.next : stretch.first, end: stretch.end)
     }
 
     // MARK: Committing

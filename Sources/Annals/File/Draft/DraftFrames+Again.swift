@@ -73,7 +73,9 @@ extension DraftFrames {
             let frame = prepared.members[found.frames]
             if case .part = frame.content {
                 let count = Int(frame.tableBytes)
-                superseded += try prepared.spool.withBytes(at: frame.spoolOffset + UInt64(FrameField.bytes), count: count) {
+                superseded += try prepared.spool.withBytes(
+                    at: frame.spoolOffset + UInt64(FrameField.bytes), count: count
+                ) {
                     (table) in found.continueThrough(table)
                 }
                 found.endPart(found.frames)
@@ -180,7 +182,8 @@ extension DraftFrames {
         let next = try successor()
         for frame in prepared.members {
             guard case .value = frame.content else { continue }
-            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(StoreError) in
+            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) {
+                (bytes) throws(StoreError) in
                 next.scratch.truncate()
                 next.scratch.append(bytes)
                 try next.spoolScratch(tableBytes: Int(frame.tableBytes), content: frame.content)

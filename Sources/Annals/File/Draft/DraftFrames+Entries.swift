@@ -63,7 +63,8 @@ extension DraftFrames {
             guard case .part = frame.content else { continue }
             if leavesOut, try !has(isMeant, frame) { continue }
             let count = withRows ? Int(frame.frameBytes) : FrameField.bytes + Int(frame.tableBytes)
-            let goesOn = try prepared.spool.withBytes(at: frame.spoolOffset, count: count) { (bytes) throws(StoreError) in
+            let goesOn = try prepared.spool.withBytes(at: frame.spoolOffset, count: count) {
+                (bytes) throws(StoreError) in
                 let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
                 return try Self.visit(table, rowShift: 0, body) { offset in
                     withRows ? Self.row(at: offset, of: bytes) : nil

@@ -166,7 +166,8 @@ extension DraftFrames {
         var content: [UInt8] = []
         for frame in prepared.members {
             guard case .value(value, _) = frame.content else { continue }
-            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(StoreError) in
+            try prepared.spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) {
+                (bytes) throws(StoreError) in
                 let pieceBytes = bytes.integer(at: FrameField.bytes + ValueField.pieceBytes, as: UInt32.self)
                 content += bytes.slice(front, Int(pieceBytes))
             }

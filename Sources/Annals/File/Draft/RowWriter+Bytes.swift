@@ -124,7 +124,7 @@ extension RowWriter {
     @inline(__always)
     var variableBytes: Int { bytes.pointee.count &- start &- shape.variableOffset }
 
-    /// Completes the row with its size and padding. It may be longer than a row may be: then its owner moves values out.
+    /// Completes the row with its size and padding. It may be too long: then its owner moves values out.
     @inline(__always)
     mutating func finish() {
         if nextVariable < shape.variableCount { skipVariables(to: shape.variableCount) }

@@ -20,8 +20,8 @@
 /// Sound although it holds addresses: it lives only while the closure runs that it is lent to. Its caller holds the
 /// memory.
 public struct RowWriter: ~Copyable {
-    /// First, because of the thread sanitizer. If `bytes.pointee` changes, the compiler reports a change of this struct,
-    /// at the address in its first word. That must be memory of this thread alone.
+    /// First, because of the thread sanitizer. If `bytes.pointee` changes, the compiler reports a change of this
+    /// struct, at the address in its first word. That must be memory of this thread alone.
     let bytes: UnsafeMutablePointer<ByteWriter>
     let shape: RowShape
     /// Where in `bytes` the row begins.
@@ -431,7 +431,7 @@ public struct RowWriter: ~Copyable {
     private mutating func fillIn() throws(StoreError) {
         if isRefused {
             throw refused(
-                "A value of this row was refused, so the row is not written: let the error pass, or write the row again."
+                "A value of this row was refused, so the row is not written: let the error pass, or write it again."
             )
         }
         if purpose == .deletion { return }

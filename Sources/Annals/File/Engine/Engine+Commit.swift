@@ -20,14 +20,17 @@ extension Engine {
             defer { end(&draft) }
             let result = try body(draft)
             guard draft.hasChanges else {
-                try advance(draft.frames.prepared.advances, durability: durability, beforeAppending: draft.beforeAppending)
+                try advance(
+                    draft.frames.prepared.advances, durability: durability, beforeAppending: draft.beforeAppending)
                 return (result, nil)
             }
             do throws(StoreError) {
                 return (result, try commit(draft, durability))
             } catch {
                 // The index is built over the rows before the transaction, which may remove duplicates itself.
-                if error.code == .uniqueViolation, draft.frames.prepared.changesSchema, draft.frames.changes > 0 { break }
+                if error.code == .uniqueViolation, draft.frames.prepared.changesSchema, draft.frames.changes > 0 {
+                    break
+                }
                 guard error.code == .conflict || error.code == .schemaChanged else { throw error }
             }
         }

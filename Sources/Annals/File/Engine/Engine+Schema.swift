@@ -7,8 +7,7 @@ extension Engine {
     /// A failed build leaves the store as it was, apart from nodes that nothing names. Throws what `commit` throws,
     /// and `uniqueViolation` with the objects that have the same key.
     @inline(never)
-    func commitSchema(_ draft: Draft, _ durability: Durability) throws(StoreError) -> AppendedTransaction
-    {
+    func commitSchema(_ draft: Draft, _ durability: Durability) throws(StoreError) -> AppendedTransaction {
         let build = try IndexBuild(self, draft.frames)
         try build?.run()
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in

@@ -48,7 +48,9 @@ package struct Appender {
     // MARK: Transactions
 
     mutating func append(_ transaction: PreparedFrames) throws(StoreError) -> AppendedTransaction {
-        guard let last = transaction.last else { preconditionFailure("A transaction is appended before it is complete.") }
+        guard let last = transaction.last else {
+            preconditionFailure("A transaction is appended before it is complete.")
+        }
         let consumers = try state.records(for: transaction.advances, log)
         try recoverIfTorn()
         try reserve(

@@ -49,7 +49,9 @@ extension Log {
     /// Waits until everything below `end` is durable. Threads share syncs.
     package func makeDurable(through end: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
-            if ledger.inherited != nil, durableEnd < end { try locked(.full, isHeld: true) { (_) throws(StoreError) in } }
+            if ledger.inherited != nil, durableEnd < end {
+                try locked(.full, isHeld: true) { (_) throws(StoreError) in }
+            }
             try synchronize(through: end)
         }
     }
@@ -79,7 +81,8 @@ extension Log {
             known.isTailJudged = true
             known.isAppending = true
             return Appender(
-                self, state: known.state, tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time)
+                self, state: known.state, tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time
+            )
         }
     }
 

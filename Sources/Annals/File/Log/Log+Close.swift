@@ -111,7 +111,8 @@ extension Log {
         }
         if let place = writing.nextHint {
             guard ledger.mark >= place.end else { return }
-            let isDue = writing.hintedAt.map { state.lastTime < $0 || state.lastTime - $0 >= Self.hintMicroseconds } ?? true
+            let isDue =
+                writing.hintedAt.map { state.lastTime < $0 || state.lastTime - $0 >= Self.hintMicroseconds } ?? true
             if isDue {
                 writing.hintedAt = state.lastTime
                 try? writeHint(durableEnd: place.end, number: place.number, checkpoint: writing.hintedCheckpoint)

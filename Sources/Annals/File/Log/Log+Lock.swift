@@ -1,8 +1,8 @@
 // The writer lock of a handle: its threads first, then other processes; and keeping it between commits.
 
 extension Log {
-    /// Runs `body` under the writer lock, after adopting what other processes wrote; publishes what `body` appended, and
-    /// rolls back if something fails. There is no other way to append.
+    /// Runs `body` under the writer lock, after adopting what other processes wrote; publishes what `body` appended,
+    /// and rolls back if something fails. There is no other way to append.
     ///
     /// It is inlined, because otherwise a commit of one row would spend a tenth of its time on counting references of
     /// closures.

@@ -1,7 +1,8 @@
 // Publishing: what was appended counts for this handle, even if what follows in the same hold of the lock fails.
 
 extension Log {
-    /// With the writer lock, at the end of a hold (`isLast`) or before: then only what follows is rolled back if it fails.
+    /// With the writer lock, at the end of a hold (`isLast`) or before: then, if what follows fails, only that is
+    /// rolled back.
     @inline(__always)
     func publish(_ appender: borrowing Appender, isLast: Bool = false) {
         follow.lock()

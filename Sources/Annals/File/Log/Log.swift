@@ -11,8 +11,8 @@ internal import Synchronization
 
 /// A handle on a store file. Any thread may call it.
 ///
-/// Sound although it is shared: `writer` guards `writing`, `follow` guards `known`; `uses` keeps the descriptors and the
-/// mapping there while a call uses them; everything else is constant or guards itself.
+/// Sound although it is shared: `writer` guards `writing`, `follow` guards `known`; `uses` keeps the descriptors and
+/// the mapping there while a call uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     /// The path of the file when this handle was opened: for messages.
@@ -80,7 +80,8 @@ package final class Log: @unchecked Sendable {
         mapping = opened.mapping
         follower = opened.follower
         known = KnownFields(
-            state: opened.state, size: opened.size, mayMapOtherFile: opened.access == .readOnly && opened.mapping != nil,
+            state: opened.state, size: opened.size,
+            mayMapOtherFile: opened.access == .readOnly && opened.mapping != nil,
             lookedAtPlace: opened.environment.coarseSeconds())
         openedChecksum = opened.state.endChecksum
         openedSize = opened.size

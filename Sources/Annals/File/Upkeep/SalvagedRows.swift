@@ -155,8 +155,7 @@ final class SalvagedValues {
     }
 
     /// Adds the value to a transaction of another store. Throws `damaged` if it is no longer whole.
-    func copy(_ reference: LargeValueReference, into transaction: DraftFrames) throws(StoreError) -> StoredValue
-    {
+    func copy(_ reference: LargeValueReference, into transaction: DraftFrames) throws(StoreError) -> StoredValue {
         var offset = reference.offset
         var next = offset
         var position: UInt64 = 0
