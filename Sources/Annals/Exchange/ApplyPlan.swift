@@ -419,18 +419,7 @@ struct ApplyPlan {
     }
 
     private func existing(_ value: StoredValue) throws(StoreError) -> StoredValue {
-        switch value {
-        case .object(let object): try exists(object) ? value : .absent
-        case .orderedObjects(let objects): .orderedObjects(try existing(objects))
-        case .objects(let objects): .objects(try existing(objects))
-        default: value
-        }
-    }
-
-    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
-        var existing: [ObjectID] = []
-        for object in objects where try exists(object) { existing.append(object) }
-        return existing
+        try value.keepingReferences { (object) throws(StoreError) in try exists(object) }
     }
 
     private func exists(_ object: ObjectID) throws(StoreError) -> Bool {

@@ -57,7 +57,7 @@ extension Store {
         do throws(StoreError) {
             let place = try files.openPlace(path)
             defer { files.close(place.directory) }
-            let file = try files.open(place.name, in: place.directory, access: .readWrite)
+            let file = try files.openStoreFile(in: place, access: .readWrite)
             defer { files.close(file) }
             return try destroy(file, place, files, condition)
         } catch {
@@ -69,9 +69,6 @@ extension Store {
         _ file: Descriptor, _ place: StorePlace, _ files: any FileSystem,
         _ condition: (FileHeader, StorePlace, any FileSystem) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
-        guard try files.status(file).isRegularFile else {
-            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
-        }
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
         // A compaction would leave its file behind if it was killed later.

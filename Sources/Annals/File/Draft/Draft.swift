@@ -386,18 +386,7 @@ package final class Draft {
     package func withoutMissing(
         _ value: StoredValue, keepingDeleted: Bool = false
     ) throws(StoreError) -> StoredValue {
-        switch value {
-        case .object(let object): try has(object, keepingDeleted) ? value : .absent
-        case .orderedObjects(let objects): .orderedObjects(try existing(objects, keepingDeleted))
-        case .objects(let objects): .objects(try existing(objects, keepingDeleted))
-        default: value
-        }
-    }
-
-    private func existing(_ objects: [ObjectID], _ keepingDeleted: Bool) throws(StoreError) -> [ObjectID] {
-        var existing: [ObjectID] = []
-        for object in objects where try has(object, keepingDeleted) { existing.append(object) }
-        return existing
+        try value.keepingReferences { (object) throws(StoreError) in try has(object, keepingDeleted) }
     }
 
     /// Only of objects that others may refer to.

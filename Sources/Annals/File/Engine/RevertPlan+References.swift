@@ -34,20 +34,14 @@ extension RevertPlan {
         return obstacles.count > before
     }
 
-    /// Hands out what values are without references to objects that are gone, where that is what their deletion would
-    /// have made of them. Returns the attributes where it would not.
+    /// Calls `replace` with each value stripped of references to missing objects, if its delete rule permits that.
+    /// Returns the attributes whose rules do not.
     private func existing(
         _ values: [(Int, StoredValue)], _ layout: RowLayout, _ replace: (Int, StoredValue) -> Void
     ) throws(StoreError) -> [UInt16] {
         var lost: [UInt16] = []
         for (position, value) in values where layout.slots[position].type.isReference {
-            let left: StoredValue
-            switch value {
-            case .object(let object): left = try willExist(object) ? value : .absent
-            case .orderedObjects(let objects): left = .orderedObjects(try existing(objects))
-            case .objects(let objects): left = .objects(try existing(objects))
-            default: continue
-            }
+            let left = try value.keepingReferences { (object) throws(StoreError) in try willExist(object) }
             if left == value { continue }
             let attribute = layout.entity.attributes[position]
             let mayLose = attribute.deleteRule == .nullify || attribute.deleteRule == .noAction
@@ -58,12 +52,6 @@ extension RevertPlan {
             }
         }
         return lost
-    }
-
-    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
-        var existing: [ObjectID] = []
-        for object in objects where try willExist(object) { existing.append(object) }
-        return existing
     }
 
     private func willExist(_ object: ObjectID) throws(StoreError) -> Bool {

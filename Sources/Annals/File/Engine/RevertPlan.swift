@@ -42,7 +42,7 @@ package struct RevertObstacle: Equatable, Sendable {
     package let attributes: [UInt16]
 }
 
-/// The steps that undo one transaction in the state from which a draft one begins. All are in memory, except long
+/// The steps that undo one transaction in the state from which a draft begins. All are in memory, except long
 /// values.
 package struct RevertPlan {
     enum Step {

@@ -135,6 +135,27 @@ extension StoredValue {
     }
 }
 
+extension StoredValue {
+    /// The value without the references for which `isKept` is false: null if it was one reference, a shorter list if it
+    /// was a list.
+    @inline(never)
+    func keepingReferences(
+        where isKept: (ObjectID) throws(StoreError) -> Bool
+    ) throws(StoreError) -> StoredValue {
+        func kept(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+            var kept: [ObjectID] = []
+            for object in objects where try isKept(object) { kept.append(object) }
+            return kept
+        }
+        switch self {
+        case .object(let object): return try isKept(object) ? self : .absent
+        case .orderedObjects(let objects): return .orderedObjects(try kept(objects))
+        case .objects(let objects): return .objects(try kept(objects))
+        default: return self
+        }
+    }
+}
+
 /// The two shapes of lists of objects.
 package enum ObjectList {
     package static func isStrictlyAscending(_ objects: [ObjectID]) -> Bool {

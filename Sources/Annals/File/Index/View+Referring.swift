@@ -12,25 +12,10 @@ extension View {
     @inline(__always)
     func withoutMissing(_ value: StoredValue) throws(StoreError) -> StoredValue {
         switch value {
-        case .object, .orderedObjects, .objects: try onlyExisting(value)
+        case .object, .orderedObjects, .objects:
+            try value.keepingReferences { (object) throws(StoreError) in try has(object) }
         default: value
         }
-    }
-
-    @inline(never)
-    private func onlyExisting(_ value: StoredValue) throws(StoreError) -> StoredValue {
-        switch value {
-        case .object(let object): return try has(object) ? value : .absent
-        case .orderedObjects(let objects): return .orderedObjects(try existing(objects))
-        case .objects(let objects): return .objects(try existing(objects))
-        default: return value
-        }
-    }
-
-    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
-        var existing: [ObjectID] = []
-        for object in objects where try has(object) { existing.append(object) }
-        return existing
     }
 
     /// Hands out the objects whose attribute refers to an object, each once, until `body` returns false. `id` is the

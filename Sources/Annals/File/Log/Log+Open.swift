@@ -46,9 +46,7 @@ extension Log {
         _ environment: any Environment, _ start: StartOfReading?
     ) throws(StoreError) -> Log {
         let status = try files.status(file)
-        guard status.isRegularFile else {
-            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
-        }
+        try status.requireRegularFile()
         let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
         let (header, hint) = try readHeaderAndHint(window.beside(stepBytes: FormatLimits.pageBytes))

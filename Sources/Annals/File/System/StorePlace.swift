@@ -41,3 +41,32 @@ extension FileSystem {
             directory: try duplicate(place.directory), directoryPath: place.directoryPath, name: name ?? place.name)
     }
 }
+
+extension FileStatus {
+    func requireRegularFile() throws(StoreError) {
+        guard isRegularFile else {
+            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
+        }
+    }
+}
+
+extension FileSystem {
+    /// Opens the file in a place. Throws `notARegularFile` if a store cannot be in it.
+    func openStoreFile(in place: StorePlace, access: FileAccess) throws(StoreError) -> Descriptor {
+        let file = try open(place.name, in: place.directory, access: access)
+        do throws(StoreError) {
+            try status(file).requireRegularFile()
+            return file
+        } catch {
+            close(file)
+            throw error
+        }
+    }
+
+    /// Opens the file at a path to read it.
+    func openStoreFile(_ path: String) throws(StoreError) -> Descriptor {
+        let place = try openPlace(path)
+        defer { close(place.directory) }
+        return try openStoreFile(in: place, access: .readOnly)
+    }
+}

@@ -16,13 +16,8 @@ package enum Checker {
         progress: ((_ done: UInt64, _ total: UInt64) -> Void)? = nil
     ) throws(StoreError) -> CheckReport {
         do throws(StoreError) {
-            let place = try files.openPlace(path)
-            defer { files.close(place.directory) }
-            let file = try files.open(place.name, in: place.directory, access: .readOnly)
+            let file = try files.openStoreFile(path)
             defer { files.close(file) }
-            guard try files.status(file).isRegularFile else {
-                throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
-            }
             var attempts = 1
             while true {
                 var pass = CheckPass(files, file, options)

@@ -39,9 +39,7 @@ package final class FrameLister {
     /// is none.
     package init(_ path: String, files: any FileSystem, windowBytes: Int = 1 << 20) throws(StoreError) {
         do throws(StoreError) {
-            let place = try files.openPlace(path)
-            defer { files.close(place.directory) }
-            let file = try files.open(place.name, in: place.directory, access: .readOnly)
+            let file = try files.openStoreFile(path)
             do throws(StoreError) {
                 window = ByteWindow(files, file, stepBytes: windowBytes)
                 state = LogState(header: try Log.readHeader(window).0)

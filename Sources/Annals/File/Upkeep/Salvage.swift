@@ -61,22 +61,7 @@ package enum Salvage {
     }
 
     private static func open(_ source: String, _ files: any FileSystem) throws(StoreError) -> Descriptor {
-        do throws(StoreError) {
-            let place = try files.openPlace(source)
-            defer { files.close(place.directory) }
-            let file = try files.open(place.name, in: place.directory, access: .readOnly)
-            do throws(StoreError) {
-                guard try files.status(file).isRegularFile else {
-                    throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
-                }
-            } catch {
-                files.close(file)
-                throw error
-            }
-            return file
-        } catch {
-            throw error.at(path: source)
-        }
+        do throws(StoreError) { return try files.openStoreFile(source) } catch { throw error.at(path: source) }
     }
 }
 
