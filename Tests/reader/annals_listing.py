@@ -23,13 +23,16 @@ class Listing:
         self.lines += ([""] if self.lines else []) + [line]
 
     def put(self, count, meaning=""):
-        """The next bytes: a line, or a part of the line that is being joined. Bytes of zero say nothing in a joined
-        line."""
+        """The next bytes: a line, or a part of the line that is being joined, where zeros belong to the
+        field before."""
         if not count:
             return
         data = self.data[self.at:self.at + count]
-        if self.joined is not None:
-            self.joined.append((data.hex(), "" if meaning in ("zero", "padding") else meaning))
+        if self.joined and meaning in ("zero", "padding"):
+            self.joined[-1] = (self.joined[-1][0] + data.hex(), self.joined[-1][1])
+            self.at += count
+        elif self.joined is not None:
+            self.joined.append((data.hex(), meaning))
             self.at += count
         elif count > 8 and not any(data):
             self.line(f"00 x {count}", count, meaning)
@@ -114,7 +117,7 @@ class Listing:
 
     def frame(self):
         start, kind = self.at, self.data[self.at + 12]
-        self.title(f"A {KINDS[kind]} frame at {start:x}")
+        self.title(f"{KINDS[kind].capitalize()} frame")
         joins = not self.is_new("frame")
         with self.join(joins, gap=""):
             self.put(8, "" if joins else "frame.checksum")
@@ -126,7 +129,7 @@ class Listing:
             self.number("Q", "number {}")
             self.number("Q", "mark {:x}" if joins else "durable mark {:x}")
         with self.join(joins, gap=""):
-            self.put(8, "" if joins else "checksum of the frame before")
+            self.put(8, "" if joins else "frame.previousChecksum")
             self.put(8, "" if joins else "frame.tableChecksum")
             self.put(8, "" if joins else "frame.bodyChecksum")
             with self.join():
@@ -157,9 +160,10 @@ class Listing:
         while self.at < table_end:
             entity, number = u16(self.data, self.at + 6), u32(self.data, self.at)
             with self.join():
-                self.put(8, f"entity {entity}, object {number}")
+                kind = CHANGES[self.data[self.at + 12]]
+                self.put(8, f"{kind} object {number} of entity {entity}")
                 row = self.number("I", "row at {} of the frame")
-                self.number("B", f"kind {{}}: {CHANGES[self.data[self.at]]}")
+                self.put(1)
                 shape = self.number("B", "shape {:02x}")
                 self.put(2, "zero")
             with self.join(shape):
@@ -175,7 +179,7 @@ class Listing:
         attributes = self.entities[entity]
         presence = self.data[at + 8 + sum(SLOT_BYTES[a.type] for a in attributes)]
         with self.join():
-            self.number("H", "row: its entry is {} x 8 bytes before")
+            self.number("H", "row: entry {} x 8 bytes before")
             self.number("H", "version {}")
             size = self.number("I", "{} bytes")
         with self.join():
@@ -206,7 +210,7 @@ class Listing:
         with self.join():
             self.number("I", "definition of {} bytes")
             self.number("H", "entity {}")
-            self.number("B", "state {}: present")
+            self.number("B", "state {}")
             self.number("B", "flags {}")
         with self.join():
             name_bytes = self.number("H", "name of {} bytes")
@@ -221,7 +225,7 @@ class Listing:
                 flags = ", ".join(f for i, f in enumerate(ATTRIBUTE_FLAGS) if attribute.flags >> i & 1)
                 self.number("B", "flags {}: " + flags)
             with self.join():
-                self.put(6, "no target, other side or delete rule")
+                self.put(6, "no reference")
                 name_bytes = self.number("H", "name of {} bytes")
             with self.join():
                 self.put(4, "no default")
@@ -257,7 +261,7 @@ class Listing:
 
     def row_leaf(self):
         start = self.at
-        self.lines.append(f"  a leaf of the row index at {start:x}")
+        self.lines.append("  a leaf of the row index")
         self.put(8, "object 0: never was")
         number = 1
         while any(self.data[self.at:start + 4096]):
@@ -269,7 +273,7 @@ class Listing:
 
     def ordered_leaf(self):
         start = self.at
-        self.lines.append(f"  a leaf of the ordered index at {start:x}")
+        self.lines.append("  a leaf of the ordered index")
         with self.join():
             self.number("H", "level {}")
             count = self.number("H", "slots: {}")
