@@ -72,13 +72,12 @@ import Testing
     }
 
     @Test func types() throws {
-        let rows = try #require(page.numbered["Rows"])
-        #expect(rows.count == AttributeType.allCases.count)
+        #expect(page.types.count == AttributeType.allCases.count)
         for type in AttributeType.allCases {
-            let row = try #require(rows["\(type)"])
+            let row = try #require(page.types["\(type)"])
             #expect(row.number == Int(type.code))
-            #expect(row.cells[0] == "\(type.slotBytes)")
-            #expect(row.cells[1].hasPrefix("variable") == type.isVariable)
+            #expect(row.slotBytes == type.slotBytes)
+            #expect(row.content.hasPrefix("variable") == type.isVariable)
         }
     }
 }

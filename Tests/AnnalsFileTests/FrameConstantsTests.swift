@@ -1,4 +1,4 @@
-// The tables of FileFormat.md and the constants of the code are the same: header page, hints, frames, transactions,
+// The records of FileFormat.md and the constants of the code are the same: header page, hints, frames, transactions,
 // changes, values.
 
 import Annals

@@ -1,21 +1,21 @@
-// Reads the tables of FileFormat.md, so that tests can hold the code's constants against them.
+// Reads the records and lists of constants of FileFormat.md, so that tests can hold the code's constants against them.
 
 import Foundation
 import Testing
 
-/// The page, as far as its tables go.
+/// The page, as far as its aligned lists go.
 struct FormatDocument {
     struct Field: Equatable {
         var offset: Int
         var bytes: Int
     }
 
-    /// Rows `| offset | bytes | `group.field` | ...`, by the full name.
+    /// Lines `offset bytes  group.field  ...`, by the full name.
     let fields: [String: Field]
-    /// Rows `| `name` | value | ...` of the section "Limits".
+    /// Lines `name  value  ...` of the section "Limits".
     let limits: [String: UInt64]
-    /// Rows `| number | `name` | ...`, by section and name; the cells after the name are kept.
-    let numbered: [String: [String: (number: Int, cells: [String])]]
+    /// Lines `number  name  bytes  ...` of the section "Rows".
+    let types: [String: (number: Int, slotBytes: Int, content: String)]
 
     init() throws {
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
@@ -26,25 +26,25 @@ struct FormatDocument {
     init(text: String) throws {
         var fields: [String: Field] = [:]
         var limits: [String: UInt64] = [:]
-        var numbered: [String: [String: (number: Int, cells: [String])]] = [:]
+        var types: [String: (number: Int, slotBytes: Int, content: String)] = [:]
         var section = ""
         for line in text.split(separator: "\n") {
             if line.hasPrefix("#") { section = line.drop { $0 == "#" || $0 == " " }.description }
-            guard line.hasPrefix("|") else { continue }
-            let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
-            if cells.count >= 3, let offset = Int(cells[0]), let bytes = Int(cells[1]), let name = Self.code(cells[2]) {
+            if let match = line.wholeMatch(of: #/ +([0-9]+) +([0-9]+)  ([a-z]+\.\w+)(?: .*)?/#) {
+                let (offset, bytes) = try (#require(Int(match.output.1)), #require(Int(match.output.2)))
+                let name = String(match.output.3)
                 try #require(
                     fields.updateValue(Field(offset: offset, bytes: bytes), forKey: name) == nil, "\(name) twice")
-            } else if cells.count >= 2, let number = Int(cells[0]), let name = Self.code(cells[1]) {
-                numbered[section, default: [:]][name] = (number, Array(cells.dropFirst(2)))
-            } else if section == "Limits", cells.count >= 2, let name = Self.code(cells[0]) {
-                let value: UInt64 = try #require(UInt64(cells[1]))
-                limits[name] = value
+            } else if section == "Limits", let match = line.wholeMatch(of: #/(\w+) +([0-9]+)  .*/#) {
+                limits[String(match.output.1)] = try #require(UInt64(match.output.2))
+            } else if section == "Rows", let match = line.wholeMatch(of: #/ *([0-9]+)  (\w+) +([0-9]+)  (.*)/#) {
+                let (number, bytes) = try (#require(Int(match.output.1)), #require(Int(match.output.3)))
+                types[String(match.output.2)] = (number, bytes, String(match.output.4))
             }
         }
         self.fields = fields
         self.limits = limits
-        self.numbered = numbered
+        self.types = types
     }
 
     /// The fields of one group without its name, such as those of `row.`.
@@ -68,10 +68,5 @@ struct FormatDocument {
             end = field.offset + field.bytes
         }
         #expect(end == bytes, "\(group)", sourceLocation: sourceLocation)
-    }
-
-    private static func code(_ cell: String) -> String? {
-        guard cell.count > 2, cell.hasPrefix("`"), cell.hasSuffix("`") else { return nil }
-        return String(cell.dropFirst().dropLast())
     }
 }

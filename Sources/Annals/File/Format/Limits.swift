@@ -1,4 +1,4 @@
-// The limits of the file format: one constant for each row of FileFormat.md's table, under the same name.
+// The limits of the file format: one constant for each line of the list in FileFormat.md, under the same name.
 
 /// What a reader accepts at most, and no writer exceeds.
 package enum FormatLimits {
