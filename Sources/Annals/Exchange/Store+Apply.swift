@@ -50,7 +50,7 @@ extension Store {
         while true {
             var planned: PlannedObjects?
             do {
-                let (result, token) = try writePending(
+                let (result, token) = try writeDraft(
                     author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
                 ) { draft, engine in
                     let base = Snapshot(draft.base, engine, identifier)

@@ -104,7 +104,7 @@ extension Store {
         _ number: UInt64, _ author: String?, _ contextName: String?, _ policy: RevertPolicy, _ durability: Durability?,
         _ withheld: [ObjectID: [WithheldChange]], _ changed: inout Set<ObjectID>
     ) throws -> RevertOutcome {
-        let (conflicts, token) = try writePending(author, contextName, durability, validates: true) {
+        let (conflicts, token) = try writeDraft(author, contextName, durability, validates: true) {
             draft, engine in
             let derived = RevertDerivation(
                 isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, draft) ?? false },

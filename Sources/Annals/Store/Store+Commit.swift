@@ -59,7 +59,7 @@ extension Store {
 
     /// `write` for code that needs the file layer's transaction and its engine. What `body` leaves is held to the rules
     /// of types if `validates` is true.
-    func writePending<Result>(
+    func writeDraft<Result>(
         _ author: String?, _ context: String?, _ durability: Durability?, validates: Bool,
         _ body: (Draft, Engine) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {

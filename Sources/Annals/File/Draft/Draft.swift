@@ -1,4 +1,4 @@
-// A transaction in the making: it reads, inserts, changes and deletes objects. The commit finds conflicts.
+// A transaction before it is committed: it reads, inserts, changes and deletes objects. The commit finds conflicts.
 //
 // Invariants:
 // T1  `frames` has each object at most once when it is complete: a later change of an object takes in the earlier one,
@@ -37,8 +37,8 @@ package final class Draft {
     @exclusivity(unchecked) var areRulesApplied = false
     /// The references that objects have lost to these rules: by object and attribute.
     @exclusivity(unchecked) var losses: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
-    /// Whether it must not follow any transaction that its base does not have: it has checked what others may change
-    /// without changing the same objects.
+    /// Whether the commit conflicts with any commit after `base`, because the draft relies on objects that it does not
+    /// change.
     @exclusivity(unchecked) package var needsNewestState = false
 
     /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.

@@ -1,4 +1,4 @@
-// An object that a transaction in the making changes again: the later change counts, and the earlier one is left out
+// An object that a draft changes again: the later change counts, and the earlier one is left out
 // before the transaction is committed.
 //
 // Invariants:
@@ -6,7 +6,7 @@
 //     `superseded` is the number of those that do not.
 // B7  Only the newest change of an object counts. A completed transaction has no other (F19).
 
-/// A change of a transaction in the making, copied out of it.
+/// A change of a draft, copied out of it.
 package struct OwnChange {
     package let kind: ChangeKind
     package let previous: PreviousVersion?
@@ -56,7 +56,7 @@ extension DraftFrames {
         return found
     }
 
-    /// Where in `body` the row of an entry of the frame in the making is, with its padding.
+    /// Where in `body` the row of an entry of the open frame is, with its padding.
     private func rowRange(of entry: ChangeView) -> Range<Int>? {
         guard let offset = entry.rowOffset else { return nil }
         let start = headroom + offset - FrameField.bytes

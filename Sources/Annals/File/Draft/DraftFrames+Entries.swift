@@ -1,4 +1,4 @@
-// Looking at the changes of a transaction, in the making or committed.
+// Reading the changes of a draft, before or after the commit.
 
 extension DraftFrames {
     /// What it takes in the file at least, names apart.

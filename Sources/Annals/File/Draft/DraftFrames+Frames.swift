@@ -1,4 +1,4 @@
-// Frames of a transaction in the making: begun, completed, and put into the spool if there are several.
+// The frames of a draft: begun, completed, and put into the spool if there are several.
 
 extension DraftFrames {
     func beginFrame() {
@@ -10,11 +10,11 @@ extension DraftFrames {
         if !relocations.isEmpty { relocations.removeAll(keepingCapacity: true) }
     }
 
-    /// What the frame in the making has by now.
+    /// How many bytes the open frame has.
     @inline(__always)
     var frameBytes: Int { FrameField.bytes + table.count + body.count - headroom }
 
-    /// Ends the frame in the making if the change would not fit.
+    /// Ends the open frame if the change would not fit.
     func makeRoom(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         if frameBytes + entryBytes + rowBytes <= limits.maximumFrameBytes { return }
         if changesInFrame > 0 { try endFrame() }
@@ -29,7 +29,7 @@ extension DraftFrames {
         }
     }
 
-    /// Completes the frame in the making, puts it into the spool and begins another.
+    /// Completes the open frame, puts it into the spool and begins another.
     func endFrame() throws(StoreError) {
         let frame = completeFrame()
         try spool(

@@ -40,7 +40,7 @@ extension DraftFrames {
         }
     }
 
-    /// What there was before a row was begun.
+    /// The state before a row was begun.
     struct RowBoundary {
         let row: Int
         let changesInFrame: UInt32
@@ -92,7 +92,7 @@ extension DraftFrames {
         try change(entry, values)
     }
 
-    /// Ends the frame in the making before its last row, whose entry is not there yet, and puts the row into the next
+    /// Ends the open frame before its last row, whose entry is not there yet, and puts the row into the next
     /// one.
     ///
     /// - Returns: where the row begins now.

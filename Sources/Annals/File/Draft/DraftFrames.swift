@@ -1,16 +1,16 @@
 // Encodes a transaction before anybody is locked out: under the lock only numbers, offsets and names are settled.
 //
 // Invariants:
-// B1  Frames in the spool are complete except for what the commit settles; the frame in the making is in `table` and
+// B1  Frames in the spool are complete except for what the commit settles; the open frame is in `table` and
 //     `body`.
-// B2  The table and rows in the making fit a frame of the writer's limit, unless they are a single change.
+// B2  The open table and rows fit a frame of the writer's limit, unless they are a single change.
 // B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
-// B4  Entries and rows in the making are placed as if the table had no bytes: an entry names its row as if rows began
+// B4  Entries and rows of the open frame are placed as if the table had no bytes: an entry names its row as if rows began
 //     after the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds
 //     it.
 // B5  `relocations` has each reference in `body` to a value of this transaction, once.
 
-/// A transaction in the making: schema changes first, then inserts, updates and deletions in any order.
+/// The bytes of a draft: schema changes first, then inserts, updates and deletions in any order.
 ///
 /// For one thread at a time. Nothing is written to the store before `Log.append`. By then each object is in it once
 /// (F19): if one is changed again, the earlier change is left out (`supersede`).
@@ -19,7 +19,7 @@
 /// thread uses it, and while code of others writes a row, the memory is lent out (`lendBody`), so no access to it is
 /// under way.
 package final class DraftFrames {
-    /// What the log will append.
+    /// The frames for the log.
     package let prepared: PreparedFrames
     /// The schema that rows are encoded with, this transaction's own changes included.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog

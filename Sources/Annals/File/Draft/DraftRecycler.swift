@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// At most one ended transaction. Any thread may call it.
 ///
-/// Sound although it holds a pointer: it owns the object. Whoever exchanges the address becomes the only owner.
+/// Sound although it holds a pointer: it owns the object. The caller that exchanges the address becomes the only owner.
 struct DraftRecycler: ~Copyable, Sendable {
     /// The address of the object; 0 for none.
     private let address = Atomic<UInt>(0)

@@ -1,11 +1,11 @@
-// The object numbers that one handle's transactions in the making use.
+// The object numbers that the drafts of one handle use.
 
-/// Hands a number to one transaction only, as long as that is in the making. Any thread may call it.
+/// Hands a number to one draft at a time. Any thread may call it.
 final class ObjectNumberSupply: Sendable {
     /// At the index of an entity's number: its next object number.
     private let next = Guarded<[UInt64]>([])
 
-    /// Takes numbers for a transaction in the making, at `first` or above. Returns the first of them.
+    /// Takes numbers for a draft, at `first` or above. Returns the first of them.
     func draw(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
         next.withLock { next in
             let index = Int(entity)

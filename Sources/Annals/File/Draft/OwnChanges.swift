@@ -1,4 +1,4 @@
-// Where in a transaction in the making the changes of each object are: a table that is made only if one is looked up.
+// Where in a draft the changes of each object are: a table that is made only if one is looked up.
 //
 // Invariants:
 // OC1  Every entry up to `next` is known. The place of an object is that of its newest one, or none if that was taken
@@ -116,9 +116,9 @@ final class OwnChanges {
 
     func passFrame() { frames += 1 }
 
-    /// The entry of an object in the part in the making moved to the front.
+    /// The entry of an object in the open part moved to the front.
     func move(_ object: UInt64, to position: Int) { slots[find(object)].place.position = UInt32(position) }
 
-    /// The part in the making is so long now, and all its entries are known.
+    /// The open part has this length now, and all its entries are known.
     func cut(to position: Int) { next.position = UInt32(position) }
 }

@@ -1,4 +1,4 @@
-// The bytes of a row: slots, presence bits and the variable part. What reaches them was validated.
+// The bytes of a row: slots, presence bits and the variable part. Values were validated before they come here.
 //
 // Invariants:
 // W5  From `start` on, `bytes` have the row and nothing else until it is finished.
@@ -68,7 +68,7 @@ extension RowWriter {
         place.storeBytes(of: decimal.high.littleEndian, toByteOffset: DecimalField.mantissa + 8, as: UInt64.self)
     }
 
-    /// Where a fixed attribute is, which is marked as present.
+    /// Marks a fixed attribute as present. Returns its address.
     @inline(__always)
     private func place(of slot: RowSlot, _ position: Int) -> UnsafeMutableRawPointer {
         markPresent(position)
@@ -116,11 +116,11 @@ extension RowWriter {
 
     // MARK: The end
 
-    /// Where the last variable value has ended, from the row's start.
+    /// The end of the last variable value, from the row's start.
     @inline(__always)
     private var end: UInt32 { UInt32(truncatingIfNeeded: bytes.pointee.count &- start) }
 
-    /// What the row has after its slots by now.
+    /// The size of the variable part.
     @inline(__always)
     var variableBytes: Int { bytes.pointee.count &- start &- shape.variableOffset }
 

@@ -45,15 +45,15 @@ public struct RowWriter: ~Copyable {
     /// Whether values must be moved out of the row, which is finished.
     private(set) var isTooLong = false
 
-    /// What the row is for.
+    /// The purpose of a row.
     package enum Purpose {
-        /// An object that is inserted, or updated. What is not set has its default, or keeps its value.
+        /// An object that is inserted, or updated. An attribute that is not set has its default, or keeps its value.
         case object
         /// An update, which throws `unchanged` if nothing differs.
         case difference
-        /// An object that is inserted again. What is not set keeps what was deleted.
+        /// An object that is inserted again. An attribute that is not set keeps its deleted value.
         case objectAgain
-        /// A deletion, which has no more than what is set.
+        /// A deletion, whose row has no values but those that are set.
         case deletion
     }
 

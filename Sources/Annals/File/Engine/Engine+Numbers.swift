@@ -11,7 +11,7 @@ extension Engine {
             guard indexes.shape.newestLayout(entity) != nil, count > 0 else {
                 throw StoreError(.invalidArgument, "IDs are reserved of an entity that the store has, at least one.")
             }
-            // Above those that transactions in the making have drawn.
+            // Above those that drafts have drawn.
             let number = numbers.draw(entity, count: UInt64(count), from: indexes.nextNumber(entity))
             guard let object = ObjectID(entityNumber: entity, number: number),
                 ObjectID(entityNumber: entity, number: number + UInt64(count)) != nil

@@ -46,7 +46,7 @@ package enum PreviousVersion: Equatable, Sendable {
 package struct ChangeView {
     /// Where in memory the entry begins.
     let entry: UnsafeRawPointer
-    /// Where in the file the frame begins; 0 for a transaction in the making.
+    /// Where in the file the frame begins; 0 for a draft.
     package let frameOffset: UInt64
     private let entryPosition: UInt32
     private let rowPosition: UInt32

@@ -266,7 +266,7 @@ package struct Appender {
             var failure: StoreError?
             zeros.withUnsafeBytes { bytes in
                 do throws(StoreError) {
-                    try log.write(bytes.slice(0, Int(count)), at: position)
+                    try log.files.writeAll(log.file, at: position, bytes.slice(0, Int(count)))
                 } catch { failure = error }
             }
             if let failure {
@@ -366,7 +366,7 @@ package struct Appender {
 
     private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
         do throws(StoreError) {
-            try log.write(bytes, at: offset)
+            try log.files.writeAll(log.file, at: offset, bytes)
         } catch {
             writeFailed = true
             throw error

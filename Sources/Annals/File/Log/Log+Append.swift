@@ -41,11 +41,6 @@ extension Log {
     /// How long the file is now.
     func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
 
-    /// Writes a frame, or a part of one, with the writer lock.
-    func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
-        try files.writeAll(file, at: offset, bytes)
-    }
-
     /// Waits until everything below `end` is durable. Threads share syncs.
     package func makeDurable(through end: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
