@@ -1,6 +1,7 @@
 // Reads the tables of FileFormat.md, so that tests can hold the code's constants against them.
 
 import Foundation
+import TestSupport
 import Testing
 
 /// The page, as far as its tables go.
@@ -18,8 +19,7 @@ struct FormatDocument {
     let numbered: [String: [String: (number: Int, cells: [String])]]
 
     init() throws {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../Sources/Annals/Annals.docc/FileFormat.md").standardizedFileURL
+        let page = PackageFolder.url("Sources/Annals/Annals.docc/FileFormat.md")
         try self.init(text: String(contentsOf: page, encoding: .utf8))
     }
 

@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @Suite struct VerdictTests {
@@ -52,8 +53,7 @@ import Testing
     }
 
     @Test func thePageHasTheSameTable() throws {
-        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "Sources/Annals/Annals.docc/Recovery.md")
+        let page = PackageFolder.url("Sources/Annals/Annals.docc/Recovery.md")
         let text = try String(decoding: Data(contentsOf: page), as: UTF8.self)
         let rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") && $0.contains("`") }.map(String.init)
         let expected = Verdict.table.map { row in

@@ -255,8 +255,7 @@ import Testing
         ] {
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
         }
-        let golden = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
-            "Golden/help.txt")
+        let golden = PackageFolder.url("Tests/AnnalsTests/Golden/help.txt")
         if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
         #expect(try String(contentsOf: golden, encoding: .utf8) == text)
     }

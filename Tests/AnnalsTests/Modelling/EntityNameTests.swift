@@ -135,8 +135,7 @@ struct Passport: Entity, Equatable {
     // MARK: Names of properties
 
     @Test func everyMemberOfObjectsIsAReservedName() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "Sources/Annals")
+        let root = PackageFolder.url("Sources/Annals")
         var members: Set<String> = []
         var found = 0
         for folder in ["Entities", "Objects"] {

@@ -5,10 +5,11 @@
 import Annals
 import FoundationEssentials
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct GoldenTests {
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Golden")
+    private static let folder = PackageFolder.url("Tests/AnnalsFileTests/Golden")
 
     @Test(arguments: GoldenStores.all.map(\.name))
     func isWrittenAndReadAsEver(_ name: String) throws {

@@ -1,6 +1,7 @@
 // The package's own source files, as text for tests about them.
 
 import Glibc
+import TestSupport
 
 struct SourceFile: Sendable {
     /// From the package's directory on.
@@ -14,7 +15,7 @@ struct SourceFile: Sendable {
     static func all(under root: String) -> [SourceFile] {
         let depth = root.split(separator: "/").count
         return paths(in: root).filter { $0.hasSuffix(".swift") }.sorted().compactMap { path in
-            guard let text = read(packageDirectory + path) else { return nil }
+            guard let text = read(PackageFolder.path + path) else { return nil }
             let parts = path.split(separator: "/")
             return SourceFile(
                 path: path, name: String(parts.last ?? ""),
@@ -59,15 +60,8 @@ struct SourceFile: Sendable {
         return rest
     }
 
-    /// With a slash at its end.
-    static let packageDirectory: String = {
-        // …/Tests/AnnalsFileTests/SourceFile.swift
-        let parts = #filePath.split(separator: "/").dropLast(3)
-        return "/" + parts.joined(separator: "/") + "/"
-    }()
-
     private static func paths(in root: String) -> [String] {
-        guard let directory = opendir(packageDirectory + root) else { return [] }
+        guard let directory = opendir(PackageFolder.path + root) else { return [] }
         defer { closedir(directory) }
         var found: [String] = []
         while let entry = readdir(directory) {

@@ -45,8 +45,7 @@ private struct Mark: Entity, Equatable {
 }
 
 @Suite struct TypedGoldenTests {
-    private static let golden = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "Golden/typed.annals")
+    private static let golden = PackageFolder.url("Tests/AnnalsTests/Golden/typed.annals")
 
     private static func open(_ path: String) throws -> Store {
         try Store(at: path, entities: [Kept.self, Owner.self, Mark.self])
