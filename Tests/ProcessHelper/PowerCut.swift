@@ -1,4 +1,4 @@
-// The program of Tests/ext4cut.sh that uses a `Store`: it commits, cleans, compacts and makes backups until the power
+// The program of Tests/run ext4cut that uses a `Store`: it commits, cleans, compacts and makes backups until the power
 // is cut, and later checks what is left.
 
 import Annals

@@ -1,4 +1,4 @@
-// The processes that Tests/processes.sh, Tests/frozen.sh and others start, kill and stop. Public API only.
+// The processes that Tests/run processes, Tests/run frozen and others start, kill and stop. Public API only.
 
 import Annals
 import Glibc

@@ -1,7 +1,7 @@
 // Two processes at once: every order of their calls with up to two preemptions, a sample of those with three, deaths
 // and power cuts in them.
 //
-// All with three preemptions: Tests/interleavings.sh.
+// All with three preemptions: Tests/run interleavings.
 
 import Annals
 import FoundationEssentials

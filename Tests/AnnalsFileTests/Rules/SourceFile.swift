@@ -11,10 +11,10 @@ struct SourceFile: Sendable {
     var folder: String
     var text: String
 
-    /// Every `.swift` file under a directory of the package, in the order of their paths.
-    static func all(under root: String) -> [SourceFile] {
+    /// Every file under a directory of the package whose name ends like this, in the order of their paths.
+    static func all(under root: String, ending: String = ".swift") -> [SourceFile] {
         let depth = root.split(separator: "/").count
-        return paths(in: root).filter { $0.hasSuffix(".swift") }.sorted().compactMap { path in
+        return paths(in: root).filter { $0.hasSuffix(ending) }.sorted().compactMap { path in
             guard let text = read(PackageFolder.path + path) else { return nil }
             let parts = path.split(separator: "/")
             return SourceFile(
@@ -23,6 +23,8 @@ struct SourceFile: Sendable {
                 text: text)
         }
     }
+
+    var isExecutable: Bool { access(PackageFolder.path + path, X_OK) == 0 }
 
     /// Numbered from 1, without comments and without what stands in string literals.
     var codeLines: [(number: Int, line: Substring)] {

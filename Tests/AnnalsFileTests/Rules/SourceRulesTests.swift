@@ -113,9 +113,8 @@ import Testing
     }
 
     @Test func noLineIsLongerThan120Columns() {
-        for file in ["Sources", "Tests", "Fuzz"].flatMap({ SourceFile.all(under: $0) }) {
-            #expect(Self.longLines(in: file.text) == [], "\(file.path)")
-        }
+        let files = ["Sources", "Tests", "Fuzz"].flatMap { SourceFile.all(under: $0) }
+        for file in files + Self.scripts { #expect(Self.longLines(in: file.text) == [], "\(file.path)") }
         #expect(Self.longLines(in: "// a\n// " + String(repeating: "b", count: 118) + "\n") == [2])
         #expect(Self.longLines(in: "// " + String(repeating: "é", count: 117)) == [])
     }
@@ -123,6 +122,36 @@ import Testing
     private static func longLines(in text: String) -> [Int] {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         return lines.indices.filter { lines[$0].count > 120 }.map { $0 + 1 }
+    }
+
+    private static let scripts = [".sh", ".py"].flatMap { SourceFile.all(under: "Tests/Scripts", ending: $0) }
+
+    /// `Tests/run` lists the sentences, and prints the whole comment.
+    @Test func everyScriptBeginsWithItsPurposeAndItsUsage() {
+        let runnable = Self.scripts.filter { $0.folder.isEmpty }
+        #expect(runnable.count > 20)
+        for script in runnable {
+            #expect(Self.faults(ofScript: script.name, script.text) == [], "\(script.path)")
+            #expect(script.isExecutable, "\(script.path)")
+        }
+        let text = "#!/usr/bin/env bash\n# Does it.\n#\n# Usage: Tests/run it [ALL]\n"
+        #expect(Self.faults(ofScript: "it.sh", text) == [])
+        #expect(Self.faults(ofScript: "it.py", "#!/bin/sh\nset -eu\n").count == 3)
+        #expect(Self.faults(ofScript: "that.sh", text).count == 1)
+    }
+
+    private static func faults(ofScript file: String, _ text: String) -> [String] {
+        let isPython = file.hasSuffix(".py")
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        var faults: [String] = []
+        if lines[0] != "#!/usr/bin/env " + (isPython ? "python3" : "bash") { faults.append("another interpreter") }
+        let sentence = lines.count > 1 ? lines[1] : ""
+        // The list has them in 120 columns, after the names.
+        let isSentence = sentence.hasPrefix(isPython ? "\"\"\"" : "# ") && sentence.hasSuffix(".")
+        if !isSentence || sentence.count > 105 { faults.append("no sentence in the second line, or a long one") }
+        let usage = "Usage: Tests/run " + file.prefix { $0 != "." }
+        if !lines.contains(where: { $0.hasSuffix(usage) || $0.contains(usage + " ") }) { faults.append("no usage") }
+        return faults
     }
 
     @Test func everyFileSaysFirstWhatItIsFor() {

@@ -1,7 +1,7 @@
 // A text is found by every text that Swift calls equal to it: with an index and without one, before and after saving,
 // in contexts and transactions, by `find`, and where transactions are applied. Rows keep it as it was given.
 //
-// `Tests/long.sh equal` runs it for longer: an operation is a value.
+// `Tests/run long equal` runs it for longer: an operation is a value.
 
 import Annals
 import FoundationEssentials

@@ -63,7 +63,7 @@ import Testing
         ]
     }
 
-    /// Longer with `Tests/long.sh versions`: an operation is a round, which is a transaction of one of the versions.
+    /// Longer with `Tests/run long versions`: an operation is a round, which is a transaction of one of the versions.
     @Test func noVersionLosesWhatAnotherOneWrote() throws {
         guard let long = LongRun("versions", operations: 1200) else { return }
         var (done, store) = (0, UInt64(0))

@@ -27,7 +27,7 @@ private struct Cell: Entity {
 }
 
 @Suite struct BackgroundSaveOracleTests {
-    /// Longer with `Tests/long.sh background`.
+    /// Longer with `Tests/run long background`.
     @MainActor @Test(arguments: [1, 2, 3, 4] as [UInt64]) func noAttributeIsWrittenThatWasNotSet(
         _ number: UInt64
     ) async throws {

@@ -1,4 +1,4 @@
-// What contexts leave when they are gone: nothing. Tests/leaks.sh runs more of them.
+// What contexts leave when they are gone: nothing. Tests/run leaks runs more of them.
 
 import TestSupport
 import Testing

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct ContextOracleTests {
-    /// Longer with `Tests/long.sh contexts`.
+    /// Longer with `Tests/run long contexts`.
     @Test(arguments: [1, 2, 3] as [UInt64]) func contextsConverge(_ number: UInt64) throws {
         guard let long = LongRun("contexts", seed: number, operations: 600) else { return }
         let stores = long.forEachStore(1000) { seed, count in try ContextRun(seed: seed).run(operations: count) }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct ContextProcessTests {
-    /// Longer with `Tests/long.sh processes`.
+    /// Longer with `Tests/run long processes`.
     @Test func contextsOfSeveralProcessesConverge() throws {
         // Not so many on a store that history becomes long, or that the names in it become too many.
         _ = LongRun("processes", operations: 1500)?.forEachStore(20_000) { seed, count in

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct ResultsOracleTests {
-    /// Longer with `Tests/long.sh results`: an operation is a round.
+    /// Longer with `Tests/run long results`: an operation is a round.
     @Test(arguments: [1, 2, 3] as [UInt64]) func resultsAreWhatAFetchFinds(_ number: UInt64) throws {
         guard let long = LongRun("results", seed: number, operations: 250) else { return }
         let stores = long.forEachStore(500) { seed, count in try ResultsRun(seed: seed).run(rounds: count) }

@@ -23,7 +23,7 @@ private struct Pair: Entity {
     ]
 
     /// After an edit has begun to be saved: sequences of five operations; every one of them with
-    /// `Tests/long.sh deletions 100000`.
+    /// `Tests/run long deletions 100000`.
     @MainActor @Test(arguments: MergePolicy.allCases)
     func noSequenceOfOperationsMakesEditsOfOthers(_ policy: MergePolicy) async throws {
         let all = Operation.allCases

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(20))) struct SaverProcessTests {
-    /// Longer with `Tests/long.sh savers`.
+    /// Longer with `Tests/run long savers`.
     @Test func whatWasSavedInTheBackgroundIsThere() throws {
         _ = LongRun("savers", operations: 1800)?.forEachStore(15_000) { seed, count in
             let folder = try StoreFolder()

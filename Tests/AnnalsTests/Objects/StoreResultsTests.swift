@@ -174,7 +174,7 @@ struct Pin: Entity, Equatable {
 
     // MARK: Random work
 
-    /// Longer with `Tests/long.sh results`: an operation is a round.
+    /// Longer with `Tests/run long results`: an operation is a round.
     @Test func updatesAreWhatAFetchFinds() async throws {
         guard let long = LongRun("results", operations: 250) else { return }
         try store.close()

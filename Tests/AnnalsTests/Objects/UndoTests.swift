@@ -463,7 +463,7 @@ import Testing
 
     // MARK: At random
 
-    /// Longer with `Tests/long.sh undo`: an operation is a round.
+    /// Longer with `Tests/run long undo`: an operation is a round.
     @Test func everyStateComesBack() throws {
         guard let long = LongRun("undo", operations: 300) else { return }
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])

@@ -288,7 +288,7 @@ import Testing
 
     // MARK: Any bit
 
-    /// An operation is a trial. 1,000: `Tests/long.sh flips 1000`.
+    /// An operation is a trial. 1,000: `Tests/run long flips 1000`.
     @Test(arguments: 1...2 as ClosedRange<UInt64>) func noFlippedBitGetsANewChecksum(seed: UInt64) throws {
         guard let run = LongRun("flips", seed: seed, operations: 50) else { return }
         let counts = Guarded((equal: 0, refused: 0))

@@ -1,4 +1,4 @@
-// `annals schema --apply`, from outside. What `--swift` prints is compiled by Tests/schemas.py.
+// `annals schema --apply`, from outside. What `--swift` prints is compiled by Tests/run schemas.
 
 import Annals
 import TestSupport

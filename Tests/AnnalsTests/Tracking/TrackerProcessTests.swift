@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 @Suite struct TrackerProcessTests {
-    /// Longer with `Tests/long.sh tracker`. An operation is a transaction that a process tries.
+    /// Longer with `Tests/run long tracker`. An operation is a transaction that a process tries.
     @Test func observersOfSeveralProcessesGetEveryChange() throws {
         _ = LongRun("tracker", operations: 300)?.forEachStore(200_000) { seed, count in
             let run = try TrackedRun(seed: seed, operations: count)

@@ -45,7 +45,7 @@ import Testing
         ]
     }
 
-    /// Longer with `Tests/long.sh ways`.
+    /// Longer with `Tests/run long ways`.
     @MainActor @Test(arguments: [Setting.plain] + Setting.others)
     func everyWayMeetsEveryOther(_ setting: Setting) async throws {
         let pairs = setting.ways.count * setting.ways.count
