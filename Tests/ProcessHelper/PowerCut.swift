@@ -3,6 +3,7 @@
 
 import Annals
 import Glibc
+import TestSupport
 
 /// `cut create STORE ACKFILE SEED`, `cut run STORE ACKFILE SEED`, `cut check STORE ACKFILE`.
 ///
@@ -48,7 +49,7 @@ struct PowerCut {
     }
 
     func run(seed: UInt64) throws {
-        var random = Random(state: seed)
+        var random = SeededRandom(seed)
         let lines = try Lines(appendingTo: acks)
         let store = try Self.open(path)
         var step = try Self.step(of: try store.snapshot())

@@ -3,6 +3,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct TransactionBuilderTests {
@@ -390,7 +391,7 @@ import Testing
     // MARK: Attribute sets
 
     @Test func attributeSetsHoldAllPositions() throws {
-        var random = SplitMix64(seed: 7)
+        var random = SeededRandom(7)
         for count in [0, 1, 2, 40, 400] {
             let positions = Set((0..<count).map { _ in Int(random.next() % 1000) })
             let set = AttributeSet(positions)

@@ -6,12 +6,6 @@ import SimulatedDisk
 import Testing
 
 @Suite struct ConsumerTests {
-    private func expectIntact(_ machine: EngineMachine) throws {
-        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
-        #expect(report.findings.map(\.sentence) == [])
-        #expect(report.isIntact)
-    }
-
     private func place(_ engine: Engine) throws -> TransactionPlace {
         let view = try engine.view()
         return TransactionPlace(number: view.number, tag: view.tag)

@@ -121,7 +121,7 @@ import Testing
         try onThreads(bodies)
         #expect(views.load(ordering: .relaxed) > 10)
         try engine.close()
-        try expectIntact(path)
+        try requireIntact(path)
     }
 
     private static func transfer(_ engine: Engine, _ ids: [ObjectID], _ writer: Int) throws {
@@ -236,7 +236,7 @@ import Testing
             })
         for engine in all { #expect(try engine.view().rank(id) == Int64(4 * increments)) }
         for engine in all { try engine.close() }
-        try expectIntact(path)
+        try requireIntact(path)
     }
 
     // MARK: Inserting and closing
@@ -260,7 +260,7 @@ import Testing
         #expect(Set(titles).count == 4 * 60 * 7 && titles.count == 4 * 60 * 7)
         #expect(try engine.view().byRank().count == titles.count)
         try engine.close()
-        try expectIntact(path)
+        try requireIntact(path)
     }
 
     @Test(arguments: 1...8) func closingWaitsForReadsAndRefusesLaterOnes(_ round: Int) throws {
@@ -297,7 +297,7 @@ import Testing
         }
         try onThreads(bodies)
         #expect(throws: StoreError.self) { try engine.view() }
-        try expectIntact(path)
+        try requireIntact(path)
     }
 }
 

@@ -2,6 +2,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 /// A transaction as this file's tests need it.

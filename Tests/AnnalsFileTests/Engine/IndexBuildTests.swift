@@ -3,6 +3,7 @@
 import Annals
 import SimulatedDisk
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct IndexBuildTests {

@@ -60,7 +60,7 @@ import Testing
         #expect(rows == transactions * 1000)
         #expect(overhead <= 48)
         try engine.close()
-        try expectIntact(path)
+        try requireIntact(path)
     }
 
     // MARK: Promise 3

@@ -1,6 +1,7 @@
 // The checksum against the page's vectors and against a second, plain implementation.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct ChecksumTests {

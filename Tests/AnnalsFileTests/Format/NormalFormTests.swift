@@ -2,6 +2,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct NormalFormTests {
@@ -61,7 +62,7 @@ import Testing
 
     /// The order of the bytes is Swift's order, and equal bytes are equal texts.
     @Test(arguments: 1...4 as ClosedRange<UInt64>) func theOrderIsThatOfSwift(_ seed: UInt64) {
-        var random = SplitMix64(seed: seed)
+        var random = SeededRandom(seed)
         var equal = 0
         for _ in 0..<40_000 {
             let left = Self.random(&random)
@@ -89,7 +90,7 @@ import Testing
         0x16D67, 0x16D68, 0x1611E, 0x16121, 0x113C2, 0x113B8, 0x105D2, 0x307, 0x1F600, 0x200D, 0x10FFFF,
     ]
 
-    private static func random(_ random: inout SplitMix64) -> String {
+    private static func random(_ random: inout SeededRandom) -> String {
         text(
             (0..<Int(random.next() % 8)).map { _ in
                 switch random.next() % 8 {
@@ -103,7 +104,7 @@ import Testing
     }
 
     /// The text in another form: decomposed, and neighbours of different classes swapped.
-    private static func another(_ text: String, _ random: inout SplitMix64) -> String {
+    private static func another(_ text: String, _ random: inout SeededRandom) -> String {
         var scalars = Array(NormalForm.decomposed(text).unicodeScalars)
         for _ in 0..<4 where scalars.count > 1 {
             let place = Int(random.next() % UInt64(scalars.count - 1))
@@ -117,7 +118,7 @@ import Testing
     }
 
     @Test func aTextInPiecesHasTheSameNormalForm() {
-        var random = SplitMix64(seed: 7)
+        var random = SeededRandom(7)
         for _ in 0..<500 {
             let text = (0..<20).map { _ in Self.random(&random) }.joined()
             var stream = NormalFormStream()

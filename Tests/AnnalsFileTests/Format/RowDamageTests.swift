@@ -1,6 +1,7 @@
 // Rows that no writer writes: every rule of F21 and F22 broken by hand, then by chance. Errors, never traps.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct RowDamageTests {

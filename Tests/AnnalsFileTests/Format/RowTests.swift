@@ -1,6 +1,7 @@
 // Rows come back as they were written, in every shape; what does not belong in one is refused.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct RowTests {

@@ -1,6 +1,7 @@
 // Schemas: into frames and back, version after version, and every rule of F25 broken once.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct SchemaTests {

@@ -1,6 +1,7 @@
 // Tables of few things, against the hash tables that they stand for.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct SmallTableTests {

@@ -32,11 +32,10 @@ import Testing
         try log.insertNote(number, Note.row("t\(number)"), durability: durability)
     }
 
-    private func expectIntact(_ machine: Machine, transactions: UInt64) throws {
-        let report = try Checker.check(Machine.path, files: machine.files())
-        #expect(report.isIntact, "\(report.findings)")
+    private func expectTransactions(_ machine: Machine, _ count: UInt64) throws {
+        try expectIntact(machine.disk, mayBeTorn: true)
         let log = try machine.open(9)
-        #expect(log.current.lastNumber == transactions)
+        #expect(log.current.lastNumber == count)
         try log.close()
     }
 
@@ -79,7 +78,7 @@ import Testing
         try insert(log, 26)
         #expect(try isFree(machine))
         try log.close()
-        try expectIntact(machine, transactions: 27)
+        try expectTransactions(machine, 27)
     }
 
     /// Whoever set the clock back, nobody is kept out for longer.
@@ -94,7 +93,7 @@ import Testing
         log.giveBackIdleLock()
         #expect(try isFree(machine))
         try log.close()
-        try expectIntact(machine, transactions: 3)
+        try expectTransactions(machine, 3)
     }
 
     @Test func closingGivesItBack() throws {
@@ -105,7 +104,7 @@ import Testing
         let other = try machine.open(2)
         try insert(other, 2, .full)
         try other.close()
-        try expectIntact(machine, transactions: 3)
+        try expectTransactions(machine, 3)
     }
 
     /// A commit that fails (no space: 28) keeps nothing, and what was not written is not taken for known.
@@ -123,7 +122,7 @@ import Testing
         log.giveBackIdleLock()
         try other.close()
         try log.close()
-        try expectIntact(machine, transactions: 4)
+        try expectTransactions(machine, 4)
     }
 
     /// Two handles on one thread, by turns: neither may wait for the other one's thread.
@@ -139,7 +138,7 @@ import Testing
         }
         try log.close()
         try other.close()
-        try expectIntact(machine, transactions: 21)
+        try expectTransactions(machine, 21)
     }
 
     /// Where who waits has stopped, the one who gives way goes on after a moment; afterwards each adopts what the other
@@ -168,7 +167,7 @@ import Testing
         try insert(log, 4)
         try log.close()
         try other.close()
-        try expectIntact(machine, transactions: 5)
+        try expectTransactions(machine, 5)
     }
 
     /// One who has stopped while he waited slows nobody down for long.
@@ -193,7 +192,7 @@ import Testing
         stopped.giveBackIdleLock()
         try stopped.close()
         try log.close()
-        try expectIntact(machine, transactions: 3003)
+        try expectTransactions(machine, 3003)
     }
 
     /// However short the patience: it is longer than anybody keeps the lock who does not write.
@@ -210,7 +209,7 @@ import Testing
         log.giveBackIdleLock()
         try other.close()
         try log.close()
-        try expectIntact(machine, transactions: 4)
+        try expectTransactions(machine, 4)
     }
 
     /// A process dies while it recovers, with its frame written and the beginning of what was torn cleared: who has
@@ -235,7 +234,7 @@ import Testing
         try insert(log, 4, .full)
         #expect(log.current.recoveries == 2)
         try log.close()
-        try expectIntact(machine, transactions: 3)
+        try expectTransactions(machine, 3)
     }
 
     /// Real handles: one commits as fast as it can until the other one, which waits with its default patience, has had

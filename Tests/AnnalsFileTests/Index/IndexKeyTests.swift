@@ -1,6 +1,7 @@
 // The keys of rows in ordered indexes: the same from rows, values and pieces, and what cutting them costs in order.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct IndexKeyTests {

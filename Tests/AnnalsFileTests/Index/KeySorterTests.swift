@@ -3,6 +3,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct KeySorterTests {

@@ -1,6 +1,7 @@
 // Nodes with wrong bytes: an error or a wrong answer, never a crash, and always an end.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct OrderedDamageTests {

@@ -1,6 +1,7 @@
 // What an ordered index is made of, node by node, and what a range of it holds.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct OrderedIndexTests {

@@ -2,6 +2,7 @@
 
 import Annals
 import FuzzTargets
+import TestSupport
 import Testing
 
 @Suite struct OrderedKeyTests {

@@ -2,6 +2,7 @@
 
 import Annals
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct OrderedOracleTests {

@@ -29,7 +29,7 @@ import Testing
         try writer.insertNote(9, Note.row("t9"), durability: .relaxed)
         #expect(try reader.catchUp().lastNumber == 4)
         #expect(code { try reader.insertNote(10, Note.row("t10")) } == .readOnly)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// Of a header that crosses pages only the first part is looked at.
@@ -47,7 +47,7 @@ import Testing
             #expect(try reader.catchUp().lastNumber == UInt64(number + 4))
         }
         #expect(crossed.count == FrameField.bytes / 8 - 1)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func readOnlyOpeningWritesNothingAndTakesNoLock() throws {
@@ -87,7 +87,7 @@ import Testing
         }
         machine.disk.kill(77)
         try log.insertNote(9, Note.row("t9"))
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aLockThatIsNoWritersIsAnotherPrograms() throws {
@@ -108,7 +108,7 @@ import Testing
         }
         #expect(WriterLock.holder(of: writer)?.processID == 4711)
         try log.insertNote(9, Note.row("t9"))
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aStoreThatIsRemovedReplacedOrLinkedIsNotWrittenTo() throws {
@@ -120,7 +120,7 @@ import Testing
         let directory = try files.openDirectory("/data")
         try files.unlink("second.annals", in: directory)
         try log.insertNote(9, Note.row("t9"))
-        try expectIntact(machine)
+        try requireIntact(machine)
         try files.unlink("s.annals", in: directory)
         #expect(code { try log.insertNote(10, Note.row("t10")) } == .storeRemoved)
         _ = try machine.create(6)
@@ -139,7 +139,7 @@ import Testing
         try first.defineNotes()
         try second.catchUp()
         try second.insertNote(1, Note.row("t1"))
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func theSchemaOfAnotherHandleIsNotOverlooked() throws {
@@ -151,7 +151,7 @@ import Testing
         try log.defineNotes()
         #expect(code { try other.commit(stale) } == .schemaChanged)
         try other.insertNote(1, Note.row("t1"))
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func badTransactionsAreRefusedBeforeAnythingIsWritten() throws {
@@ -181,7 +181,7 @@ import Testing
         let other = try Machine(seed: 9).create()
         #expect(code { try other.commit(log.makeTransaction()) } == .invalidArgument, "it is of another store")
         #expect(log.current.lastNumber == 4)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aHandleWhoseLastTransactionWasLostSaysSo() throws {
@@ -196,7 +196,7 @@ import Testing
         let next = try machine.open(3)
         try next.insertNote(10, Note.row("t10"), durability: .relaxed)
         #expect(code { try reader.catchUp() } == .diverged)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aTagTellsTwoTransactionsOfOneNumberApart() throws {
@@ -209,7 +209,7 @@ import Testing
             machine.environment.setWallClock(2_000_000_000_000_000)
             try transaction.insert(Note.object(50), Note.row("t50"))
             tags.append(try log.commit(transaction).tag)
-            try expectIntact(machine)
+            try requireIntact(machine)
         }
         #expect(tags[0] != tags[1])
     }
@@ -223,7 +223,7 @@ import Testing
         let again = try machine.open(2)
         try again.close()
         #expect(machine.disk.changeCount == before, "opening and closing change nothing")
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func namesAreStoredOnceAndTimesNeverGoBack() throws {
@@ -238,7 +238,7 @@ import Testing
         #expect(second.time == log.current.lastTime)
         #expect(second.time > now - 1_000_000)
         #expect(log.current.names == ["tests"], "author and process have the same name, stored once")
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// Names compare as bytes: two ways of writing the same letters are two names.
@@ -254,7 +254,7 @@ import Testing
         #expect(log.current.names.map { Array($0.utf8) } == ["tests", composed, decomposed].map { Array($0.utf8) })
         try log.close()
         #expect(try machine.open(2).current.names.count == 3)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aClosedHandleSaysSo() throws {
@@ -267,7 +267,7 @@ import Testing
         #expect(code { try log.makeDurable(through: 4096) } == .closed)
         try log.close()
         #expect(machine.disk.openDescriptorCount() == 0)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// The system drops pages that it could not write after they were read at opening: nothing is built on that.
@@ -304,7 +304,7 @@ import Testing
         #expect(next.current.recoveries == 1)
         try next.close()
         #expect(try machine.open(3).current.lastNumber == 2)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func aHintOfTheHighestSequenceIsBad() throws {
@@ -346,7 +346,7 @@ import Testing
             } == .inputOutput)
         try second.insert(Note.object(10), Note.row("t10"))
         try log.commit(second)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// What was committed is durable when only the seal finds no room: to say that it failed would have it done twice.
@@ -362,7 +362,7 @@ import Testing
         machine.disk.removeAllFaults()
         machine.disk.cutPower()
         #expect(try machine.open(2).current.lastNumber == numbers)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     @Test func closingMakesDurableWhatCannotBeSealed() throws {
@@ -373,7 +373,7 @@ import Testing
         #expect(code { try log.close() } == .hardLinked)
         machine.disk.cutPower()
         #expect(try machine.open(2, access: .readOnly).current.lastNumber == 4)
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 }
 

@@ -49,7 +49,7 @@ import Testing
         #expect(try first.catchUp().lastNumber == second.current.lastNumber)
         try first.close()
         try second.close()
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// What one handle reserves the other does not cut.
@@ -68,6 +68,6 @@ import Testing
         }
         try first.close()
         try second.close()
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 }

@@ -56,7 +56,7 @@ import Testing
             #expect(again.current.lastNumber == 401)
             #expect(try CrashRun.read(again).attempts.count == 401)
             try again.close()
-            try expectIntact(path)
+            try requireIntact(path)
         }
     }
 
@@ -144,7 +144,7 @@ import Testing
             }
             let again = try Log.open(path, access: .readOnly, files: files, environment: environment)
             #expect(try CrashRun.read(again).attempts.count == 201)
-            try expectIntact(path)
+            try requireIntact(path)
         }
     }
 
@@ -163,7 +163,7 @@ import Testing
                 #expect(log.durableEnd >= appended.end, "round \(round)")
             }
             try log.close()
-            try expectIntact(path)
+            try requireIntact(path)
         }
     }
 
@@ -178,7 +178,7 @@ import Testing
             let deadline = environment.monotonicMicroseconds() + 600_000_000
             while gone != nil, environment.monotonicMicroseconds() < deadline { environment.sleep(microseconds: 1000) }
             #expect(gone == nil)
-            try expectIntact(path)
+            try requireIntact(path)
         }
     }
 
@@ -202,7 +202,7 @@ import Testing
             try files.unlock(holder, range)
             try other.insertNote(1, Note.row("t1"))
             try other.close()
-            try expectIntact(path)
+            try requireIntact(path)
         }
     }
 
@@ -229,7 +229,7 @@ import Testing
                 }
                 let again = try Log.open(path, access: .readOnly, files: files, environment: environment)
                 #expect(try CrashRun.read(again).attempts.count == acknowledged.withLock { $0 } + 1)
-                try expectIntact(path)
+                try requireIntact(path)
             }
         }
     }

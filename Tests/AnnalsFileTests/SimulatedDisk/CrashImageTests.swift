@@ -3,6 +3,7 @@
 internal import Annals
 internal import Glibc
 internal import SimulatedDisk
+import TestSupport
 internal import Testing
 
 /// A disk with one durable file "/data/a", open for writing.
@@ -231,7 +232,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
             options.maximumOfEachList = 4
             disk.forEachCrashImage(options) { image in check(disk, image) }
         }
-        var generator = SplitMix64(seed: seed)
+        var generator = SeededRandom(seed)
         var second = try disk.createExclusively("b", in: scene.directory, mode: 0o600)
         for round in 0..<20 {
             let file = generator.next(below: 2) == 0 ? scene.file : second

@@ -3,6 +3,7 @@
 internal import Annals
 internal import Glibc
 internal import SimulatedDisk
+import TestSupport
 internal import Testing
 
 /// What the tests of this file need around a disk: a directory, and short ways to write and read.
@@ -261,7 +262,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
     }
 
     @Test func splitMixGivesItsPublishedNumbers() {
-        var generator = SplitMix64(seed: 1_234_567)
+        var generator = SeededRandom(1_234_567)
         #expect(generator.next() == 6_457_827_717_110_365_317)
         #expect(generator.next() == 3_203_168_211_198_807_973)
     }

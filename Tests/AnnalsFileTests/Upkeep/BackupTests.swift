@@ -22,13 +22,6 @@ import Testing
             path, options: machine.options, files: machine.machine.files(8), environment: machine.machine.environment)
     }
 
-    private func expectIntact(_ machine: EngineMachine, _ paths: String...) throws {
-        for path in paths {
-            let report = try Checker.check(path, files: machine.machine.files())
-            #expect(report.isIntact && report.findings.isEmpty, "\(report.findings)")
-        }
-    }
-
     private func transactions(_ engine: Engine, through number: UInt64) throws -> [String] {
         var lines: [String] = []
         try engine.tracked(engine.view(asOf: number)).forEachTransaction(after: engine.tracking.horizon) {

@@ -2,6 +2,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct CheckerPartsTests {

@@ -5,12 +5,6 @@ import SimulatedDisk
 import Testing
 
 @Suite struct CompactionTests {
-    private func expectIntact(_ machine: EngineMachine) throws {
-        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
-        #expect(report.findings.map(\.sentence) == [])
-        #expect(report.isIntact)
-    }
-
     private func numbers(_ engine: Engine, after number: UInt64 = 0) throws -> [UInt64] {
         var numbers: [UInt64] = []
         try engine.tracked(engine.view()).forEachTransaction(after: max(number, engine.tracking.horizon)) {

@@ -104,7 +104,7 @@ import Testing
             #expect(try handle.snapshot().row(clip)?["title"] == Self.long)
             try handle.close()
         }
-        #expect(try Checker.check(copy, files: RealFileSystem()).isIntact)
+        try expectIntact(copy)
         try FileManager.default.removeItem(atPath: copy)
         try folder.expectIntact()
     }

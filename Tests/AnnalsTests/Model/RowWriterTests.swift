@@ -1,6 +1,7 @@
 // Rows that are set value by value: beside a model, with as many attributes as marks have words, and what is refused.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct RowWriterTests {

@@ -16,7 +16,7 @@ import Testing
     }
 
     private func end() throws {
-        #expect(try Checker.check(group.storePath(named: "settings"), files: RealFileSystem()).isIntact)
+        try expectIntact(group.storePath(named: "settings"))
         try FileManager.default.removeItem(atPath: folder.temporary.path + "/data")
     }
 

@@ -1,6 +1,7 @@
 // The table of IDs against a dictionary.
 
 import Annals
+import TestSupport
 import Testing
 
 @Suite struct ObjectIDTableTests {

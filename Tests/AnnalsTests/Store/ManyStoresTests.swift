@@ -23,7 +23,7 @@ import Testing
         for (number, store) in zip(1..., stores) {
             #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == ["\(number)"])
             try store.close()
-            #expect(try Checker.check(store.path, files: RealFileSystem()).isIntact)
+            try expectIntact(store.path)
         }
     }
 }

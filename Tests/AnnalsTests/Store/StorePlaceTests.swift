@@ -23,7 +23,7 @@ import Testing
             #expect(try store.snapshot().fetch(SampleClip.self).count == 20)
             try store.close()
         }
-        #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+        try expectIntact(path)
     }
 
     /// The folder is named as the store's name has more bytes than characters.
@@ -41,7 +41,7 @@ import Testing
         for (directory, store) in zip(["1", "10"], stores) {
             #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == [directory])
             try store.close()
-            #expect(try Checker.check(store.path, files: RealFileSystem()).isIntact)
+            try expectIntact(store.path)
         }
         #expect(TemporaryDirectory.names(in: folder.path("1")) == [name])
         #expect(TemporaryDirectory.names(in: folder.path("10")) == [name])
@@ -70,7 +70,7 @@ import Testing
             let store = try Store(at: path, entities: [SampleClip.self])
             #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == [directory, directory + "2"])
             try store.close()
-            #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+            try expectIntact(path)
             #expect(TemporaryDirectory.names(in: folder.path(there)) == ["s.annals"])
         }
     }
@@ -98,7 +98,7 @@ import Testing
         #expect(try run("insert", path, "SampleClip", "url=\"3\"").status == 0)
         #expect(try store.snapshot().count(SampleClip.self) == 3)
         try store.close()
-        #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+        try expectIntact(path)
     }
 
     /// A holder stays with its store, whatever is at the path by which it was opened.
@@ -122,7 +122,7 @@ import Testing
         #expect(try backup.snapshot().fetch(SampleClip.self).map(\.url) == ["1"])
         for store in [holder, other, backup] { try store.close() }
         for path in [path, folder.path("new/s.annals")] {
-            #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+            try expectIntact(path)
         }
     }
 

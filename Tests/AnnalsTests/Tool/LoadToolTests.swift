@@ -244,7 +244,7 @@ import Testing
         #expect(run.output.contains("Everything is as it should be."))
     }
 
-    /// `UPDATE_GOLDEN=1` writes what the tool says today; read the difference before committing it.
+    /// `ANNALS_WRITE_GOLDEN=1` writes what the tool says today: read the difference before committing it.
     @Test func helpIsAsAgreed() throws {
         var text = try runTool(["help"]).output
         for name in [
@@ -256,7 +256,7 @@ import Testing
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
         }
         let golden = PackageFolder.url("Tests/AnnalsTests/Golden/help.txt")
-        if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
+        if ProcessInfo.processInfo.environment["ANNALS_WRITE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
         #expect(try String(contentsOf: golden, encoding: .utf8) == text)
     }
 

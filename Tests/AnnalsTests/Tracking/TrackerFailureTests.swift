@@ -3,6 +3,7 @@
 import Annals
 import FoundationEssentials
 import Synchronization
+import TestSupport
 import Testing
 
 /// Its waits end only when they are cut short.

@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @Suite struct TrackerStopTests {

@@ -7,65 +7,6 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A clock that stands until it is moved. Sleeping takes no time.
-final class ManualClock: HistoryTrackerClock {
-    private let times: Mutex<(now: Date, uptime: Duration, slept: [Duration])>
-
-    init(_ now: Date = Date()) { times = Mutex((now, .zero, [])) }
-
-    var now: Date { times.withLock { $0.now } }
-    var uptime: Duration { times.withLock { $0.uptime } }
-    var slept: [Duration] { times.withLock { $0.slept } }
-
-    func sleep(for duration: Duration) async throws { times.withLock { $0.slept.append(duration) } }
-
-    /// Time passes.
-    func advance(by seconds: Double) {
-        times.withLock { times in
-            times.now += seconds
-            times.uptime += .seconds(seconds)
-        }
-    }
-
-    /// Somebody sets the clock.
-    func set(by seconds: Double) { times.withLock { $0.now += seconds } }
-}
-
-/// What bodies were called with, in the order of the calls.
-final class Calls: Sendable {
-    private let list = Mutex<[String]>([])
-    var all: [String] { list.withLock { $0 } }
-    var count: Int { all.count }
-    func note(_ call: String) { list.withLock { $0.append(call) } }
-}
-
-struct Messages: HistoryTrackerLogger {
-    let calls: Calls
-    func log(type: HistoryTrackerLogType, message: String) { calls.note("\(type): \(message)") }
-}
-
-struct BodyFailure: Error {}
-
-struct SampleClip: Entity {
-    var title = ""
-    var url = ""
-
-    static let schema = Schema<SampleClip> { Attribute(\.url, .unique, .preservedOnDeletion) }
-}
-
-/// Waits until a condition holds. It must hold soon: the limit is for a machine under load.
-func eventually(
-    _ condition: () throws -> Bool, isolation: isolated (any Actor)? = #isolation,
-    _ location: SourceLocation = #_sourceLocation
-) async throws {
-    let deadline = ContinuousClock.now + .seconds(1200)
-    while ContinuousClock.now < deadline {
-        if try condition() { return }
-        try await Task.sleep(for: .milliseconds(1))
-    }
-    Issue.record("The condition never held.", sourceLocation: location)
-}
-
 @Suite struct TrackerTests {
     let folder: StoreFolder
     let store: Store
