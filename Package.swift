@@ -44,7 +44,8 @@ let package = Package(
         .executableTarget(name: "sample-service", dependencies: ["Annals"], path: "Tests/Samples/Service"),
         .executableTarget(name: "sample-notes", dependencies: ["Annals"], path: "Tests/Samples/Notes"),
         .target(
-            name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
+            name: "SimulatedDisk", dependencies: ["Annals", "TestSupport"], path: "Tests/SimulatedDisk",
+            swiftSettings: settings),
         .target(
             name: "TestSupport", dependencies: ["Annals"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
@@ -65,7 +66,7 @@ let package = Package(
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
         .target(
-            name: "FuzzTargets", dependencies: ["Annals", "SimulatedDisk"], path: "Fuzz/Targets",
+            name: "FuzzTargets", dependencies: ["Annals", "SimulatedDisk", "TestSupport"], path: "Fuzz/Targets",
             swiftSettings: settings),
         .executableTarget(
             name: "FuzzRecords", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzRecords", swiftSettings: settings),

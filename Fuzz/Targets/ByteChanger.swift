@@ -1,12 +1,13 @@
 // The small changes of a mutation: bits, bytes, and integers that limits turn on.
 
 internal import SimulatedDisk
+import TestSupport
 
 /// Random numbers, and changes of a range of bytes that depend on nothing else.
 struct ByteChanger {
-    private var generator: SplitMix64
+    private var generator: SeededRandom
 
-    init(seed: UInt64) { generator = SplitMix64(seed: seed) }
+    init(seed: UInt64) { generator = SeededRandom(seed) }
 
     mutating func next(below bound: Int) -> Int { generator.next(below: bound) }
 

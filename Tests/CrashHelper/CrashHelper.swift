@@ -1,4 +1,4 @@
-// The program whose power is cut (Tests/ext4cut.sh): it commits, notes what was acknowledged, and later checks what is
+// The program whose power is cut (Tests/run ext4cut): it commits, notes what was acknowledged, and later checks what is
 // left.
 
 import Annals

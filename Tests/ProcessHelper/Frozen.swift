@@ -1,4 +1,4 @@
-// Processes for Tests/frozen.sh: a reader that is stopped, and a writer that goes on.
+// Processes for Tests/run frozen: a reader that is stopped, and a writer that goes on.
 
 import Annals
 import Glibc

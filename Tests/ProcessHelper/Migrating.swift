@@ -1,4 +1,4 @@
-// A program of two versions, for Tests/syscalls.py: the newer one is killed while it changes the older one's store.
+// A program of two versions, for Tests/run syscalls: the newer one is killed while it changes the older one's store.
 
 import Annals
 import FoundationEssentials

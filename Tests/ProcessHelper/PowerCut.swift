@@ -1,8 +1,9 @@
-// The program of Tests/ext4cut.sh that uses a `Store`: it commits, cleans, compacts and makes backups until the power
+// The program of Tests/run ext4cut that uses a `Store`: it commits, cleans, compacts and makes backups until the power
 // is cut, and later checks what is left.
 
 import Annals
 import Glibc
+import TestSupport
 
 /// `cut create STORE ACKFILE SEED`, `cut run STORE ACKFILE SEED`, `cut check STORE ACKFILE`.
 ///
@@ -48,7 +49,7 @@ struct PowerCut {
     }
 
     func run(seed: UInt64) throws {
-        var random = Random(state: seed)
+        var random = SeededRandom(seed)
         let lines = try Lines(appendingTo: acks)
         let store = try Self.open(path)
         var step = try Self.step(of: try store.snapshot())

@@ -1,4 +1,4 @@
-// The processes that Tests/processes.sh, Tests/frozen.sh and others start, kill and stop. Public API only.
+// The processes that Tests/run processes, Tests/run frozen and others start, kill and stop. Public API only.
 
 import Annals
 import Glibc
@@ -137,17 +137,4 @@ import Glibc
 struct Wrong: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
-}
-
-/// splitmix64, so that a seed says what a process does.
-struct Random {
-    var state: UInt64
-
-    mutating func next(below bound: UInt64) -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return (z ^ (z >> 31)) % bound
-    }
 }

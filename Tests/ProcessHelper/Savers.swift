@@ -5,6 +5,7 @@
 import Annals
 import FoundationEssentials
 import Glibc
+import TestSupport
 
 enum Savers {
     struct Cell: Entity {
@@ -113,7 +114,7 @@ private actor SaverProcess {
     private var workers: [Worker] = []
     private var tracker: HistoryTracker?
     private let number: Int
-    private var random: Random
+    private var random: SeededRandom
     private var value: Int
     private var inserted = 0
 
@@ -125,7 +126,7 @@ private actor SaverProcess {
         value = (starts + 1) * 1_000_000
         name = "\(number).\(starts)"
         self.number = number
-        random = Random(state: seed &* 7919 &+ UInt64(number) &* 131 &+ UInt64(starts))
+        random = SeededRandom(seed &* 7919 &+ UInt64(number) &* 131 &+ UInt64(starts))
         self.log = try Lines(appendingTo: log)
         self.log.add("s \(starts)")
     }

@@ -3,6 +3,7 @@
 import Annals
 import FoundationEssentials
 import Glibc
+import TestSupport
 
 /// `contexts work STORE LOG NUMBER SEED OPERATIONS`: goes on where its log ends. Both sides of all relationships agree
 /// after each operation. When it has done its operations it says so, waits until there is the file LOG.stop, merges,
@@ -20,7 +21,7 @@ final class SharedContextWriter {
     private let total: Int
     private var operation: Int
     private var saves = 0
-    private var random: Random
+    private var random: SeededRandom
     /// Of all objects that this process has seen.
     private var keys: [ObjectID: String] = [:]
     private var (folders, notes, tags) = ([Object<Folder>](), [Object<Note>](), [Object<Tag>]())
@@ -34,7 +35,7 @@ final class SharedContextWriter {
         let turns = Set(plans.keys.map { $0.split(separator: ".").prefix(2).joined(separator: ".") }).count
         name = "\(number).\(turns)"
         total = operations
-        random = Random(state: seed &* 7919 &+ UInt64(number) &* 131 &+ UInt64(turns))
+        random = SeededRandom(seed &* 7919 &+ UInt64(number) &* 131 &+ UInt64(turns))
         self.log = try Lines(appendingTo: log)
         context = store.makeContext(author: "process \(number)")
         context.undoLevels = 20

@@ -3,6 +3,7 @@
 import Annals
 import FoundationEssentials
 import Glibc
+import TestSupport
 
 /// `folders STORE SEED OPERATIONS`: inserts clips into folders, moves them between folders, deletes folders and what
 /// hangs on them, and tries to delete shelves that are in use. Every second operation, and batches, are done with
@@ -54,7 +55,7 @@ struct SharedFolders {
     ]
 
     private let store: Store
-    private var random: Random
+    private var random: SeededRandom
     private var counts = (commits: 0, deleted: 0, denied: 0, repeated: 0, batches: 0)
 
     static func run(_ path: String, seed: UInt64, operations: Int) throws {
@@ -65,7 +66,7 @@ struct SharedFolders {
         // The types and the descriptions say the same.
         try Store(at: path, entities: entities, options: options).close()
         let store = try Store(at: path, entities: [Shelf.self, Folder.self, Clip.self], options: options)
-        var folders = SharedFolders(store: store, random: Random(state: seed))
+        var folders = SharedFolders(store: store, random: SeededRandom(seed))
         for operation in 1...operations {
             try folders.step()
             if operation % 10_000 == 0 { try folders.requireNothingMissing() }
@@ -80,7 +81,7 @@ struct SharedFolders {
     /// One operation, which is one transaction.
     private mutating func step() throws {
         let start = random
-        let kind = random.next(below: 100)
+        let kind: UInt64 = random.next(below: 100)
         if kind == 99 { return try batch() }
         var runs = 0
         var random = random
@@ -107,7 +108,7 @@ struct SharedFolders {
     }
 
     /// An object of the entity, mostly one of the newest.
-    private static func any(_ entity: String, _ snapshot: Snapshot, _ random: inout Random) throws -> ObjectID? {
+    private static func any(_ entity: String, _ snapshot: Snapshot, _ random: inout SeededRandom) throws -> ObjectID? {
         let handle = try snapshot.entity(entity)
         var found: ObjectID?
         try snapshot.forEachRow(of: handle, reversed: true) { (row) throws(StoreError) in
@@ -124,7 +125,8 @@ struct SharedFolders {
         return found
     }
 
-    private static func fillWithStructs(_ transaction: Transaction, _ kind: UInt64, _ random: inout Random) throws {
+    private static func fillWithStructs(_ transaction: Transaction, _ kind: UInt64, _ random: inout SeededRandom) throws
+    {
         let snapshot = transaction.snapshot
         let shelf = try any("Shelf", snapshot, &random).map { Reference<Shelf>($0) }
         let folder = try any("Folder", snapshot, &random).map { Reference<Folder>($0) }
@@ -162,7 +164,7 @@ struct SharedFolders {
         }
     }
 
-    private static func fill(_ transaction: Transaction, _ kind: UInt64, _ random: inout Random) throws {
+    private static func fill(_ transaction: Transaction, _ kind: UInt64, _ random: inout SeededRandom) throws {
         let snapshot = transaction.snapshot
         func any(_ entity: String) throws -> ObjectID? { try Self.any(entity, snapshot, &random) }
         switch kind {

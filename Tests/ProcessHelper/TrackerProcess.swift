@@ -4,6 +4,7 @@ import Annals
 import FoundationEssentials
 import Glibc
 import Synchronization
+import TestSupport
 
 /// `trackers work STORE FOLDER NUMBER SEED PLANS SECONDS`: goes on where its logs end. `SECONDS` is the tracker's
 /// `maximumDuration`. The context belongs to this actor.
@@ -18,7 +19,7 @@ actor TrackerProcess {
     private let run: Int
     private var plan: Int
     private var edits = 0
-    private var random: Random
+    private var random: SeededRandom
     private var context: Context?
     /// What the context has shown so far, to see that it follows.
     private var held: [Object<Tracked.Note>] = []
@@ -50,7 +51,7 @@ actor TrackerProcess {
         run = Lines.words(in: files.seen).count { $0[0] == "s" }
         plan = try TrackedPlan.read(files).last?.number ?? 0
         self.plans = try Lines(appendingTo: files.plans)
-        random = Random(state: seed &* 7919 &+ UInt64(files.number) &* 131 &+ UInt64(run))
+        random = SeededRandom(seed &* 7919 &+ UInt64(files.number) &* 131 &+ UInt64(run))
     }
 
     private func work(_ maximumDuration: Double) async throws {

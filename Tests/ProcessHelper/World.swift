@@ -1,4 +1,4 @@
-// What the processes of Tests/processes.sh write, and what must be there afterwards.
+// What the processes of Tests/run processes write, and what must be there afterwards.
 //
 // Tally: a row for each consumer says how many transactions of writers it has read.
 // Accounts: transactions move amounts between them, so their sum stays. One counter, which `store.write` increments.

@@ -2,18 +2,19 @@
 
 import Annals
 import Glibc
+import TestSupport
 
 /// `compactor STORE LOG SEED WATCHERLOG...`: cleans what all watchers have told of, and compacts, until it is killed.
 struct WorldCompactor {
     private let path: String
     private let lines: Lines
-    private var random: Random
+    private var random: SeededRandom
     private let watchers: [String]
 
     init(_ path: String, log: String, seed: UInt64, watchers: [String]) throws {
         self.path = path
         lines = try Lines(appendingTo: log)
-        random = Random(state: seed)
+        random = SeededRandom(seed)
         self.watchers = watchers
     }
 
@@ -22,7 +23,7 @@ struct WorldCompactor {
         while true {
             usleep(UInt32(random.next(below: 150_000)))
             let seen = watchers.map { Lines.lastWords(in: $0).first.flatMap { UInt64($0) } ?? 0 }.min() ?? 0
-            let kept = random.next(below: 200)
+            let kept: UInt64 = random.next(below: 200)
             do {
                 if seen > kept { try store.deleteHistory(before: seen - kept + 1) }
                 let began = Clock.microseconds
@@ -91,13 +92,13 @@ struct WorldConsumer {
 struct WorldReader {
     private let path: String
     private let lines: Lines
-    private var random: Random
+    private var random: SeededRandom
     private let reading: Store.Reading
 
     init(_ path: String, log: String, seed: UInt64, reading: Store.Reading) throws {
         self.path = path
         lines = try Lines(appendingTo: log)
-        random = Random(state: seed)
+        random = SeededRandom(seed)
         self.reading = reading
     }
 

@@ -2,6 +2,7 @@
 
 import Annals
 import Glibc
+import TestSupport
 
 /// `writer STORE LOG NUMBER SEED`: first compares what is there with what its log says, then commits.
 final class WorldWriter {
@@ -9,14 +10,14 @@ final class WorldWriter {
     private let number: Int
     private let lines: Lines
     private var log: WriterLog
-    private var random: Random
+    private var random: SeededRandom
     private var objects: [Int: ObjectID] = [:]
     private static let maximumNotes = 150
 
     init(_ path: String, log: String, number: Int, seed: UInt64) throws {
         self.path = path
         self.number = number
-        random = Random(state: seed)
+        random = SeededRandom(seed)
         self.log = try WriterLog(log)
         lines = try Lines(appendingTo: log)
     }

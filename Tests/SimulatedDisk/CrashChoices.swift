@@ -1,5 +1,7 @@
 // The choices that are gone through: of sectors with their versions, of sizes, and of names.
 
+import TestSupport
+
 /// For each pending sector 0 (it keeps what was durable), or the number of a version from 1.
 typealias SectorChoice = [UInt8]
 
@@ -77,7 +79,7 @@ struct SectorChoices {
     }
 
     private func visitRandom<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
-        var generator = SplitMix64(seed: options.seed &+ UInt64(versionCounts.count))
+        var generator = SeededRandom(options.seed &+ UInt64(versionCounts.count))
         for _ in 0..<options.randomChoices {
             // Sparse, even and dense choices find different faults.
             let density = 1 + generator.next(below: 7)
@@ -127,7 +129,7 @@ func nameOutcomes(of directory: Directory, options: CrashOptions) -> [NameTable]
     } else if options.anyNames {
         subsets += pending.indices.map { one in pending.indices.map { $0 != one } }
         subsets += pending.indices.map { one in pending.indices.map { $0 == one } }
-        var generator = SplitMix64(seed: options.seed &+ UInt64(pending.count))
+        var generator = SeededRandom(options.seed &+ UInt64(pending.count))
         subsets += (0..<16).map { _ in pending.map { _ in generator.next() & 1 == 1 } }
     }
     var outcomes: [NameTable] = []

@@ -1,5 +1,7 @@
 // Every disk that a power cut may leave, from one moment of a simulated disk.
 
+import TestSupport
+
 extension SimulatedDisk {
     /// Goes through the disks that a power cut at this moment may leave; see `CrashImages`.
     package func forEachCrashImage<Failure: Error>(
@@ -63,7 +65,7 @@ package struct CrashImages: Sendable {
             versionCounts: sectors.map(\.versions.count), ordinals: sectors.map(\.ordinals), options: options)
         let isExhaustive = choices.exhaustiveCount != nil
         let sizes = sizeCombinations(state.files.map(\.sizes))
-        var generator = SplitMix64(seed: options.seed &+ UInt64(crashPoint))
+        var generator = SeededRandom(options.seed &+ UInt64(crashPoint))
         try choices.visit { choice throws(Failure) in
             for combination in sizes {
                 state.choose(choice, sizes: combination)
@@ -94,7 +96,7 @@ package struct CrashImages: Sendable {
     }
 
     /// The torn sectors to go through for the current choice.
-    private func tears(of state: CrashState, _ generator: inout SplitMix64) -> [CrashTear] {
+    private func tears(of state: CrashState, _ generator: inout SeededRandom) -> [CrashTear] {
         let limit: Int
         switch options.tearing {
         case .never: return []

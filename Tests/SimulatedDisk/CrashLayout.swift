@@ -1,5 +1,7 @@
 // One file prepared for crash images: for each sector what may stand there, with its hash.
 
+import TestSupport
+
 /// What a disk shows in places inside the file's size to which nothing was written.
 package enum CrashFill: Sendable {
     case zeros
@@ -25,7 +27,7 @@ package enum CrashFill: Sendable {
         case .garbage:
             for index in bytes.indices {
                 let place = UInt64(offset + index)
-                bytes[index] = UInt8(truncatingIfNeeded: SplitMix64.mix(seed &+ place / 8) >> (place % 8 * 8))
+                bytes[index] = UInt8(truncatingIfNeeded: SeededRandom.mix(seed &+ place / 8) >> (place % 8 * 8))
             }
         }
     }
@@ -136,7 +138,7 @@ final class CrashLayout {
             from: roundedUpToSector(range.lowerBound + 1), to: range.upperBound, by: sectorBytes)
         // Both sorts are sampled alike: the sizes that the file had come first in half of the room.
         others.subtract([sizes[0], final])
-        var generator = SplitMix64(seed: seed &+ UInt64(final))
+        var generator = SeededRandom(seed &+ UInt64(final))
         var chosen = Array(others.sorted().shuffled(using: &generator).prefix(max(0, limit - 2) / 2))
         let room = max(0, limit - 2 - chosen.count)
         let known = Set(chosen).union([sizes[0], final])

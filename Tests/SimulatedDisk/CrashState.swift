@@ -1,5 +1,7 @@
 // The choice that a crash image stands for, its hash, and its bytes.
 
+import TestSupport
+
 /// A sector of which only a part reached the disk.
 struct CrashTear {
     /// Position in the list of all files' pending sectors.
@@ -101,7 +103,7 @@ final class CrashState {
     func hash() -> UInt64 {
         var sum: UInt64 = 0
         for entry in entries { sum &+= SectorHash.entry(name: entry.name, file: fileHash(entry.file)) }
-        return SplitMix64.mix(sum)
+        return SeededRandom.mix(sum)
     }
 
     private func fileHash(_ file: Int) -> UInt64 {

@@ -1,5 +1,7 @@
 // The content hash of crash images: a sum over sectors, so that changing one sector costs one sector.
 
+import TestSupport
+
 /// Hashes for telling images apart, not for storing: they may change from version to version.
 enum SectorHash {
     private static let firstSecret: UInt64 = 0x2d35_8dcc_aa6c_78a5
@@ -22,7 +24,7 @@ enum SectorHash {
             even = fold(first ^ firstSecret, second ^ even)
             odd = fold(third ^ secondSecret, fourth ^ odd)
         }
-        return SplitMix64.mix(even ^ fold(odd ^ firstSecret, UInt64(truncatingIfNeeded: index) ^ secondSecret))
+        return SeededRandom.mix(even ^ fold(odd ^ firstSecret, UInt64(truncatingIfNeeded: index) ^ secondSecret))
     }
 
     /// A sector of which only `count` bytes are in the file; the rest counts as zeros.
@@ -36,14 +38,14 @@ enum SectorHash {
 
     /// The hash of a file from the sum over its sectors.
     static func file(sum: UInt64, size: Int, links: Int) -> UInt64 {
-        SplitMix64.mix(sum ^ SplitMix64.mix(UInt64(size) &* 31 &+ UInt64(links)))
+        SeededRandom.mix(sum ^ SeededRandom.mix(UInt64(size) &* 31 &+ UInt64(links)))
     }
 
     /// FNV-1a over the name; the standard library's hash differs from run to run.
     static func name(_ name: String, inDirectory directory: Int) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(directory)
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return SplitMix64.mix(hash)
+        return SeededRandom.mix(hash)
     }
 
     /// What an entry of a directory adds to the hash of the image.

@@ -1,13 +1,14 @@
 // Clocks, random numbers and a process identity that a test can set.
 
 internal import Annals
+import TestSupport
 
 /// A simulated environment: time stands still but for a step per look at a clock, and for sleeping.
 package final class SimulatedEnvironment: Environment {
     private struct State: Sendable {
         var wallClock: Int64
         var monotonic: UInt64
-        var generator: SplitMix64
+        var generator: SeededRandom
         var process: UInt32
         var name: String
         var sleepHook: (@Sendable (UInt64) -> Void)?
@@ -25,7 +26,7 @@ package final class SimulatedEnvironment: Environment {
         self.stepMicroseconds = stepMicroseconds
         state = Guarded(
             State(
-                wallClock: wallClock, monotonic: 1_000_000, generator: SplitMix64(seed: seed), process: process,
+                wallClock: wallClock, monotonic: 1_000_000, generator: SeededRandom(seed), process: process,
                 name: name))
     }
 

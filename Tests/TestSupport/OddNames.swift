@@ -1,4 +1,4 @@
-// Names under which a store must work as under any other. Tests/names.py has them, too.
+// Names under which a store must work as under any other. Tests/run names has them, too.
 
 package enum OddNames {
     /// Names of one file that a program, a person or another system may choose.

@@ -210,6 +210,6 @@ import Testing
             try run.change(engine, 1, 1, 1, .full)
         }
         try engine.close()
-        try expectIntact(run.machine)
+        try requireIntact(run.machine)
     }
 }

@@ -168,6 +168,6 @@ import Testing
         let log = try run.open(9)
         if log.current.schemaVersion == 0 { try run.define(log) } else { try run.insert(log, .full) }
         try log.close()
-        try expectIntact(run.machine)
+        try requireIntact(run.machine)
     }
 }

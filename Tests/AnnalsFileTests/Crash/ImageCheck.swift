@@ -55,7 +55,7 @@ struct ImageCheck {
                 description: "a commit on top was acknowledged as durable, and after a power cut there are "
                     + "\(survived.attempts.count) transactions instead of \(recovered.attempts.count + 1)")
         }
-        try expectIntact(machine)
+        try requireIntact(machine)
     }
 
     /// The object that commits on top insert: at each depth another.
@@ -108,7 +108,7 @@ final class Tally: @unchecked Sendable {
 }
 
 /// The store on this machine breaks no rule of the format. Throws, so that it serves in hooks and at every image.
-func expectIntact(_ machine: Machine) throws {
+func requireIntact(_ machine: Machine) throws {
     let report = try check(machine.disk)
     // A hint is written in place and never synchronised: a power cut may tear it, and nobody relies on it.
     let damage = report.findings.filter { $0.isDamage && $0.rule != "F3" }
@@ -118,7 +118,7 @@ func expectIntact(_ machine: Machine) throws {
 }
 
 /// The same of a store on the real disk.
-func expectIntact(_ path: String) throws {
+func requireIntact(_ path: String) throws {
     let report = try Checker.check(path, files: RealFileSystem())
     guard report.isIntact else { throw CrashFailure(description: "the checker found \(report.findings)") }
 }

@@ -1,11 +1,12 @@
 // Two processes at once: every order of their calls with up to two preemptions, a sample of those with three, deaths
 // and power cuts in them.
 //
-// All with three preemptions: Tests/interleavings.sh.
+// All with three preemptions: Tests/run interleavings.
 
 import Annals
 import FoundationEssentials
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct InterleavingTests {
@@ -89,7 +90,7 @@ import Testing
             let step = runsAll ? 1 : 3
             try run.run(Schedule(first: schedule.first, cuts: Array(stride(from: 1, through: steps, by: step))))
         }
-        var random = SplitMix64(seed: 5)
+        var random = SeededRandom(5)
         let lengths = Dictionary(single.map { ($0.schedule, $0.steps) }, uniquingKeysWith: { $1 })
         for schedule in Schedule.sample(single.map(\.schedule), limit: cuts, seed: 6) {
             guard let steps = lengths[schedule], steps > 0 else { continue }

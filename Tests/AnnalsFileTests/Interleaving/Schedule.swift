@@ -1,6 +1,7 @@
 // Which of two processes runs when: the schedules of a scenario, as values that can be printed and read back.
 
 import SimulatedDisk
+import TestSupport
 
 /// A schedule of two processes. A step is a call that the other process can tell from none: steps are counted from 1,
 /// over both.
@@ -61,7 +62,7 @@ struct Schedule: Hashable, Sendable, CustomStringConvertible {
     static func sample(_ all: [Schedule], limit: Int, seed: UInt64) -> [Schedule] {
         guard all.count > limit, limit > 0 else { return limit > 0 ? all : [] }
         let step = (all.count + limit - 1) / limit
-        var random = SplitMix64(seed: seed)
+        var random = SeededRandom(seed)
         return stride(from: random.next(below: step), to: all.count, by: step).map { all[$0] }
     }
 }

@@ -2,6 +2,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 
 /// Makes schemas and values from a seed.
 struct OracleRandom {

@@ -1,4 +1,4 @@
-// Random operations from a seed against the oracle: a slice in every test run, a million with `Tests/oracle.sh`.
+// Random operations from a seed against the oracle: a slice in every test run, a million with `Tests/run long oracle`.
 
 import Annals
 import FoundationEssentials

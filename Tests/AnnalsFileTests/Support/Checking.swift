@@ -39,6 +39,17 @@ func expectIntact(
     return report
 }
 
+/// The same of stores on a machine: its own, if no paths are given.
+func expectIntact(
+    _ machine: EngineMachine, _ paths: String..., sourceLocation: SourceLocation = #_sourceLocation
+) throws {
+    for path in paths.isEmpty ? [EngineMachine.path] : paths {
+        let report = try Checker.check(path, files: machine.machine.files())
+        #expect(report.findings.map(\.sentence) == [], sourceLocation: sourceLocation)
+        #expect(report.isIntact, sourceLocation: sourceLocation)
+    }
+}
+
 /// What makes a new file of a store.
 enum Copying: CaseIterable {
     case compaction, backup

@@ -1,6 +1,7 @@
 // Reads the records and lists of constants of FileFormat.md, so that tests can hold the code's constants against them.
 
 import Foundation
+import TestSupport
 import Testing
 
 /// The page, as far as its aligned lists go.
@@ -18,8 +19,7 @@ struct FormatDocument {
     let types: [String: (number: Int, slotBytes: Int, content: String)]
 
     init() throws {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../Sources/Annals/Annals.docc/FileFormat.md").standardizedFileURL
+        let page = PackageFolder.url("Sources/Annals/Annals.docc/FileFormat.md")
         try self.init(text: String(contentsOf: page, encoding: .utf8))
     }
 

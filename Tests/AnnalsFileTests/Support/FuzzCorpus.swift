@@ -4,13 +4,13 @@ import Annals
 import FoundationEssentials
 import FuzzTargets
 internal import SimulatedDisk
+import TestSupport
 import Testing
 
 enum FuzzCorpus {
     typealias Input = (name: String, bytes: [UInt8])
 
-    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../../Fuzz/Corpus").standardizedFileURL
+    static let folder = PackageFolder.url("Fuzz/Corpus")
 
     /// The stored inputs of a target, by name.
     static func inputs(of target: String) throws -> [Input] {

@@ -3,6 +3,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 /// A store as it was, frame by frame.

@@ -2,6 +2,7 @@
 
 import Annals
 import SimulatedDisk
+import TestSupport
 import Testing
 
 /// The bytes of a store, and what its frames say.

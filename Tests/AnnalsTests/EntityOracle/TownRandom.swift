@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import TestSupport
 
 struct TownRandom {
     var generator: SeededRandom

@@ -1,4 +1,4 @@
-// Random tests that run a short slice by default, and as long as `Tests/long.sh` asks.
+// Random tests that run a short slice by default, and as long as `Tests/run long` asks.
 
 import FoundationEssentials
 import Testing
@@ -10,11 +10,11 @@ struct LongRun {
     let operations: Int
 
     /// - Parameters:
-    ///   - name: The name that `Tests/long.sh` has for the test.
+    ///   - name: The name that `Tests/run long` has for the test.
     ///   - seed: The first seed of the default slice.
     ///   - operations: How long it is.
     ///
-    /// Nil if `Tests/long.sh` asks for one seed, and this is another slice than the first.
+    /// Nil if `Tests/run long` asks for one seed, and this is another slice than the first.
     init?(_ name: String, seed: UInt64 = 1, operations: Int) {
         let environment = ProcessInfo.processInfo.environment
         func number(_ what: String) -> UInt64? {
@@ -29,7 +29,7 @@ struct LongRun {
 
     /// Records a failure, and the command that repeats it.
     func record(_ error: any Error, _ place: String) {
-        Issue.record("seed \(seed), \(place): \(error)\n  again: Tests/long.sh \(name) \(operations) \(seed)")
+        Issue.record("seed \(seed), \(place): \(error)\n  again: Tests/run long \(name) \(operations) \(seed)")
     }
 
     /// Calls `body` with a seed of its own for each store and a number of operations, at most `most`, until all are

@@ -3,6 +3,7 @@
 
 import Annals
 import Foundation
+import TestSupport
 import Testing
 
 /// What an answer came to.

@@ -2,32 +2,8 @@
 
 import Annals
 import Foundation
+import TestSupport
 import Testing
-
-/// SplitMix64.
-struct SeededRandom: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
-
-    mutating func one<Element>(of elements: [Element]) -> Element {
-        elements[Int.random(in: 0..<elements.count, using: &self)]
-    }
-    mutating func happens(_ chance: Double) -> Bool { Double.random(in: 0..<1, using: &self) < chance }
-
-    /// Some of them, mostly few.
-    mutating func some<Element: Hashable>(of elements: [Element]) -> Set<Element> {
-        Set((0..<Int.random(in: 0...3, using: &self)).map { _ in one(of: elements) })
-    }
-}
 
 struct RandomHistory {
     static let authors: [String?] = [nil, "app", "widget", "sync"]

@@ -31,10 +31,17 @@ struct StoreFolder {
     func expectIntact(sourceLocation: SourceLocation = #_sourceLocation) throws {
         var options = CheckOptions()
         options.spillDirectory = temporary.path
-        let report = try Checker.check(path, options: options, files: RealFileSystem())
-        #expect(report.isIntact, "\(report.findings)", sourceLocation: sourceLocation)
+        try AnnalsTests.expectIntact(path, options: options, sourceLocation: sourceLocation)
         #expect(temporary.names == ["s.annals"], sourceLocation: sourceLocation)
     }
+}
+
+/// The checker finds nothing in a store, on the disk or in memory.
+func expectIntact(
+    _ path: String, options: CheckOptions = CheckOptions(), sourceLocation: SourceLocation = #_sourceLocation
+) throws {
+    let report = try Checker.check(path, options: options, files: try Store.files(for: path))
+    #expect(report.isIntact, "\(report.findings)", sourceLocation: sourceLocation)
 }
 
 enum Sample {

@@ -1,6 +1,6 @@
 // What scalars become when cases are left aside.
 //
-// Made by Tests/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
+// Made by Tests/Scripts/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
 
 /// What Unicode's full case folding makes of scalars, as numbers in literals: six bits a character.
 enum CaseTables {

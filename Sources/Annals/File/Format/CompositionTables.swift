@@ -1,6 +1,6 @@
 // The pairs of scalars that compose.
 //
-// Made by Tests/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
+// Made by Tests/Scripts/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
 
 /// The pairs of scalars that compose, as numbers in a literal: six bits a character.
 enum CompositionTables {

@@ -1,6 +1,6 @@
 // Canonical decomposition, order and composition: Unicode, section 3.11, and Hangul by arithmetic, section 3.12.
 
-/// What the tables say of a scalar: Tests/unicode.py names the numbers.
+/// What the tables say of a scalar: Tests/Scripts/unicode.py names the numbers.
 struct ScalarKind {
     private let number: UInt8
 

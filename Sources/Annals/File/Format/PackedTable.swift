@@ -1,7 +1,7 @@
 // Numbers in a literal, six bits a character: static data that no program start makes.
 //
-// Sound because the literal has the entries that its readers ask for: Tests/unicode.py makes both numbers, and the
-// tests read every entry.
+// Sound because the literal has the entries that its readers ask for: Tests/Scripts/unicode.py makes both numbers, and
+// the tests read every entry.
 
 /// A table of entries of so many characters each.
 struct PackedTable {

@@ -1,6 +1,6 @@
 // The scalars that decompose and combine.
 //
-// Made by Tests/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
+// Made by Tests/Scripts/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
 
 /// What text needs to be brought into its normal form NFC, as numbers in literals: six bits a character.
 enum UnicodeTables {
