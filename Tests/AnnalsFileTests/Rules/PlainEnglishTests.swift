@@ -1,5 +1,6 @@
 // The guides and the README keep to plain English: patterns that were weeded out do not come back.
 
+import TestSupport
 import Testing
 
 @Suite struct PlainEnglishTests {
@@ -12,7 +13,7 @@ import Testing
         for guide in guides where !Self.exempt.contains(guide.name) {
             #expect(Self.faults(in: guide.text) == [], "\(guide.path)")
         }
-        let readme = try #require(SourceFile.read(SourceFile.packageDirectory + "README.md"))
+        let readme = try #require(SourceFile.read(PackageFolder.path + "README.md"))
         #expect(Self.faults(in: readme) == [])
     }
 

@@ -1,13 +1,13 @@
-// Encodes a transaction before anybody is locked out: under the lock only numbers, offsets and names are settled.
+// Encodes a transaction before the writer lock is taken: only numbers, offsets and names are settled under it.
 //
 // Invariants:
 // B1  Frames in the spool are complete except for what the commit settles; the open frame is in `table` and
 //     `body`.
 // B2  The open table and rows fit a frame of the writer's limit, unless they are a single change.
 // B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
-// B4  Entries and rows of the open frame are placed as if the table had no bytes: an entry names its row as if rows began
-//     after the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds
-//     it.
+// B4  Entries and rows of the open frame are placed as if the table had no bytes: an entry names its row as if rows
+//     began after the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame
+//     adds it.
 // B5  `relocations` has each reference in `body` to a value of this transaction, once.
 
 /// The bytes of a draft: schema changes first, then inserts, updates and deletions in any order.
