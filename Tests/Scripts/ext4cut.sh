@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Cuts the power under a store on a real file system, again and again, and checks the store each time.
 #
-# Usage: sudo Tests/run ext4cut
-# An ext4 file system lies in a file. While a workload writes to a store on it, an ioctl shuts the file system down
-# without flushing its journal. As after a loss of power, all that was not synchronised is lost. Then the file system is
-# mounted again and the store is checked.
+# Usage: Tests/run ext4cut
+# Needs root, to mount. An ext4 file system lies in a file. While a workload writes to a store on it, an ioctl shuts the
+# file system down without flushing its journal. As after a loss of power, all that was not synchronised is lost. Then
+# the file system is mounted again and the store is checked.
 #
 #   ANNALS_WORKLOAD   a command; called with: create STORE ACKFILE SEED   makes the store, then ends
 #                                             run STORE ACKFILE SEED      commits until it is killed

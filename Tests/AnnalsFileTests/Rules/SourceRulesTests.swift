@@ -1,5 +1,6 @@
 // Rules about the source text that no compiler checks: who may call the system, what may be imported, who knows whom.
 
+import TestSupport
 import Testing
 
 @Suite struct SourceRulesTests {
@@ -150,6 +151,16 @@ import Testing
         let usage = "Usage: Tests/run " + file.prefix { $0 != "." }
         if !lines.contains(where: { $0.hasSuffix(usage) || $0.contains(usage + " ") }) { faults.append("no usage") }
         return faults
+    }
+
+    @Test func everyEnvironmentVariableOfTestsIsInTheTable() throws {
+        let page = try #require(SourceFile.read(PackageFolder.path + "Sources/Annals/Annals.docc/Testing.md"))
+        let files = SourceFile.all(under: "Tests") + Self.scripts
+        let names = Set(files.flatMap { $0.text.matches(of: /\bANNALS_[A-Z]+(_[A-Z]+)*/).map(\.output.0) })
+        #expect(names.count > 15)
+        // Those of LongRun, which puts the name of a random test in the middle.
+        let ofRandomTests = /ANNALS_[A-Z]+_(SEED|OPERATIONS)/
+        #expect(names.filter { !page.contains("`\($0)`") && $0.wholeMatch(of: ofRandomTests) == nil } == [])
     }
 
     @Test func everyFileSaysFirstWhatItIsFor() {
