@@ -524,9 +524,9 @@ func eventually(
             store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
             logger: Messages(calls: messages), clock: clock)
         let calls = calls
-        tracker.attach(special) { context, transactions in
-            calls.note("special \(transactions.map(\.number))")
-            try context.merge(transactions)
+        tracker.attach(special) { context, snapshot, changed in
+            calls.note("special \(snapshot.token.number) \(changed.ids?.count ?? -1)")
+            try context.merge(to: snapshot, changed: changed)
         }
         let last = tracker.registerMergeHook { transactions in
             calls.note("last")
@@ -537,8 +537,8 @@ func eventually(
             return transactions.contains { $0.changes.count > 1 } ? .finish : .goOn
         }
         try insert("one")
-        try await eventually { (try? context.token.number) ?? 0 >= 2 && calls.all.contains("special [2]") }
-        #expect(calls.all.filter { !$0.hasPrefix("special []") } == ["first", "last", "special [2]"])
+        try await eventually { (try? context.token.number) ?? 0 >= 2 && calls.all.contains("special 2 1") }
+        #expect(calls.all.filter { !$0.hasPrefix("special 1") } == ["first", "last", "special 2 1"])
         try await other.write(author: "share") { transaction in
             for title in ["a", "b"] { try transaction.insert(Note(title: title)) }
         }
