@@ -393,7 +393,8 @@ final class TrackerCore: Sendable {
 
     /// Returns the place up to which history is lost for them.
     private func tellObservers(ofLossAfter error: StoreError) async throws -> HistoryToken {
-        let (snapshot, token) = try store.resync()
+        let snapshot = try store.snapshot()
+        let token = snapshot.token
         let cursor = try state.withLock({ $0.cursor }) ?? store.consumer(settings.consumer)?.cursor
         log(
             1, .error,
