@@ -199,7 +199,7 @@ func eventually(
             calls.note("\(changes.kind.rawValue) \(changes.count) \(changes.transaction.number)")
         }
         let named = try tracker.registerObserver(entityName: "Group", operation: .insert) { [calls] changes in
-            calls.note("named \(changes.count) \(changes[0].change.entity) \(changes[0].transaction.author ?? "-")")
+            calls.note("named \(changes.count) \(changes[0].change.entity) \(changes[0].author ?? "-")")
         }
         tracker.start()
         try await eventually { calls.count == 1 }
