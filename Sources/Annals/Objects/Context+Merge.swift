@@ -72,17 +72,14 @@ extension Context {
     /// Throws `StoreError`: `contextClosed`, `closed`.
     public func follow(isolation: isolated any Actor = #isolation) throws {
         let store = try core.requireStore()
-        let wait = try ChangeWait(store, asynchronously: true)
+        let watcher = try store.snapshotWatcher()
         follower?.cancel()
         followError = nil
         follower = Task { [weak self] in
             // The task runs in the isolation of the caller.
             _ = isolation
             do {
-                while let last = try self?.token.number, try await wait.newerSnapshot(than: last) != nil {
-                    await self?.waitForChangesInPlace()
-                    try self?.merge()
-                }
+                try await Self.follow(watcher) { self }
             } catch {
                 self?.followingEnded(error)
             }
@@ -107,10 +104,16 @@ extension Context {
     /// Throws `StoreError`: why it cannot go on. `contextClosed` or `closed` if the context or the store was closed,
     /// `storeRemoved` or `storeReplaced` if another file has taken the store's place; what `merge()` throws.
     public func following(isolation: isolated any Actor = #isolation) async throws {
-        let wait = try ChangeWait(try core.requireStore(), asynchronously: true)
-        while try await wait.newerSnapshot(than: try token.number) != nil {
-            await waitForChangesInPlace()
-            try merge()
+        try await Self.follow(core.requireStore().snapshotWatcher()) { self }
+    }
+
+    /// Moves a context to each newer state, until it is gone or the task is cancelled.
+    private static func follow(
+        _ watcher: SnapshotWatcher, isolation: isolated any Actor = #isolation, _ context: () -> Context?
+    ) async throws {
+        while let place = try context()?.token, let newer = try await watcher.next(after: place) {
+            await context()?.waitForChangesInPlace()
+            try context()?.merge(to: newer)
         }
     }
 
