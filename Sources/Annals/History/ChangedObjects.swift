@@ -1,7 +1,7 @@
 // The objects that changed between two states, noted while history is read for another purpose.
 //
 // Invariants:
-// CO1  If the IDs between two states are known, they include every object that a transaction between them changed. They
+// CB1  If the IDs between two states are known, they include every object that a transaction between them changed. They
 //      may include other objects.
 
 /// The objects that changed on the way to a state, for contexts that move to it (`Context.merge(to:changed:)`).
@@ -55,7 +55,7 @@ public struct ChangedObjects: Sendable {
         let isNext = transaction.number <= last + 1
         last = max(last, transaction.number)
         guard let count = found?.count else { return }
-        assert(isNext, "CO1: a transaction was passed over.")
+        assert(isNext, "CB1: a transaction was passed over.")
         guard transaction.totalChanges <= UInt64(Self.maximumCount - count) else {
             found = nil
             return

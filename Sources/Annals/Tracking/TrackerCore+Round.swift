@@ -8,7 +8,7 @@
 //      writes at full speed.
 // TR9  Contexts are moved in the last batch of a round, to the state of the round: the one up to which observers were
 //      called. A round that is stopped before moves none.
-// TR10 A round reads history once, for observers and contexts.
+// TR10  A round reads history once, for observers and contexts.
 
 internal import FoundationEssentials
 internal import Synchronization
