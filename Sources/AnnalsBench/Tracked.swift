@@ -29,8 +29,8 @@ private actor Holder {
 
     /// Merges as the tracker does, and notes how old the newest commits are when their objects show them.
     func trackAndTime(_ tracker: HistoryTracker) {
-        tracker.attach(context) { [weak self] context, _ in
-            try context.merge()
+        tracker.attach(context) { [weak self] context, snapshot, changed in
+            try context.merge(to: snapshot, changed: changed)
             self?.assumeIsolated { $0.note(Monotonic.nanoseconds()) }
         }
     }

@@ -89,7 +89,7 @@ enum HistoryCommand {
         }
         var position = try printOn()
         guard let ending else { return .done }
-        let watcher = try storing { try store.changeWatcher(after: position) }
+        let watcher = try storing { try store.changeWatcher(after: .number(position)) }
         ending.then { watcher.stop() }
         while left > 0, !ending.isAsked {
             try output.finish()

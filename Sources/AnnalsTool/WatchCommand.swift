@@ -29,11 +29,8 @@ enum WatchCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let watcher = try storing {
-            guard let after else {
-                return try store.changeWatcher(excluding: authors, excludingContextNames: contexts)
-            }
-            return try store.changeWatcher(
-                after: after.inRequest, excluding: authors, excludingContextNames: contexts)
+            try store.changeWatcher(
+                after: after?.inRequest ?? .now, excluding: authors, excludingContextNames: contexts)
         }
         ending.then { watcher.stop() }
         while let signal = try storing({ try watcher.next() }) {

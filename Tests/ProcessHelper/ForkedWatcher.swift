@@ -24,7 +24,7 @@ enum ForkedWatcher {
         guard let symbol = dlsym(nil, "fork") else { throw Wrong("there is no fork") }
         let fork = unsafeBitCast(symbol, to: Fork.self)
         for round in 0..<20 {
-            let watcher = try store.changeWatcher(after: 0)
+            let watcher = try store.changeWatcher(after: .number(0))
             Thread { while (try? watcher.next(timeout: .seconds(20))) ?? nil != nil {} }.start()
             // From before the thread looks to where it waits.
             usleep(UInt32(round * 1000))

@@ -61,7 +61,7 @@ struct WorldConsumer {
             let registered = try store.consumer(name)
         else { throw Wrong("\(name) is not there") }
         lines.add("\(registered.cursor.number)")
-        let watcher = try store.changeWatcher(after: registered.cursor, excluding: Set(others))
+        let watcher = try store.changeWatcher(after: .token(registered.cursor), excluding: Set(others))
         var cursor = registered.cursor
         while true {
             _ = try watcher.next(timeout: .seconds(1))
@@ -172,7 +172,7 @@ struct WorldWatcher {
 
     func run() throws {
         let store = try World.open(path, access: readsHistory ? .readOnly : .readWrite)
-        let watcher = try store.changeWatcher(after: 0)
+        let watcher = try store.changeWatcher(after: .number(0))
         var token: HistoryToken?
         while true {
             if let signal = try watcher.next(timeout: .seconds(1)) {

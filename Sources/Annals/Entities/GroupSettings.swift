@@ -116,7 +116,7 @@ public struct GroupSettingValues<Value: Decodable & Equatable & Sendable>: Async
     /// One iteration. Use it in one task.
     public struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let values: GroupSettingValues
-        private var last: (wait: ChangeWait, number: UInt64, value: Value?)?
+        private var last: (watcher: SnapshotWatcher, token: HistoryToken, value: Value?)?
         private var hasEnded = false
 
         fileprivate init(values: GroupSettingValues) { self.values = values }
@@ -127,21 +127,21 @@ public struct GroupSettingValues<Value: Decodable & Equatable & Sendable>: Async
             if hasEnded { return nil }
             // Whatever ends this has ended it for good.
             hasEnded = true
-            guard let (wait, number, value) = last else {
-                let wait = try ChangeWait(values.store, asynchronously: true)
-                return try show(values.store.newestSnapshot(), wait)
+            guard let (watcher, token, value) = last else {
+                let watcher = try values.store.snapshotWatcher()
+                return try show(values.store.newestSnapshot(), watcher)
             }
-            var known = number
-            while let newer = try await wait.newerSnapshot(than: known, isolation: actor) {
-                if try newer.metadata(values.key, as: Value.self) != value { return try show(newer, wait) }
-                known = newer.token.number
+            var known = token
+            while let newer = try await watcher.next(after: known, isolation: actor) {
+                if try newer.metadata(values.key, as: Value.self) != value { return try show(newer, watcher) }
+                known = newer.token
             }
             return nil
         }
 
-        private mutating func show(_ snapshot: Snapshot, _ wait: ChangeWait) throws -> Value?? {
+        private mutating func show(_ snapshot: Snapshot, _ watcher: SnapshotWatcher) throws -> Value?? {
             let value = try snapshot.metadata(values.key, as: Value.self)
-            last = (wait, snapshot.token.number, value)
+            last = (watcher, snapshot.token, value)
             hasEnded = false
             return .some(value)
         }

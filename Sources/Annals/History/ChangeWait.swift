@@ -79,21 +79,6 @@ final class ChangeWait: Sendable {
         }
     }
 
-    /// Waits for a state after that transaction, whatever was cleaned; nil if the task is cancelled.
-    func newerSnapshot(
-        than last: UInt64, isolation: isolated (any Actor)? = #isolation
-    ) async throws(StoreError) -> Snapshot? {
-        let identifier = store.identifier
-        let outcome = try await find(until: nil) { (engine) throws(StoreError) -> Snapshot? in
-            try engine.requireNotForked()
-            let known = try engine.knownView()
-            let view = known.number > last ? known : try engine.viewOfThisFile()
-            return view.number > last ? Snapshot(view, engine, identifier) : nil
-        }
-        guard case .found(let newer) = outcome else { return nil }
-        return newer
-    }
-
     /// What one wait knows of the store's place.
     private struct Doubt {
         /// Whether something has happened to the file's name.

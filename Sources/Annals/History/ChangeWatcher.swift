@@ -11,8 +11,16 @@ public final class ChangeWatcher: Sendable {
         case oldest
         /// A place: it fails.
         case place
-        /// After the newest transaction: one signal stands for everything that was cleaned.
+        /// After the newest transaction: one signal covers everything that was cleaned.
         case now
+
+        init(_ place: HistoryRequest.Place) {
+            switch place {
+            case .oldest: self = .oldest
+            case .now: self = .now
+            case .number, .token, .date: self = .place
+            }
+        }
     }
 
     private struct Position {

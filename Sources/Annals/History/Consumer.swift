@@ -30,7 +30,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     /// How many transactions it has not read.
     public let lag: UInt64
     /// Whether cleaning has passed its cursor, because it was too far behind. Then it must read everything again
-    /// (`resync`, `resetConsumer`).
+    /// (`resetConsumer`).
     public let isLost: Bool
 
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
@@ -158,7 +158,7 @@ extension Store {
         }
     }
 
-    /// Moves a consumer to any place: after the token of `resync`, if it is lost, or back, to read again.
+    /// Moves a consumer to any place: after the token of a snapshot, if it is lost, or back, to read again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
     @discardableResult

@@ -39,6 +39,8 @@ public struct HistoryRequest: Sendable {
         /// matter: a request after it selects what is left. A consumer begins where nothing is missing any more, at
         /// `Store.oldestToken`.
         case oldest
+        /// Directly after the newest transaction, when the store uses the place.
+        case now
     }
 
     /// The order of transactions.

@@ -1,28 +1,32 @@
 // The past of an object: every change of it in history, with author and time.
 
-public import FoundationEssentials
-
 /// One change of an object, and its transaction.
-public struct ObjectVersion: Hashable, Sendable, Codable {
-    /// The number of the transaction.
-    public let number: UInt64
-    /// The place directly after the transaction.
-    public let token: HistoryToken
-    /// When it was committed: microseconds since 1970, UTC.
-    public let microseconds: Int64
-    /// Who made the change; nil if unknown.
-    public let author: String?
-    /// What they were doing, or where; nil if unknown.
-    public let contextName: String?
-    /// The process that committed it, as its own system numbered it.
-    public let processID: UInt32
-    /// The file name of the program.
-    public let process: String?
+public struct ObjectVersion: HistoryRecord, Hashable, Sendable {
+    /// Who committed the transaction, and when.
+    public let header: TransactionHeader
     /// The change, with the object before and after it.
     public let change: HistoryChange
 
-    /// The time as the nearest `Date`.
-    public var timestamp: Date { Microseconds.date(microseconds) }
+    /// A change and its transaction.
+    public init(header: TransactionHeader, change: HistoryChange) { (self.header, self.change) = (header, change) }
+}
+
+/// The members of the header and the change are members of one object.
+extension ObjectVersion: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case change
+    }
+
+    public init(from decoder: any Decoder) throws {
+        header = try TransactionHeader(from: decoder)
+        change = try decoder.container(keyedBy: CodingKeys.self).decode(HistoryChange.self, forKey: .change)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        try header.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(change, forKey: .change)
+    }
 }
 
 extension Store {
@@ -88,11 +92,7 @@ extension Store {
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
         try forEachVersion(of: object, after: number) { (transaction, change) throws(StoreError) in
             versions.append(
-                ObjectVersion(
-                    number: transaction.number, token: transaction.token, microseconds: transaction.microseconds,
-                    author: transaction.author, contextName: transaction.contextName,
-                    processID: transaction.processID, process: transaction.process,
-                    change: try change.value(includingValues: true)))
+                ObjectVersion(header: transaction.header, change: try change.value(includingValues: true)))
             return limit.map { versions.count < $0 } ?? true
         }
         return versions

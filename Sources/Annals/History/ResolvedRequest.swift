@@ -87,6 +87,7 @@ extension Store {
     ) throws(StoreError) -> UInt64 {
         switch place {
         case nil, .oldest: return engine.oldestNumber
+        case .now: return view.number
         case .number(let number):
             try require(number, engine, view)
             return number
@@ -103,7 +104,7 @@ extension Store {
         before place: HistoryRequest.Place?, _ engine: Engine, _ view: View
     ) throws(StoreError) -> UInt64 {
         switch place {
-        case nil: return view.number + 1
+        case nil, .now: return view.number + 1
         // An end beyond the newest transaction is valid.
         case .number(let number) where number > view.number: return view.number + 1
         case .date(let date):

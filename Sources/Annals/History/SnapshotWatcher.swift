@@ -1,4 +1,5 @@
-// Waiting for a newer state in a task.
+// Waiting for a newer state in a task. All that follows a store in a task waits here: contexts, lists of results,
+// settings, and trackers.
 
 /// Waits for states of a store, for code that reads what is there now and needs no history of how it came.
 ///
@@ -8,7 +9,10 @@
 public final class SnapshotWatcher: Sendable {
     private let wait: ChangeWait
 
-    init(_ wait: ChangeWait) { self.wait = wait }
+    /// Throws `closed`, `forked`, and `invalidArgument` in the body of a write.
+    init(_ store: Store) throws(StoreError) { wait = try ChangeWait(store, asynchronously: true) }
+
+    var store: Store { wait.store }
 
     /// Returns the newest state as soon as it has a transaction after that of the token: at once, if there is one
     /// already. Occupies no thread while it waits.
@@ -21,8 +25,17 @@ public final class SnapshotWatcher: Sendable {
     public func next(
         after token: HistoryToken, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Snapshot? {
-        try wait.store.requireOwner(token)
-        return try await wait.newerSnapshot(than: token.number, isolation: isolation)
+        try store.requireOwner(token)
+        let (last, identifier) = (token.number, store.identifier)
+        let outcome = try await wait.find(until: nil, isolation: isolation) {
+            (engine) throws(StoreError) -> Snapshot? in
+            try engine.requireNotForked()
+            let known = try engine.knownView()
+            let view = known.number > last ? known : try engine.viewOfThisFile()
+            return view.number > last ? Snapshot(view, engine, identifier) : nil
+        }
+        guard case .found(let newer) = outcome else { return nil }
+        return newer
     }
 
     /// Ends a waiting `next`, and all later calls: they return nil. Any thread may call it.
@@ -34,6 +47,6 @@ extension Store {
     ///
     /// Throws `StoreError`: `closed`, `forked`, and `invalidArgument` in the body of a write.
     public func snapshotWatcher() throws -> SnapshotWatcher {
-        SnapshotWatcher(try ChangeWait(self, asynchronously: true))
+        try SnapshotWatcher(self)
     }
 }

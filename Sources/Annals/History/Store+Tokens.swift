@@ -36,15 +36,6 @@ extension Store {
         return try snapshot(asOf: token.number)
     }
 
-    /// Returns a state to read everything from, and the place to continue from. Use it without a token, or if your
-    /// token is no longer a place in history. The snapshot contains exactly the transactions up to the token.
-    ///
-    /// Throws `StoreError`.
-    public func resync() throws -> (snapshot: Snapshot, token: HistoryToken) {
-        let snapshot = try snapshot()
-        return (snapshot, snapshot.token)
-    }
-
     /// The place after which history has all transactions. Number 0 if nothing was cleaned yet.
     ///
     /// If the transactions of some authors were cleaned, it is the place after the last of these. History still has the

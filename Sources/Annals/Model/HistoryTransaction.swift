@@ -1,33 +1,38 @@
 // History as values: transactions and their changes, independent of any store.
 
-public import FoundationEssentials
-
 /// One transaction: who changed what, and when.
-public struct HistoryTransaction: Hashable, Sendable, Codable {
-    /// The number: from 1, without gaps. It alone defines the order.
-    public let number: UInt64
-    /// The place in history directly after this transaction.
-    public let token: HistoryToken
-    /// When it was committed: microseconds since 1970, UTC. Never earlier than the transaction before, unless the clock
-    /// was set back by more than an hour.
-    public let microseconds: Int64
-    /// Who made the change; nil if unknown.
-    public let author: String?
-    /// What they were doing, or where; nil if unknown.
-    public let contextName: String?
-    /// The process that committed it, as its own system numbered it.
-    public let processID: UInt32
-    /// The file name of the program.
-    public let process: String?
+public struct HistoryTransaction: HistoryRecord, Hashable, Sendable {
+    /// Who committed it, and when.
+    public let header: TransactionHeader
     /// Whether it changes the schema: entities and handles must be looked up again.
     public let changesSchema: Bool
     /// The original transaction in another store, if this one was applied from there; nil if it was made here.
     public let origin: HistoryToken?
     /// The changes, in the order in which they were made. A transaction changes an object at most once.
     public let changes: [HistoryChange]
+}
 
-    /// The time as the nearest `Date`.
-    public var timestamp: Date { Microseconds.date(microseconds) }
+/// The members of the header and the others are members of one object.
+extension HistoryTransaction: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case changesSchema, origin, changes
+    }
+
+    public init(from decoder: any Decoder) throws {
+        header = try TransactionHeader(from: decoder)
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        changesSchema = try container.decode(Bool.self, forKey: .changesSchema)
+        origin = try container.decodeIfPresent(HistoryToken.self, forKey: .origin)
+        changes = try container.decode([HistoryChange].self, forKey: .changes)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        try header.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(changesSchema, forKey: .changesSchema)
+        try container.encodeIfPresent(origin, forKey: .origin)
+        try container.encode(changes, forKey: .changes)
+    }
 }
 
 /// What a transaction did to one object.

@@ -20,6 +20,30 @@ extension Context {
         return try token
     }
 
+    /// Moves the context to a state of the store, and never back: a context that is further on stays where it is. Apart
+    /// from that as `merge()`.
+    ///
+    /// Several contexts that are moved to one snapshot show the same state, although the store may be further on. The
+    /// context moves to the newest state instead if it cannot be moved to this one: if the snapshot is of the past
+    /// (`Store.snapshot(asOf:)`) or of another handle, or if `refresh` has read an object in a newer state.
+    ///
+    /// - Parameters:
+    ///   - snapshot: The state.
+    ///   - changed: The objects that changed on the way to it. If they are known from the context's own state on, the
+    ///     context does not read history.
+    /// - Returns: The token of the context's place.
+    ///
+    /// Throws `StoreError`: `tokenForeign` if the snapshot is of another store, and as `merge(upTo:)`.
+    @discardableResult
+    public func merge(to snapshot: Snapshot, changed: ChangedObjects = ChangedObjects()) throws -> HistoryToken {
+        let store = try core.requireStore()
+        guard core.canStand(at: snapshot, of: store) else { return try merge(upTo: snapshot.token) }
+        let here = try token
+        guard snapshot.token.number >= here.number else { return here }
+        try core.batch { () throws(StoreError) in try core.move(to: snapshot, changed) }
+        return try token
+    }
+
     /// Moves the context to a state that contains a transaction, if it does not contain it yet. As `merge()`.
     ///
     /// Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenDiverged` if it is no place of this store; and as
@@ -48,17 +72,14 @@ extension Context {
     /// Throws `StoreError`: `contextClosed`, `closed`.
     public func follow(isolation: isolated any Actor = #isolation) throws {
         let store = try core.requireStore()
-        let wait = try ChangeWait(store, asynchronously: true)
+        let watcher = try store.snapshotWatcher()
         follower?.cancel()
         followError = nil
         follower = Task { [weak self] in
             // The task runs in the isolation of the caller.
             _ = isolation
             do {
-                while let last = try self?.token.number, try await wait.newerSnapshot(than: last) != nil {
-                    await self?.waitForChangesInPlace()
-                    try self?.merge()
-                }
+                try await Self.follow(watcher) { self }
             } catch {
                 self?.followingEnded(error)
             }
@@ -83,10 +104,16 @@ extension Context {
     /// Throws `StoreError`: why it cannot go on. `contextClosed` or `closed` if the context or the store was closed,
     /// `storeRemoved` or `storeReplaced` if another file has taken the store's place; what `merge()` throws.
     public func following(isolation: isolated any Actor = #isolation) async throws {
-        let wait = try ChangeWait(try core.requireStore(), asynchronously: true)
-        while try await wait.newerSnapshot(than: try token.number) != nil {
-            await waitForChangesInPlace()
-            try merge()
+        try await Self.follow(core.requireStore().snapshotWatcher()) { self }
+    }
+
+    /// Moves a context to each newer state, until it is gone or the task is cancelled.
+    private static func follow(
+        _ watcher: SnapshotWatcher, isolation: isolated any Actor = #isolation, _ context: () -> Context?
+    ) async throws {
+        while let place = try context()?.token, let newer = try await watcher.next(after: place) {
+            await context()?.waitForChangesInPlace()
+            try context()?.merge(to: newer)
         }
     }
 
@@ -143,18 +170,27 @@ extension Store {
 }
 
 extension ContextCore {
+    /// Whether a context of a store can stand at a state. A state of the past has no indexes, and only states of its own
+    /// handle have their places in one order. CX5
+    fileprivate func canStand(at snapshot: Snapshot, of store: Store) -> Bool {
+        snapshot.view.totals != nil && snapshot.view.number >= newestShown && store.handle.has(snapshot.engine)
+    }
+
     /// Moves to another state: the one way by which a commit reaches a context. If it throws, nothing has changed, but
     /// that inserted objects may have their permanent IDs.
     ///
     /// A save that the state contains lands: its objects are no longer under what was being saved.
-    func move(to newer: Snapshot) throws(StoreError) {
+    ///
+    /// - Parameter known: What is known of the objects that changed on the way.
+    func move(to newer: Snapshot, _ known: ChangedObjects = ChangedObjects()) throws(StoreError) {
         let older = try snapshot
+        assert(newer.view.number >= max(older.view.number, newestShown), "CX5: a context moves back.")
         let flight = inFlight
         let landing = flight.flatMap { $0.isContained(in: newer) ? $0 : nil }
         landing?.adoptIDs(self)
         if !pending.isEmpty { settleUnedited() }
         guard newer.token != older.token || landing != nil else { return }
-        let changed = newer.token == older.token ? [] : try changes(from: older, to: newer)
+        let changed = newer.token == older.token ? [] : try changes(from: older, to: newer, known)
         if landing != nil { inFlight = nil }
         do throws(StoreError) {
             let refreshments = try refreshments(from: older, to: newer, changed, landing)
@@ -218,11 +254,14 @@ extension ContextCore {
         }
     }
 
-    /// The objects that differ between two states, from history; nil if comparing the held objects costs less, or
-    /// history does not say.
-    private func changes(from older: Snapshot, to newer: Snapshot) throws(StoreError) -> Set<ObjectID>? {
+    /// The objects that may differ between two states: those that are known already, or from history; nil if comparing
+    /// the held objects costs less, or history does not say.
+    private func changes(
+        from older: Snapshot, to newer: Snapshot, _ known: ChangedObjects
+    ) throws(StoreError) -> Set<ObjectID>? {
         let transactions = newer.token.number &- older.token.number
         let limit = hasListeners ? max(registeredCount, 1024) : registeredCount
+        if let ids = try known.ids(from: older, to: newer) { return ids.count <= limit ? ids : nil }
         guard newer.token.number > older.token.number, transactions <= limit else { return nil }
         do throws(StoreError) {
             return try requireStore().changedObjects(after: older.token.number, in: newer, atMost: limit)

@@ -234,6 +234,7 @@ extension ContextCore {
                 ThreeWayMerge(base: saved.value, mine: object.current, theirs: theirs).value, since: theirs, newest)
         }
         recorder?.willShow(theirs, of: object, own: [])
+        noteShown(newest)
         let value = mine ?? theirs
         let before = object.current
         let wasShown = object.isShown

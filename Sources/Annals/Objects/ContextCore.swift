@@ -10,6 +10,7 @@
 // CX3  `observed` keeps alive what somebody observes, so that it is told (OO2). It is emptied as `pending` is.
 // CX4  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
+// CX5  A context never moves to an earlier state than one that it has shown, of itself or of one of its objects.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -41,6 +42,8 @@ final class ContextCore: ObjectSource {
     private weak var owningStore: Store?
     /// What the context stands at, or why it stands nowhere.
     private var place: Result<Snapshot, StoreError>
+    /// The last transaction of the newest state in which `refresh` has read an object. CX5
+    private(set) var newestShown: UInt64 = 0
     /// The entity of which an object was inserted last.
     private var lastEntity: (model: EntityModel, number: UInt16)?
     // Not checked for overlapping accesses: no other code runs within one. What is taken out of `pending` is held by
@@ -96,6 +99,8 @@ final class ContextCore: ObjectSource {
 
     /// What the context stands at. Throws why the store could not be read when the context was made.
     var snapshot: Snapshot { get throws(StoreError) { try place.get() } }
+
+    func noteShown(_ snapshot: Snapshot) { newestShown = max(newestShown, snapshot.view.number) }
 
     func stand(at snapshot: Snapshot) {
         place = .success(snapshot)

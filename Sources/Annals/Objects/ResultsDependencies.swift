@@ -54,8 +54,8 @@ struct ResultsDependencies: Sendable {
             return
         }
         if isOther { add(TouchedSlots(slot: slot), model, snapshot) }
-        // With the rule to cascade, those that refer to an object go with it.
-        if model.properties[slot].deleteRule != .cascade { addTarget(of: slot, model, snapshot) }
+        // Whatever the rule is: it does not delete unsaved objects that refer to an object which others have deleted.
+        addTarget(of: slot, model, snapshot)
     }
 
     private mutating func addTarget(of slot: Int, _ model: EntityModel, _ snapshot: Snapshot) {

@@ -97,8 +97,8 @@ public struct StoreResults<E: Entity>: AsyncSequence, Sendable {
         if Task.isCancelled { return nil }
         guard var list else {
             // SR2
-            let wait = try ChangeWait(store, asynchronously: true)
-            return try FollowedList.first(self, wait, try store.newestSnapshot())
+            let watcher = try store.snapshotWatcher()
+            return try FollowedList.first(self, watcher, try store.newestSnapshot())
         }
         while let newer = try await list.newerSnapshot() {
             if let update = try list.update(to: newer) { return (list, update) }
@@ -109,19 +109,19 @@ public struct StoreResults<E: Entity>: AsyncSequence, Sendable {
 
 /// The list of one iteration.
 private struct FollowedList<E: Entity>: Sendable {
-    private let wait: ChangeWait
+    private let watcher: SnapshotWatcher
     private var snapshot: Snapshot
     private var search: LiveSearch<E>
     private var list: LiveRows<E>
 
     static func first(
-        _ results: StoreResults<E>, _ wait: ChangeWait, _ snapshot: Snapshot
+        _ results: StoreResults<E>, _ watcher: SnapshotWatcher, _ snapshot: Snapshot
     ) throws -> (FollowedList, ResultsUpdate<E>) {
         let search = try LiveSearch(
             results.predicate, results.sort, followsValues: true, snapshot, results.store.declaredModels)
         let order = try search.order(snapshot)
         var first = FollowedList(
-            wait: wait, snapshot: snapshot, search: search, list: LiveRows(isDescending: order.isDescending))
+            watcher: watcher, snapshot: snapshot, search: search, list: LiveRows(isDescending: order.isDescending))
         // Everything is new.
         let plan = first.list.plan(try first.fetched(order))
         first.list.show(plan)
@@ -130,7 +130,7 @@ private struct FollowedList<E: Entity>: Sendable {
 
     /// Waits for a newer state; nil if the task is cancelled.
     func newerSnapshot() async throws -> Snapshot? {
-        try await wait.newerSnapshot(than: snapshot.token.number, isolation: nil)
+        try await watcher.next(after: snapshot.token, isolation: nil)
     }
 
     /// Moves to a newer state. Nil if the list is the same there.
@@ -138,7 +138,7 @@ private struct FollowedList<E: Entity>: Sendable {
         let older = snapshot
         snapshot = newer
         let isSameSchema = older.schemaVersion == newer.schemaVersion
-        if !isSameSchema { search = try search.renewed(newer, wait.store.declaredModels) }
+        if !isSameSchema { search = try search.renewed(newer, watcher.store.declaredModels) }
         let order = try search.order(newer)
         let touched = isSameSchema ? try self.touched(after: older, order) : nil
         let changes: [LiveRows<E>.Change]
@@ -163,7 +163,7 @@ private struct FollowedList<E: Entity>: Sendable {
         let limit = max(1024, list.order.count)
         let changed: Set<ObjectID>?
         do throws(StoreError) {
-            changed = try wait.store.changedObjects(
+            changed = try watcher.store.changedObjects(
                 after: older.token.number, in: snapshot, atMost: limit, of: entities)
         } catch {
             // Expired, or an entity's history is off.

@@ -5,26 +5,25 @@ internal import Synchronization
 
 /// One merge that a context is asked for.
 struct MergeRequest: Sendable {
-    let transactions: [HistoryTransaction]
+    let snapshot: Snapshot
+    let changed: ChangedObjects
     let answer: CheckedContinuation<(any Error)?, Never>
 }
 
 /// A context that is attached to a tracker, as the tracker's task sees it.
 struct Attachment: Sendable {
     let id: ObjectIdentifier
-    let isSpecial: Bool
     private let requests: AsyncStream<MergeRequest>.Continuation
 
-    init(_ context: Context, isSpecial: Bool, _ requests: AsyncStream<MergeRequest>.Continuation) {
+    init(_ context: Context, _ requests: AsyncStream<MergeRequest>.Continuation) {
         id = ObjectIdentifier(context)
-        self.isSpecial = isSpecial
         self.requests = requests
     }
 
-    /// Asks the context to merge, and waits for it. Returns why it could not; `contextClosed` if it is gone.
-    func merge(_ transactions: [HistoryTransaction]) async -> (any Error)? {
+    /// Asks the context to move to a state, and waits for it. Returns why it could not; `contextClosed` if it is gone.
+    func merge(to snapshot: Snapshot, _ changed: ChangedObjects) async -> (any Error)? {
         await withCheckedContinuation { answer in
-            let result = requests.yield(MergeRequest(transactions: transactions, answer: answer))
+            let result = requests.yield(MergeRequest(snapshot: snapshot, changed: changed, answer: answer))
             if case .terminated = result { answer.resume(returning: Self.gone) }
         }
     }
@@ -46,7 +45,7 @@ extension TrackerCore {
     /// Attaches a context in the isolation that calls this. One that cannot follow is left out, and the log says why.
     func attach(
         _ context: Context, isolation: isolated any Actor = #isolation,
-        merging: ((Context, [HistoryTransaction]) throws -> Void)? = nil
+        merging: @escaping (Context, Snapshot, ChangedObjects) throws -> Void
     ) {
         do {
             try requireOfThisStore(context)
@@ -55,7 +54,7 @@ extension TrackerCore {
             return
         }
         let (stream, requests) = AsyncStream<MergeRequest>.makeStream()
-        let attachment = Attachment(context, isSpecial: merging != nil, requests)
+        let attachment = Attachment(context, requests)
         Task { [weak context] in
             // The task runs in the isolation of the caller.
             _ = isolation
@@ -66,7 +65,7 @@ extension TrackerCore {
                 }
                 await context.waitForChangesInPlace()
                 do {
-                    if let merging { try merging(context, request.transactions) } else { try context.merge() }
+                    try merging(context, request.snapshot, request.changed)
                     request.answer.resume(returning: nil)
                 } catch {
                     request.answer.resume(returning: error)
@@ -82,26 +81,39 @@ extension TrackerCore {
         for attachment in replaced { attachment.end() }
     }
 
-    /// Moves all contexts to the newest state, each in its isolation.
-    func merge(_ transactions: [HistoryTransaction]) async throws {
-        for attachment in state.withLock({ $0.attachments }) {
-            guard let error = await attachment.merge(transactions) else {
-                state.withLock { $0.metrics.merges += 1 }
-                continue
+    /// Moves all contexts to a state, each in its isolation, and waits for all of them. Those that cannot follow are left
+    /// out from then on. Throws the errors that are the store's.
+    func merge(to snapshot: Snapshot, _ changed: ChangedObjects) async throws {
+        let attachments = state.withLock { $0.attachments }
+        var failure: (any Error)?
+        await withTaskGroup(of: (Attachment, (any Error)?).self) { group in
+            for attachment in attachments {
+                group.addTask { (attachment, await attachment.merge(to: snapshot, changed)) }
             }
-            let known = error as? StoreError
-            switch known?.code {
-            case .busy, .tooManyFiles, .inputOutput, .closed, .storeRemoved, .storeReplaced, .damaged,
-                .unsupportedVersion:
-                throw error
-            case .contextClosed: break
-            default: log(1, .error, "A context follows no more: \(error)")
-            }
-            attachment.end()
-            state.withLock { state in
-                state.attachments.removeAll { $0.id == attachment.id }
-                if let known, known.code != .contextClosed { state.metrics.lastError = known }
-            }
+            for await (attachment, error) in group where !hasMerged(attachment, error) { failure = error }
         }
+        if let failure { throw failure }
+    }
+
+    /// Notes how a merge has ended. Returns false for an error that is the store's.
+    private func hasMerged(_ attachment: Attachment, _ error: (any Error)?) -> Bool {
+        guard let error else {
+            state.withLock { $0.metrics.merges += 1 }
+            return true
+        }
+        let known = error as? StoreError
+        switch known?.code {
+        case .busy, .tooManyFiles, .inputOutput, .closed, .storeRemoved, .storeReplaced, .damaged,
+            .unsupportedVersion:
+            return false
+        case .contextClosed: break
+        default: log(1, .error, "A context follows no more: \(error)")
+        }
+        attachment.end()
+        state.withLock { state in
+            state.attachments.removeAll { $0.id == attachment.id }
+            if let known, known.code != .contextClosed { state.metrics.lastError = known }
+        }
+        return true
     }
 }

@@ -15,7 +15,7 @@ internal import Synchronization
 /// Two things are separate:
 ///
 /// - **Contexts** follow the store. They take over every change except their own saves, whoever made it. That needs no
-///   history and holds up nobody.
+///   history and holds up nobody. At the end of a round they show the state up to which observers were called.
 /// - **Observers, merge hooks and the deduplicator** follow history: each transaction by the other authors, once and in
 ///   order, after a cursor that is kept in the store. If history was cleaned before they have read it, they are told.
 ///
@@ -96,7 +96,7 @@ public final class HistoryTracker: Sendable {
             deduplicator: deduplicator, clock: clock)
         for context in contexts {
             try core.requireOfThisStore(context)
-            core.attach(context)
+            attach(context)
         }
         if autoStart { core.start(after: isolation) }
     }
@@ -201,18 +201,21 @@ public final class HistoryTracker: Sendable {
     /// A context that is closed or of another store is left out, and the log says so.
     ///
     /// Not for a plain thread: call `context.merge()` there.
-    public func attach(_ context: Context, isolation: isolated any Actor = #isolation) { core.attach(context) }
+    public func attach(_ context: Context, isolation: isolated any Actor = #isolation) {
+        core.attach(context) { context, snapshot, changed in try context.merge(to: snapshot, changed: changed) }
+    }
 
-    /// Lets a context follow the store in its own way: `merging` is called instead of `context.merge()`, with what was
-    /// fetched for observers. What it throws ends as an error of a merge does: the context is left out from then on.
+    /// Lets a context follow the store in its own way: `merging` is called instead of `context.merge(to:changed:)`. What
+    /// it throws ends as an error of a merge does: the context is left out from then on.
     ///
     /// - Parameters:
     ///   - context: The context.
     ///   - isolation: Where the context lives: the caller's isolation.
-    ///   - merging: Moves the context to a newer state.
+    ///   - merging: Moves the context to the snapshot, the state up to which observers were called. Called also if no
+    ///     transaction was for observers. `changed` has the objects that changed on the way to the snapshot.
     public func attach(
         _ context: Context, isolation: isolated any Actor = #isolation,
-        merging: @escaping (_ context: Context, _ transactions: [HistoryTransaction]) throws -> Void
+        merging: @escaping (_ context: Context, _ snapshot: Snapshot, _ changed: ChangedObjects) throws -> Void
     ) {
         core.attach(context, merging: merging)
     }

@@ -1,35 +1,5 @@
 // What observers get: the changes of one transaction, entity and kind.
 
-public import FoundationEssentials
-
-/// Who made a transaction, and when.
-public struct ObservedTransaction: Hashable, Sendable {
-    /// Its number: the order of transactions.
-    public let number: UInt64
-    /// The place in history directly after it.
-    public let token: HistoryToken
-    /// When it was committed.
-    public let timestamp: Date
-    /// Who made it; nil if unknown.
-    public let author: String?
-    /// What they were doing, or where; nil if unknown.
-    public let contextName: String?
-    /// The process that committed it, as its own system numbered it.
-    public let processID: UInt32
-    /// The file name of the program.
-    public let process: String?
-
-    init(_ transaction: HistoryTransaction) {
-        number = transaction.number
-        token = transaction.token
-        timestamp = transaction.timestamp
-        author = transaction.author
-        contextName = transaction.contextName
-        processID = transaction.processID
-        process = transaction.process
-    }
-}
-
 /// What a transaction did to one object of an entity whose type the program has.
 public struct ObservedChange<E: Entity>: Sendable {
     /// The object.
@@ -59,13 +29,13 @@ public struct ObservedChange<E: Entity>: Sendable {
 /// The changes of one kind that a transaction made to objects of one entity, in the order in which they were made.
 public struct ObservedChanges<E: Entity>: RandomAccessCollection, Sendable {
     /// Whose changes they are.
-    public let transaction: ObservedTransaction
+    public let transaction: TransactionHeader
     /// What was done to the objects.
     public let kind: HistoryChange.Kind
     private let changes: [ObservedChange<E>]
 
     init(_ group: ChangeGroup) throws {
-        transaction = ObservedTransaction(group.transaction)
+        transaction = group.transaction.header
         kind = group.kind
         var changes: [ObservedChange<E>] = []
         changes.reserveCapacity(group.changes.count)
@@ -81,14 +51,6 @@ public struct ObservedChanges<E: Entity>: RandomAccessCollection, Sendable {
     public var endIndex: Int { changes.count }
     /// The change at a position.
     public subscript(position: Int) -> ObservedChange<E> { changes[position] }
-}
-
-/// A change for an observer that was registered by the name of an entity.
-public struct EntityChange: Hashable, Sendable {
-    /// Whose change it is.
-    public let transaction: ObservedTransaction
-    /// What was done to which object, with the rows before and after and what was kept of a deleted object.
-    public let change: HistoryChange
 }
 
 /// The changes of a transaction that observers get in one call.

@@ -273,13 +273,16 @@ final class TrackerCore: Sendable {
         while next != nil {
             let rest = try await round(&next)
             succeeded()
-            if let rest {
-                state.withLock { $0.watcher = nil }
-                await pause(for: rest)
-                state.withLock { $0.pace = nil }
-            }
+            if let rest { await self.rest(for: rest) }
             next = try await nextSnapshot()
         }
+    }
+
+    /// Leaves the processor to a writer at full speed for so long. TR7
+    func rest(for duration: Duration) async {
+        state.withLock { $0.watcher = nil }
+        await pause(for: duration)
+        state.withLock { $0.pace = nil }
     }
 
     /// Waits for so long, or until the tracker is to stop.
@@ -294,6 +297,13 @@ final class TrackerCore: Sendable {
         }
         await pause.value
         state.withLock { $0.pause = nil }
+    }
+
+    /// Remembers where a piece of work begins, unless it goes on from another one without a rest.
+    func beginWork() throws {
+        guard state.withLock({ $0.pace == nil }) else { return }
+        let pace = TrackerPace(newest: try store.currentToken.number, uptime: settings.clock.uptime)
+        state.withLock { $0.pace = pace }
     }
 
     /// How long to rest after a batch, if there is more to do and somebody writes at full speed.
@@ -383,13 +393,14 @@ final class TrackerCore: Sendable {
 
     /// Returns the place up to which history is lost for them.
     private func tellObservers(ofLossAfter error: StoreError) async throws -> HistoryToken {
-        let (snapshot, token) = try store.resync()
+        let snapshot = try store.snapshot()
+        let token = snapshot.token
         let cursor = try state.withLock({ $0.cursor }) ?? store.consumer(settings.consumer)?.cursor
         log(
             1, .error,
             "History was lost: \(error.message) Observers of “\(settings.author)” miss what came after transaction "
                 + "\(cursor.map { "\($0.number)" } ?? "0"), up to \(token.number). They go on from there.")
-        try await merge([])
+        try await merge(to: snapshot, ChangedObjects())
         for observer in state.withLock({ $0.observers }) {
             guard let resynchronized = observer.resynchronized else { continue }
             do {

@@ -49,7 +49,7 @@ import Testing
     @Test func aWatcherOfAClosedStoreSaysSoWhateverWasCleaned() throws {
         let store = try made()
         try insert(10, store)
-        let watcher = try store.changeWatcher(after: 0)
+        let watcher = try store.changeWatcher(after: .number(0))
         try store.deleteHistory(before: 6)
         try store.close()
         for body in [{ _ = try watcher.next(timeout: .zero) }, { _ = try store.oldestToken }] {
@@ -138,16 +138,16 @@ import Testing
         try insert(3, store)
         let token = try store.currentToken
         try insert(2, store)
-        #expect(try store.changeWatcher(after: 0).next()?.numbers == 1...6)
-        #expect(try store.changeWatcher(after: 2).next()?.numbers == 3...6)
-        #expect(try store.changeWatcher(after: token).next()?.numbers == 5...6)
+        #expect(try store.changeWatcher(after: .number(0)).next()?.numbers == 1...6)
+        #expect(try store.changeWatcher(after: .number(2)).next()?.numbers == 3...6)
+        #expect(try store.changeWatcher(after: .token(token)).next()?.numbers == 5...6)
         #expect(try store.changeWatcher().next(timeout: .zero) == nil)
-        expect(.tokenUnknown) { try store.changeWatcher(after: 7) }
-        expect(.tokenUnknown) { try store.ownAndRemoteChanges(after: 7) }
+        expect(.tokenUnknown) { try store.changeWatcher(after: .number(7)) }
+        expect(.tokenUnknown) { try store.changes(after: .number(7)) }
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0)
-        expect(.tokenForeign) { try store.changeWatcher(after: foreign) }
+        expect(.tokenForeign) { try store.changeWatcher(after: .token(foreign)) }
         let diverged = HistoryToken(storeIdentifier: store.identifier, number: token.number, tag: token.tag ^ 1)
-        expect(.tokenDiverged) { try store.ownAndRemoteChanges(after: diverged) }
+        expect(.tokenDiverged) { try store.changes(after: .token(diverged)) }
         try store.close()
         try folder.expectIntact()
     }
@@ -157,8 +157,8 @@ import Testing
         let store = try made()
         try insert(2, author: "app", store)
         let watcher = try store.changeWatcher()
-        var changes = try store.ownAndRemoteChanges(excluding: ["app"]).makeAsyncIterator()
-        let fromHere = try store.changeWatcher(after: watcher.position)
+        var changes = try store.changes(excluding: ["app"]).makeAsyncIterator()
+        let fromHere = try store.changeWatcher(after: .number(watcher.position))
         try insert(3, author: "app", store)
         try store.deleteHistory(before: store.currentToken.number + 1)
         let signal = try #require(try watcher.next(timeout: .zero))
@@ -182,7 +182,8 @@ import Testing
 
     @Test func contextNamesAreLeftOut() async throws {
         let store = try made()
-        let watcher = try store.changeWatcher(after: 1, excluding: ["mirror"], excludingContextNames: ["view", ""])
+        let watcher = try store.changeWatcher(
+            after: .number(1), excluding: ["mirror"], excludingContextNames: ["view", ""])
         for (author, name) in [("app", "view"), ("app", "import"), ("mirror", "import"), ("app", nil)] {
             try await store.commit(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
         }
@@ -190,7 +191,7 @@ import Testing
         #expect(all.authors == ["app"] && all.numbers == 2...5)
         try await store.commit(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
         #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
-        var changes = try store.ownAndRemoteChanges(after: 1, excludingContextNames: ["view"]).makeAsyncIterator()
+        var changes = try store.changes(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
         let others = try await changes.next()
         #expect(others?.authors == ["app", "mirror"])
         try store.close()
@@ -203,11 +204,11 @@ import Testing
             baseTime: .min)
         try Data(header.encoded() + [UInt8](repeating: 0, count: 4096)).write(to: URL(fileURLWithPath: folder.path))
         let store = try folder.open()
-        expect(.tokenExpired) { try store.changeWatcher(after: 9) }
-        expect(.tokenExpired) { try store.ownAndRemoteChanges(after: 9) }
+        expect(.tokenExpired) { try store.changeWatcher(after: .number(9)) }
+        expect(.tokenExpired) { try store.changes(after: .number(9)) }
         let token = HistoryToken(storeIdentifier: store.identifier, number: 9, tag: 0)
         expect(.tokenExpired) { try store.waitUntil(token) }
-        let watcher = try store.changeWatcher(after: 10)
+        let watcher = try store.changeWatcher(after: .number(10))
         try store.changeSchema([.addEntity(Self.clip)])
         #expect(try watcher.next()?.numbers == 11...11)
         try store.close()
@@ -253,7 +254,7 @@ import Testing
     /// with transactions.
     @Test func whatIsNoTransactionIsNotTold() throws {
         let store = try made()
-        let watcher = try store.changeWatcher(after: 0)
+        let watcher = try store.changeWatcher(after: .number(0))
         #expect(try watcher.next()?.numbers == 1...1)
         let before = try store.statistics.bytesByKind["seal"]
         let other = try folder.open()
@@ -361,7 +362,7 @@ import Testing
     }
 
     private func readOnSignals(_ store: Store, from start: HistoryToken, through last: UInt64) throws {
-        let watcher = try store.changeWatcher(after: start)
+        let watcher = try store.changeWatcher(after: .token(start))
         var token = start
         while token.number < last {
             let signal = try #require(try watcher.next(timeout: .seconds(600)), "nothing comes after \(token.number)")
@@ -375,7 +376,7 @@ import Testing
 
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
-        let changes = try store.ownAndRemoteChanges()
+        let changes = try store.changes()
         let tasks = (0..<3).map { _ in
             Task { () throws -> UInt64 in
                 var next: UInt64 = 2
@@ -419,7 +420,7 @@ import Testing
         let watches = FakeWatches()
         watches.refuse(true)
         let store = try made(hub: watches.hub())
-        var iterator = try store.ownAndRemoteChanges().makeAsyncIterator()
+        var iterator = try store.changes().makeAsyncIterator()
         let watcher = try store.changeWatcher()
         for number in UInt64(2)..<5 {
             let other = try writer(1, "other")
@@ -458,8 +459,8 @@ import Testing
 
     @Test func aRemovedStoreIsSaid() async throws {
         let store = try made()
-        let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: 0))
-        var iterator = try store.ownAndRemoteChanges().makeAsyncIterator()
+        let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: .number(0)))
+        var iterator = try store.changes().makeAsyncIterator()
         #expect(try watcher.next(timeout: .milliseconds(1)) == nil)
         unlink(folder.path)
         expect(.storeRemoved) { try watcher.next() }
@@ -488,7 +489,7 @@ import Testing
     @Test func closingEndsEveryWait() async throws {
         let store = try made()
         let watcher = try store.changeWatcher()
-        let changes = try store.ownAndRemoteChanges()
+        let changes = try store.changes()
         let codes = Guarded<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
             do {
@@ -520,7 +521,7 @@ import Testing
 
     @Test func aCancelledTaskEndsItsSequence() async throws {
         let store = try made()
-        let changes = try store.ownAndRemoteChanges()
+        let changes = try store.changes()
         for _ in 0..<20 {
             let task = Task { () throws -> Int in
                 var count = 0

@@ -198,7 +198,8 @@ import Testing
         }
         // Nobody waits for who is lost.
         #expect(try store.cleaningPlan().waitingFor.map(\.name) == ["fast"])
-        let (snapshot, token) = try store.resync()
+        let snapshot = try store.snapshot()
+        let token = snapshot.token
         #expect(try snapshot.count(of: "Clip") == 10)
         #expect(try !store.resetConsumer("slow", to: token).isLost)
         try store.close()

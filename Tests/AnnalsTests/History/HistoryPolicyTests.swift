@@ -145,7 +145,7 @@ import Testing
         #expect(expectGap { try store.versions(of: log, after: 5) } == nil)
         #expect(try store.oldestToken(ofEntity: "Log") == nil)
         // A signal is a hint: views that show the entity are refreshed.
-        let watcher = try store.changeWatcher(after: 4)
+        let watcher = try store.changeWatcher(after: .number(4))
         #expect(try watcher.next()?.entities == ["Log"])
         try close(store)
     }
@@ -228,7 +228,8 @@ import Testing
         let error = #expect(throws: StoreError.self) { try again.history(HistoryRequest(after: .token(cursor))) }
         #expect(error?.code == .historyGap)
         let next = try #require(error?.oldestToken)
-        let (snapshot, token) = try again.resync()
+        let snapshot = try again.snapshot()
+        let token = snapshot.token
         #expect(next.number == 4 && token.number == 5)
         #expect(try snapshot.rows(of: "Log").count == 2)
         try again.advanceConsumer("reader", from: cursor, to: token)
@@ -314,7 +315,7 @@ import Testing
             }
         }
         let last = try store.currentToken.number
-        let watcher = try store.changeWatcher(after: last - 1)
+        let watcher = try store.changeWatcher(after: .number(last - 1))
         #expect(try watcher.next()?.entities == ["Log"])
         let versions = try store.versions(of: ids[0])
         let history = try store.history(after: 0, includingValues: true)
@@ -331,7 +332,7 @@ import Testing
         expect(.historyGap) { try store.revert(last - 9, conflicts: .ours) }
         #expect(try store.snapshot().row(ids[0])?["rank"] == 90)
         // A signal is folded from what is there.
-        #expect(try store.changeWatcher(after: last - 1).next()?.entities == [])
+        #expect(try store.changeWatcher(after: .number(last - 1)).next()?.entities == [])
         try close(store)
     }
 

@@ -245,11 +245,17 @@ import Testing
 
     // MARK: Tokens
 
-    @Test func resyncGivesAStateAndThePlaceBehindIt() throws {
+    @Test func aSnapshotHasThePlaceAfterItsLastTransaction() throws {
         let (store, _) = try random(4)
-        let (snapshot, token) = try store.resync()
+        let snapshot = try store.snapshot()
+        let token = snapshot.token
+        let now = HistoryRequest(after: .now)
+        #expect(try store.history(now).isEmpty && store.transactionCount(HistoryRequest(before: .now)) > 0)
         try store.commit { try $0.insert("Clip", ["rank": 99]) }
-        #expect(try snapshot.token == token && !snapshot.rows(of: "Clip").contains { $0["rank"] == 99 })
+        #expect(try store.history(now).isEmpty)
+        #expect(try store.transactionCount(HistoryRequest(before: .now)) == Int(token.number) + 1)
+        #expect(try store.registerConsumer("now", at: .now).cursor.number == token.number + 1)
+        #expect(try !snapshot.rows(of: "Clip").contains { $0["rank"] == 99 })
         #expect(try store.history(after: token).map(\.number) == [token.number + 1])
         #expect(try store.oldestToken.number == 0)
         try close(store)

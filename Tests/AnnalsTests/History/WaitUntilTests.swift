@@ -82,7 +82,7 @@ import Testing
         let store = try made()
         // The token that the other process will give is known only afterwards: a thread and a task wait for its number.
         let thread = try BackgroundThread(name: "waits") {
-            #expect(throws: Never.self) { _ = try store.changeWatcher(after: 0).next() }
+            #expect(throws: Never.self) { _ = try store.changeWatcher(after: .number(0)).next() }
         }
         try await committed(by: store, durability: "relaxed") { token in
             try store.waitHere(token)
@@ -98,7 +98,7 @@ import Testing
     @Test func aTransactionToComeIsWaitedFor() async throws {
         let (store, other) = (try made(), try folder.open())
         let task = Task { () async throws -> UInt64 in
-            var iterator = try store.ownAndRemoteChanges(after: 0).makeAsyncIterator()
+            var iterator = try store.changes(after: .number(0)).makeAsyncIterator()
             var last: UInt64 = 0
             while last < 3, let signal = try await iterator.next() { last = signal.numbers.upperBound }
             return last

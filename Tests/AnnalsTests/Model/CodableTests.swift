@@ -40,6 +40,43 @@ import Testing
         try store.close()
     }
 
+    /// The members of a transaction's header are members of the JSON object itself.
+    @Test func transactionsAndVersionsAreOneFlatObject() throws {
+        let store = try folder.open([Sample.clip])
+        let id = try store.commit(author: "app", contextName: "import") { try $0.insert("Clip", ["url": "a"]) }.result
+        try store.commit { try $0.delete(id) }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        func text(_ content: some Encodable) throws -> String {
+            String(decoding: try encoder.encode(content), as: UTF8.self)
+        }
+        func header(_ transaction: HistoryTransaction) throws -> String {
+            let process = try transaction.process.map { "\"process\":\(try text($0))," } ?? ""
+            return """
+                "microseconds":\(transaction.microseconds),"number":\(transaction.number),\(process)\
+                "processID":\(transaction.processID),"token":"\(transaction.token)"
+                """
+        }
+        let history = try store.history(after: 1, includingValues: true)
+        #expect(
+            try text(history[0]) == """
+                {"author":"app","changes":\(text(history[0].changes)),"changesSchema":false,"contextName":"import",\
+                \(header(history[0]))}
+                """)
+        #expect(
+            try text(history[1]) == """
+                {"changes":\(text(history[1].changes)),"changesSchema":false,\(header(history[1]))}
+                """)
+        let versions = try store.versions(of: id)
+        #expect(
+            try text(versions[1]) == """
+                {"author":"app","change":\(text(history[0].changes[0])),"contextName":"import",\(header(history[0]))}
+                """)
+        #expect(versions[1].header == history[0].header && versions[1].author == "app")
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func aRowOfTooFewValuesIsRefused() throws {
         let id = try #require(ObjectID(entityNumber: 1, number: 2))
         let row = Row(id: id, entity: "Clip", attributes: ["a", "b"], values: ["x", .null])

@@ -58,6 +58,7 @@ private struct Cell: Entity {
     private var number = 0
     /// The last transaction that was looked at.
     private var checked: UInt64 = 0
+    private var earlier: [Int: EarlierState] = [:]
     private var done: [String] = []
     private let deletes: Bool
     private let reusesKeys: Bool
@@ -128,7 +129,7 @@ private struct Cell: Entity {
         case 40..<42: if deletes, let cell = pick(index) { context.delete(cell) }
         case 42..<52: begin(index)
         case 52..<58: try save(index)
-        case 58..<64: try context.merge()
+        case 58..<64: try merge(index)
         case 64..<66: context.rollback()
         case 66..<68: if let cell = pick(index) { context.discard(cell) }
         case 68..<71:
@@ -152,6 +153,17 @@ private struct Cell: Entity {
             // The other handle may be at it by itself.
             do { try stores[index].compact() } catch let error as StoreError { if error.code != .busy { throw error } }
         }
+    }
+
+    /// Merges to the newest state, or to one that was taken at an earlier merge.
+    private func merge(_ index: Int) throws {
+        guard Bool.random(using: &random) else {
+            try contexts[index].merge()
+            return
+        }
+        let state = earlier[index]
+        earlier[index] = try EarlierState(stores[index], using: &random)
+        try state?.merge(contexts[index])
     }
 
     private func insert(_ context: Context, _ index: Int) -> Object<Cell> {

@@ -23,6 +23,7 @@ private final class ContextRun {
     private var held: [[AnyObject]] = []
     private var random: SeededRandom
     private var step = 0
+    private var earlier: [Int: EarlierState] = [:]
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
@@ -94,7 +95,7 @@ private final class ContextRun {
         case 72..<76: if let note = pick(try notes(context)) { context.delete(note) }
         case 76..<78: if let label = pick(try labels(context)) { context.delete(label) }
         case 78..<90: try save(context)
-        case 90..<94: try context.merge()
+        case 90..<94: try merge(context, number)
         case 94..<95: context.rollback()
         case 95..<96: if let note = pick(try notes(context)) { context.discard(note) }
         case 96..<98:
@@ -105,6 +106,17 @@ private final class ContextRun {
             try stores[number].delete(Note.self, where: #Predicate { $0.rank == rank })
         default: held[number].removeAll()
         }
+    }
+
+    /// Merges to the newest state, or to one that was taken at an earlier merge.
+    private func merge(_ context: Context, _ number: Int) throws {
+        guard Bool.random(using: &random) else {
+            try context.merge()
+            return
+        }
+        let state = earlier[number]
+        earlier[number] = try EarlierState(stores[number], using: &random)
+        try state?.merge(context)
     }
 
     private func save(_ context: Context) throws {

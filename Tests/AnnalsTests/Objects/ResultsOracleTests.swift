@@ -65,6 +65,7 @@ private final class ResultsRun {
     private var checks: [[() throws -> Void]] = []
     private var random: SeededRandom
     private var step = 0
+    private var earlier: [Int: EarlierState] = [:]
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
@@ -242,7 +243,7 @@ private final class ResultsRun {
             try save(context)
             return "saving"
         case 83..<88:
-            try context.merge()
+            try merge(context, number)
             return "merging"
         case 88..<89:
             context.rollback()
@@ -275,6 +276,17 @@ private final class ResultsRun {
             }
             return "a refresh"
         }
+    }
+
+    /// Merges to the newest state, or to one that was taken at an earlier merge.
+    private func merge(_ context: Context, _ number: Int) throws {
+        guard Bool.random(using: &random) else {
+            try context.merge()
+            return
+        }
+        let state = earlier[number]
+        earlier[number] = try EarlierState(stores[number], using: &random)
+        try state?.merge(context)
     }
 
     private func save(_ context: Context) throws {

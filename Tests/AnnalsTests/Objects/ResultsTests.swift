@@ -135,6 +135,24 @@ import Testing
         try end()
     }
 
+    /// The rule of the relationship deletes the objects of the store, and not those that nobody else has.
+    @Test func anUnsavedObjectWhoseTargetIsDeletedElsewhereComesAndGoes() throws {
+        let group = context.insert(Group(name: "g"))
+        try context.save()
+        let note = context.insert(Note(title: "unsaved"))
+        note.group = group
+        let (without, with) = (
+            try context.results(Note.self, where: #Predicate { $0.group == nil }),
+            try context.results(Note.self, where: #Predicate { $0.group != nil })
+        )
+        #expect(without.isEmpty && with.count == 1)
+        try store.write { try $0.delete(group.objectReference) }
+        try context.merge()
+        #expect(note.group == nil)
+        #expect(without.map(\.title) == ["unsaved"] && with.isEmpty)
+        try end()
+    }
+
     @Test func rulesUndoAndRedoAreFollowed() throws {
         context.undoLevels = 10
         let group = context.insert(Group(name: "g"))

@@ -187,6 +187,7 @@ struct NaiveHistory {
     private func isAfter(_ transaction: HistoryTransaction, _ place: HistoryRequest.Place?) -> Bool {
         switch place {
         case nil, .oldest: true
+        case .now: false
         case .number(let number): transaction.number > number
         case .token(let token): transaction.token > token
         case .date(let date): transaction.microseconds > moment(date)
@@ -195,7 +196,7 @@ struct NaiveHistory {
 
     private func isBefore(_ transaction: HistoryTransaction, _ place: HistoryRequest.Place?) -> Bool {
         switch place {
-        case nil: true
+        case nil, .now: true
         case .oldest: false
         case .number(let number): transaction.number < number
         case .token(let token): transaction.token < token

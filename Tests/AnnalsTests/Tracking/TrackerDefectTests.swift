@@ -180,9 +180,9 @@ private func soon(
             cleanStrategy: .byNotification(times: 1), logger: Messages(calls: calls), logLevel: 2, autoStart: false,
             deduplicator: { _, _ in try note("deduplicator") }, clock: clock)
         let context = store.makeContext()
-        tracker.attach(context) { context, transactions in
+        tracker.attach(context) { context, snapshot, changed in
             try note("merge")
-            try context.merge(transactions)
+            try context.merge(to: snapshot, changed: changed)
         }
         tracker.registerMergeHook { _ in
             try note("hook")

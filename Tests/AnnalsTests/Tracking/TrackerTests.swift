@@ -140,7 +140,7 @@ import Testing
             calls.note("\(changes.kind.rawValue) \(changes.count) \(changes.transaction.number)")
         }
         let named = try tracker.registerObserver(entityName: "Group", operation: .insert) { [calls] changes in
-            calls.note("named \(changes.count) \(changes[0].change.entity) \(changes[0].transaction.author ?? "-")")
+            calls.note("named \(changes.count) \(changes[0].change.entity) \(changes[0].author ?? "-")")
         }
         tracker.start()
         try await eventually { calls.count == 1 }
@@ -465,9 +465,9 @@ import Testing
             store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
             logger: Messages(calls: messages), clock: clock)
         let calls = calls
-        tracker.attach(special) { context, transactions in
-            calls.note("special \(transactions.map(\.number))")
-            try context.merge(transactions)
+        tracker.attach(special) { context, snapshot, changed in
+            calls.note("special \(snapshot.token.number) \(changed.ids?.count ?? -1)")
+            try context.merge(to: snapshot, changed: changed)
         }
         let last = tracker.registerMergeHook { transactions in
             calls.note("last")
@@ -478,8 +478,8 @@ import Testing
             return transactions.contains { $0.changes.count > 1 } ? .finish : .goOn
         }
         try insert("one")
-        try await eventually { (try? context.token.number) ?? 0 >= 2 && calls.all.contains("special [2]") }
-        #expect(calls.all.filter { !$0.hasPrefix("special []") } == ["first", "last", "special [2]"])
+        try await eventually { (try? context.token.number) ?? 0 >= 2 && calls.all.contains("special 2 1") }
+        #expect(calls.all.filter { !$0.hasPrefix("special 1") } == ["first", "last", "special 2 1"])
         try await other.write(author: "share") { transaction in
             for title in ["a", "b"] { try transaction.insert(Note(title: title)) }
         }

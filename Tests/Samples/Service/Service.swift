@@ -97,12 +97,12 @@ final class Service: Sendable {
         var last = number
         var begin: ChangeWatcher?
         do {
-            begin = try store.changeWatcher(after: last)
+            begin = try store.changeWatcher(after: .number(last))
         } catch let error as StoreError where [.tokenExpired, .tokenUnknown].contains(error.code) {
             // History does not reach back so far: the client reads the items again.
             last = try store.currentToken.number
             guard send("event: reload\nid: \(last)\ndata:\n\n", connection) else { return }
-            begin = try store.changeWatcher(after: last)
+            begin = try store.changeWatcher(after: .number(last))
         }
         guard let watcher = begin, hold(watcher) else { return }
         defer { open.withLock { _ = $0.watchers.removeValue(forKey: ObjectIdentifier(watcher)) } }

@@ -249,7 +249,7 @@ extension StoreError.Code {
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
     /// The token is another store's.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
-    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken`
+    /// History no longer reaches back to the token: read everything from a snapshot, and continue from its `token`. `oldestToken`
     /// says how far it does.
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
@@ -257,7 +257,7 @@ extension StoreError.Code {
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
     /// No history was kept of an entity that is requested, or not from so early on: leave it out, go on from
-    /// `oldestToken`, or read it anew (`resync`). The message names the entity.
+    /// `oldestToken`, or read everything. The message names the entity.
     public static let historyGap = Self(rawValue: "historyGap")
     /// The transaction changes the schema, and so cannot be undone.
     public static let notRevertible = Self(rawValue: "notRevertible")
@@ -270,7 +270,7 @@ extension StoreError.Code {
     public static let consumerUnknown = Self(rawValue: "consumerUnknown")
     /// The consumer's cursor is not at the place it should move from: another process has moved it. Read it again.
     public static let consumerConflict = Self(rawValue: "consumerConflict")
-    /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says
+    /// Cleaning has passed the consumer: read everything from a snapshot, then `resetConsumer` to its `token`. `oldestToken` says
     /// where history begins.
     public static let consumerLost = Self(rawValue: "consumerLost")
 }

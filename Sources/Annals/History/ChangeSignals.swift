@@ -1,12 +1,12 @@
 // Change signals as an asynchronous sequence.
 
 /// Signals of the transactions after a place in history, without end, from this process and others. Create it with
-/// `Store.ownAndRemoteChanges`.
+/// `Store.changes(after:excluding:excludingContextNames:)`.
 ///
 /// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next`
 /// throws, for example `closed` when the store is closed. While it waits, it occupies no thread of the task's executor
 /// and makes no system calls. It keeps the store open.
-public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
+public struct ChangeSignals: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
     public typealias Failure = any Error
 
@@ -19,11 +19,11 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
 
     /// One iteration: it waits for signals after the sequence's place. Use it in one task.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        let changes: OwnAndRemoteChanges
+        let changes: ChangeSignals
         private var watcher: ChangeWatcher?
         private var hasEnded = false
 
-        init(changes: OwnAndRemoteChanges) { self.changes = changes }
+        init(changes: ChangeSignals) { self.changes = changes }
 
         public mutating func next() async throws -> ChangeSignal? { try await next(isolation: nil) }
 

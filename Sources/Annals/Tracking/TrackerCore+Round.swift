@@ -1,10 +1,14 @@
-// One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean.
+// One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. What is fetched at once is a batch; a
+// round has several if much has come.
 //
 // Invariants:
 // TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
 // TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
-// TR6  A round reads one state of the store. Later commits are for the next round. A round ends early, after a batch,
-//      if somebody writes at full speed.
+// TR6  A round reads one state of the store. Later commits are for the next round. After a batch it rests if somebody
+//      writes at full speed.
+// TR9  Contexts are moved in the last batch of a round, to the state of the round: the one up to which observers were
+//      called. A round that is stopped before moves none.
+// TR10  A round reads history once, for observers and contexts.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -18,52 +22,65 @@ extension TrackerCore {
         var isLast = true
     }
 
+    /// What a round reads, and what it has found for contexts.
+    private struct Round {
+        let snapshot: Snapshot
+        var changed = ChangedObjects()
+        /// Whether no hook has decided against the merge.
+        var merges = true
+    }
+
     /// How much is in memory at once, beside a single larger transaction.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
-    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest
-    /// before the next round; nil for not at all.
+    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest before
+    /// the next round; nil for not at all.
     func round(_ newest: inout Snapshot?) async throws -> Duration? {
         guard let snapshot = newest.take() else { return nil }
-        let (newest, uptime) = (snapshot.token.number, settings.clock.uptime)
         let isOtherSchema = state.withLock { state in
             state.metrics.rounds += 1
-            state.pace = state.pace ?? TrackerPace(newest: newest, uptime: uptime)
             guard state.schemaVersion != snapshot.schemaVersion else { return false }
             (state.withoutHistory, state.schemaVersion) = ([], snapshot.schemaVersion)
             return true
         }
         if isOtherSchema { try forgetNamed() }
-        var rest: Duration?
+        var round = Round(snapshot: snapshot)
         while true {
             guard let start = state.withLock({ $0.cursor }) else { return nil }
+            try beginWork()
             try prepareWritingObservers(start)
-            var batch = try fetch(after: start, in: snapshot)
+            var batch = try fetch(after: start, in: &round)
             try await observe(&batch)
-            if try await callHooks(batch) { try await merge(batch.transactions) }
+            if try await !callHooks(batch) { round.merges = false }
+            if batch.isLast, round.merges { try await merge(to: snapshot, round.changed) }
             try await finish(batch, from: start)
-            rest = try restIsDue()
-            if rest != nil || batch.isLast || isStopping { break }
+            if batch.isLast || isStopping { break }
+            if let due = try restIsDue() { await rest(for: due) }
+            if isStopping { break }
         }
         try clean()
-        return rest
+        return try restIsDue()
     }
 
     // MARK: Fetching
 
-    private func fetch(after start: HistoryToken, in snapshot: Snapshot) throws -> Batch {
+    private func fetch(after start: HistoryToken, in round: inout Round) throws -> Batch {
+        let snapshot = round.snapshot
         var batch = Batch(end: snapshot.token)
-        let (observers, needsAll, withoutHistory) = state.withLock { state in
+        guard start.number < batch.end.number else { return batch }
+        let (observers, needsAll, withoutHistory, hasContexts) = state.withLock { state in
             (
-                state.observers,
-                !state.hooks.isEmpty || settings.deduplicator != nil || state.attachments.contains { $0.isSpecial },
-                state.withoutHistory
+                state.observers, !state.hooks.isEmpty || settings.deduplicator != nil, state.withoutHistory,
+                !state.attachments.isEmpty
             )
         }
         let entities = Set(observers.map(\.entity)).subtracting(withoutHistory)
         let authors = settings.observedAuthors
         let observesNobody = authors?.isEmpty == true && settings.ownContexts.isEmpty
-        guard needsAll || !entities.isEmpty, !observesNobody, start.number < batch.end.number else { return batch }
+        guard needsAll || !entities.isEmpty, !observesNobody else {
+            if hasContexts { note(after: start, in: &round) }
+            return batch
+        }
         // Authors that are not listed are read until the log has named them.
         let (leftOut, readsLeftOut) = state.withLock { ($0.leftOut, $0.readsLeftOut) }
         let asksForOthers = authors != nil && readsLeftOut && leftOut.count < Self.maximumLeftOut
@@ -74,7 +91,7 @@ extension TrackerCore {
         select(asksForOthers ? nil : authors, except: excluded, in: &request)
         var changes = 0
         do {
-            try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+            func take(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
                 guard try observes(transaction) else { return true }
                 if let authors, !authors.contains(transaction.author), transaction.author != settings.author {
                     // Declaring entities changes no object.
@@ -90,14 +107,19 @@ extension TrackerCore {
                 batch.transactions.append(value)
                 return true
             }
+            if hasContexts {
+                try store.forEachTransaction(request, in: snapshot, noting: &round.changed, take)
+            } else {
+                try store.forEachTransaction(request, in: snapshot, take)
+            }
         } catch let error as StoreError where error.code == .tokenExpired && asksForOthers {
             // Perhaps only the history of others is gone.
             state.withLock { $0.readsLeftOut = false }
-            return try fetch(after: start, in: snapshot)
+            return try fetch(after: start, in: &round)
         } catch let error as StoreError where error.code == .historyGap || error.code == .unknownEntity {
             // Without the entities that have no history. If one of them has begun again, what came before is lost.
             guard try leaveOutEntities(entities) else { throw error }
-            return try fetch(after: start, in: snapshot)
+            return try fetch(after: start, in: &round)
         }
         if !batch.isLast, let last = batch.transactions.last { batch.end = last.token }
         let (count, total) = (batch.transactions.count, changes)
@@ -106,6 +128,13 @@ extension TrackerCore {
             state.metrics.changes += total
         }
         return batch
+    }
+
+    /// Notes for contexts what has changed, if nothing is fetched. They need no history: if it does not have everything,
+    /// each of them compares its objects.
+    private func note(after start: HistoryToken, in round: inout Round) {
+        let nothing = HistoryRequest(after: .token(start), authors: [])
+        try? store.forEachTransaction(nothing, in: round.snapshot, noting: &round.changed) { _ in true }
     }
 
     /// Restricts a request to the transactions that bodies get: of these authors, or of all if it is nil, and of this

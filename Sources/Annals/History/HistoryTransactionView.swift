@@ -62,6 +62,13 @@ public struct HistoryTransactionView: ~Copyable {
     /// The file name of the program.
     public var process: String? { context.pointee.transaction.process }
 
+    /// The same as a value that you can keep.
+    public var header: TransactionHeader {
+        TransactionHeader(
+            number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
+            processID: processID, process: process)
+    }
+
     /// Whether it changes the schema: entities and handles must be looked up again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
@@ -116,9 +123,7 @@ public struct HistoryTransactionView: ~Copyable {
             return true
         }
         return HistoryTransaction(
-            number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
-            processID: processID, process: process, changesSchema: changesSchema, origin: try origin(),
-            changes: changes)
+            header: header, changesSchema: changesSchema, origin: try origin(), changes: changes)
     }
 }
 

@@ -110,15 +110,15 @@ extension HistoryTracker {
     @discardableResult
     public func registerObserver(
         entityName: String, operation: HistoryChange.Kind,
-        callback: @escaping @Sendable (_ changes: [EntityChange]) async throws -> Void
+        callback: @escaping @Sendable (_ versions: [ObjectVersion]) async throws -> Void
     ) throws -> UUID {
         guard try core.store.oldestToken(ofEntity: entityName) != nil else { throw TrackerCore.noHistory(entityName) }
         return core.add(
             Observer(
                 id: UUID(), name: nil, entity: entityName, kinds: [operation],
                 body: .plain { group in
-                    let transaction = ObservedTransaction(group.transaction)
-                    try await callback(group.changes.map { EntityChange(transaction: transaction, change: $0) })
+                    let header = group.transaction.header
+                    try await callback(group.changes.map { ObjectVersion(header: header, change: $0) })
                 }, resynchronized: nil))
     }
 
