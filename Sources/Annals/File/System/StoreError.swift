@@ -249,8 +249,8 @@ extension StoreError.Code {
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
     /// The token is another store's.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
-    /// History no longer reaches back to the token: read everything from a snapshot, and continue from its `token`. `oldestToken`
-    /// says how far it does.
+    /// History no longer reaches back to the token: read everything from a snapshot, and continue from its `token`.
+    /// `oldestToken` is the oldest place that it reaches.
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
@@ -270,8 +270,8 @@ extension StoreError.Code {
     public static let consumerUnknown = Self(rawValue: "consumerUnknown")
     /// The consumer's cursor is not at the place it should move from: another process has moved it. Read it again.
     public static let consumerConflict = Self(rawValue: "consumerConflict")
-    /// Cleaning has passed the consumer: read everything from a snapshot, then `resetConsumer` to its `token`. `oldestToken` says
-    /// where history begins.
+    /// Cleaning has passed the consumer: read everything from a snapshot, then `resetConsumer` to its `token`. History
+    /// begins at `oldestToken`.
     public static let consumerLost = Self(rawValue: "consumerLost")
 }
 
