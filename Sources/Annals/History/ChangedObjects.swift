@@ -70,11 +70,11 @@ public struct ChangedObjects: Sendable {
 }
 
 extension Store {
-    /// Calls `body` as `forEachTransaction(_:in:_:)` does, and notes the objects of all transactions on the way. History
-    /// is read once for both.
+    /// Calls `body` as `forEachTransaction(_:in:_:)` does, and notes the objects of all transactions on the way.
+    /// History is read once for both.
     ///
-    /// Several readings, each after the end of the one before, note everything from the beginning of the first one. Only
-    /// readings in the order of transactions note anything. Throws as `forEachTransaction(_:in:_:)`.
+    /// Several readings, each after the end of the one before, note everything from the beginning of the first one.
+    /// Only readings in the order of transactions note anything. Throws as `forEachTransaction(_:in:_:)`.
     ///
     /// - Parameters:
     ///   - request: What to select for `body`.

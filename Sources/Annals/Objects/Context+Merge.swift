@@ -170,8 +170,8 @@ extension Store {
 }
 
 extension ContextCore {
-    /// Whether a context of a store can stand at a state. A state of the past has no indexes, and only states of its own
-    /// handle have their places in one order. CX5
+    /// Whether a context of a store can stand at a state. A state of the past has no indexes, and only states of the
+    /// same handle are in one order. CX5
     fileprivate func canStand(at snapshot: Snapshot, of store: Store) -> Bool {
         snapshot.view.totals != nil && snapshot.view.number >= newestShown && store.handle.has(snapshot.engine)
     }

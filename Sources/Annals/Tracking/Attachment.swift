@@ -81,8 +81,8 @@ extension TrackerCore {
         for attachment in replaced { attachment.end() }
     }
 
-    /// Moves all contexts to a state, each in its isolation, and waits for all of them. Those that cannot follow are left
-    /// out from then on. Throws the errors that are the store's.
+    /// Moves all contexts to a state, each in its isolation, and waits for all of them. Those that cannot follow are
+    /// left out from then on. Throws the errors that are the store's.
     func merge(to snapshot: Snapshot, _ changed: ChangedObjects) async throws {
         let attachments = state.withLock { $0.attachments }
         var failure: (any Error)?

@@ -205,8 +205,8 @@ public final class HistoryTracker: Sendable {
         core.attach(context) { context, snapshot, changed in try context.merge(to: snapshot, changed: changed) }
     }
 
-    /// Lets a context follow the store in its own way: `merging` is called instead of `context.merge(to:changed:)`. What
-    /// it throws ends as an error of a merge does: the context is left out from then on.
+    /// Lets a context follow the store in its own way: `merging` is called instead of `context.merge(to:changed:)`. An
+    /// error that it throws ends as an error of a merge does: the context is left out from then on.
     ///
     /// - Parameters:
     ///   - context: The context.

@@ -33,8 +33,8 @@ extension TrackerCore {
     /// How much is in memory at once, beside a single larger transaction.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
-    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest before
-    /// the next round; nil for not at all.
+    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest
+    /// before the next round; nil for not at all.
     func round(_ newest: inout Snapshot?) async throws -> Duration? {
         guard let snapshot = newest.take() else { return nil }
         let isOtherSchema = state.withLock { state in
@@ -130,8 +130,8 @@ extension TrackerCore {
         return batch
     }
 
-    /// Notes for contexts what has changed, if nothing is fetched. They need no history: if it does not have everything,
-    /// each of them compares its objects.
+    /// Notes for contexts what has changed, if nothing is fetched. They need no history: if it does not have
+    /// everything, each of them compares its objects.
     private func note(after start: HistoryToken, in round: inout Round) {
         let nothing = HistoryRequest(after: .token(start), authors: [])
         try? store.forEachTransaction(nothing, in: round.snapshot, noting: &round.changed) { _ in true }
