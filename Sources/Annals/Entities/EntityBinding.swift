@@ -145,9 +145,6 @@ final class EntityBinding: @unchecked Sendable {
     /// The index in `properties` of a property, by its place in a value; nil if it is not kept.
     func index(ofPropertyAt offset: Int) -> Int? { (0..<count).first { columns[$0].offset == offset } }
 
-    /// The position in rows of a property, by its place in a value; nil if it is not kept.
-    func position(ofPropertyAt offset: Int) -> Int? { index(ofPropertyAt: offset).map { columns[$0].position } }
-
     /// The position in rows of a property, by its index in `properties`.
     func position(of index: Int) -> Int { columns[index].position }
 
