@@ -177,7 +177,7 @@ private struct EngineReading {
     private mutating func readRange(_ index: IndexID, _ isReversed: Bool, _ view: View) {
         // A state of the past, or an index that is not built, sorts all rows: those are looked at only if they are
         // right.
-        guard isIntact || view.hasBuilt(index) else { return }
+        guard isIntact || (try? view.hasBuilt(view.indexNumber(index))) ?? false else { return }
         var reader = self
         var rows = 0
         attempt("A range") { () throws(StoreError) in

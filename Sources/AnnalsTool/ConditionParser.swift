@@ -10,14 +10,51 @@
 //     name        = letters, digits and “_” | "`" anything else "`"
 //     value       = a text, a number, true or false, as in JSON
 
-package import Annals
+internal import Annals
 
 /// A condition as written. The types of attributes are not known yet.
 package indirect enum WrittenCondition: Equatable, Sendable {
     case all([WrittenCondition])
     case any([WrittenCondition])
     case not(WrittenCondition)
-    case test(path: [String], UntypedComparison, [JSONValue])
+    case test(path: [String], WrittenComparison, [JSONValue])
+}
+
+/// How a condition compares an attribute. Null differs from every value, and is neither less nor greater.
+package enum WrittenComparison: Sendable, CaseIterable {
+    case equal, notEqual, less, lessOrEqual, greater, greaterOrEqual, oneOf, contains, startsWith, isNull, isNotNull
+
+    /// The comparison as people write it.
+    var title: String {
+        switch self {
+        case .equal: "="
+        case .notEqual: "!="
+        case .less: "<"
+        case .lessOrEqual: "<="
+        case .greater: ">"
+        case .greaterOrEqual: ">="
+        case .oneOf: "in"
+        case .contains: "contains"
+        case .startsWith: "starts with"
+        case .isNull: "is null"
+        case .isNotNull: "is not null"
+        }
+    }
+
+    /// Whether it is for attributes of that type.
+    func fits(_ type: AttributeType) -> Bool {
+        switch self {
+        case .isNull, .isNotNull: true
+        case .equal, .notEqual, .oneOf: type != .json && !type.isObjectList
+        case .less, .lessOrEqual, .greater, .greaterOrEqual:
+            switch type {
+            case .int, .double, .decimal, .date, .string: true
+            default: false
+            }
+        case .contains: type == .string || type.isObjectList
+        case .startsWith: type == .string
+        }
+    }
 }
 
 /// What is wrong with a condition, and at which character, from 1.
@@ -78,7 +115,7 @@ package struct ConditionParser {
             place += 1
             path.append(try name())
         }
-        let signs: [(String, UntypedComparison)] = [
+        let signs: [(String, WrittenComparison)] = [
             ("=", .equal), ("!=", .notEqual), ("<=", .lessOrEqual), (">=", .greaterOrEqual), ("<", .less),
             (">", .greater),
         ]
@@ -92,7 +129,7 @@ package struct ConditionParser {
         guard takeWord("is") else {
             throw error("one of =, !=, <, <=, >, >=, in, contains, “starts with”, “is null” and “is not null”")
         }
-        let comparison: UntypedComparison = takeWord("not") ? .isNotNull : .isNull
+        let comparison: WrittenComparison = takeWord("not") ? .isNotNull : .isNull
         guard takeWord("null") else { throw error(comparison == .isNull ? "“null” or “not null”" : "“null”") }
         return .test(path: path, comparison, [])
     }

@@ -49,17 +49,19 @@ enum FindCommand {
         }
         var written: [WrittenCondition] = []
         for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
-        var query = UntypedQuery(arguments.operands[1])
-        query.sort = sortKeys(arguments.value(of: "sort"))
-        query.limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
-        query.offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
+        let limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
+        let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }.inPresentTerms
-        let entity = try storing { try snapshot.entity(query.entity) }
-        query.condition = try ConditionConversion(snapshot: snapshot, entity: entity).condition(.all(written))
+        let entity = try storing { try snapshot.entity(arguments.operands[1]) }
+        let translator = try storing { try ConditionTranslator(snapshot, entity) }
+        let condition = try translator.condition(.all(written))
         let columns = try positions(arguments.value(of: "columns"), of: entity)
-        var fetch = try storing { try UntypedFetch(snapshot, query) }
+        let sort = try translator.columns(sortKeys(arguments.value(of: "sort")))
+        var fetch = try storing {
+            try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
+        }
         if arguments.has("count") {
             try output.line("\(try storing { try fetch.count() })")
         } else if arguments.has("explain") {
@@ -77,11 +79,11 @@ enum FindCommand {
 
     /// Calls `body` with every object that is found. Ends if printing fails.
     private static func forEach(
-        _ fetch: inout UntypedFetch, _ body: (borrowing RowView) throws(ToolFailure) -> Void
+        _ fetch: inout FetchRun, _ body: (borrowing RowView) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
         var failure: ToolFailure?
         try storing {
-            try fetch.forEachRow { (row) throws(StoreError) in
+            try fetch.forEachRowView { (row) throws(StoreError) in
                 do throws(ToolFailure) { try body(row) } catch { failure = error }
                 return failure == nil
             }
@@ -138,47 +140,5 @@ enum FindCommand {
 
     private static func usage(_ message: String) -> ToolFailure {
         ToolFailure(.usage, message, hint: "Try: annals help find")
-    }
-}
-
-/// Gives the values of a written condition the types of their attributes.
-private struct ConditionConversion {
-    let snapshot: Snapshot
-    let entity: EntityHandle
-
-    func condition(_ written: WrittenCondition) throws(ToolFailure) -> UntypedCondition {
-        switch written {
-        case .all(let parts): return .all(try conditions(parts))
-        case .any(let parts): return .any(try conditions(parts))
-        case .not(let part): return .not(try condition(part))
-        case .test(let path, let comparison, let json):
-            let type = try attributeType(path)
-            var values: [Value] = []
-            // The library says which comparisons the type has.
-            for json in comparison.fits(type) ? json : [] { values.append(try value(json, type, path)) }
-            return .test(path: path, comparison, values)
-        }
-    }
-
-    private func conditions(_ written: [WrittenCondition]) throws(ToolFailure) -> [UntypedCondition] {
-        var conditions: [UntypedCondition] = []
-        for part in written { conditions.append(try condition(part)) }
-        return conditions
-    }
-
-    private func attributeType(_ path: [String]) throws(ToolFailure) -> AttributeType {
-        try storing { try snapshot.attributeType(of: path, in: entity.name) }
-    }
-
-    private func value(_ json: JSONValue, _ type: AttributeType, _ path: [String]) throws(ToolFailure) -> Value {
-        let type = type.isObjectList ? .object : type
-        if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
-        guard let value = ValueConversion.value(json, as: type) else {
-            throw ToolFailure(
-                .failed,
-                "“\(path.joined(separator: "."))” of “\(entity.name)” is of the type \(type), but the value "
-                    + "\(JSONText.text(json)) is not.")
-        }
-        return value
     }
 }

@@ -30,8 +30,8 @@ struct Aggregate {
             guard let a = try? left.storedValue(), let b = try? right.storedValue() else { return false }
             var first = ByteWriter(capacity: 64)
             var second = ByteWriter(capacity: 64)
-            IndexRange.append(a, to: &first)
-            IndexRange.append(b, to: &second)
+            IndexKey.append(a, to: &first)
+            IndexKey.append(b, to: &second)
             return first.bytes.isBefore(second.bytes)
         }
     }
@@ -125,14 +125,14 @@ extension Snapshot {
         _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?
     ) throws(StoreError) -> (sum: NumberSum, name: String) {
         var fetch = try Fetch(self, predicate)
-        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let (binding, view, layout) = (fetch.binding, view, fetch.run.plan.layout)
         let index = try binding.requireProperty(path, for: "added up by")
         let (position, property) = (binding.position(of: index), binding.properties[index])
         try property.requireNumber(of: binding.model.name)
         var sum = NumberSum()
         let type = property.codec.attributeType
         let initial = property.codec.isOptional ? Value.null : property.initial
-        try fetch.forEachMatch { (object, row) throws(StoreError) in
+        try fetch.run.forEachMatch { (object, row) throws(StoreError) in
             if row.isLike(layout) {
                 if type == .int, let int = row.cells.int(position) {
                     sum.add(int: int)
@@ -155,19 +155,19 @@ extension Snapshot {
     ) throws(StoreError) -> V? {
         let key = SortPart<E>(path: path, isDescending: isGreatest)
         var fetch = try Fetch(self, predicate, [key], limit: 1)
-        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let (binding, view, layout) = (fetch.binding, view, fetch.run.plan.layout)
         let index = try binding.requireProperty(path, for: "compared by")
         let (position, property) = (binding.position(of: index), binding.properties[index])
         let initial = property.codec.isOptional ? Value.null : property.initial
         var aggregate = Aggregate(storeMark: binding.storeMark)
         // In descending order, what has no value comes last, so the first one decides.
-        if fetch.plan.isInOrder, isGreatest || !layout.slots[position].isOptional {
-            try fetch.forEachRow { (object, row) throws(StoreError) in
+        if fetch.run.plan.isInOrder, isGreatest || !layout.slots[position].isOptional {
+            try fetch.run.forEachRow { (object, row) throws(StoreError) in
                 aggregate.addExtremes(try row.value(position, object, view, layout))
                 return true
             }
         } else {
-            try fetch.forEachMatch { (object, row) throws(StoreError) in
+            try fetch.run.forEachMatch { (object, row) throws(StoreError) in
                 let value = try row.value(position, object, view, layout)
                 aggregate.addExtremes(value.isNull ? initial : value)
                 return true
@@ -179,6 +179,7 @@ extension Snapshot {
 
 extension RowImage {
     /// The value at a position of the newest layout.
+    @inline(__always)
     func value(
         _ position: Int, _ object: ObjectID, _ view: View, _ layout: RowLayout
     ) throws(StoreError) -> Value {
@@ -273,7 +274,7 @@ extension Snapshot {
         having isWanted: (FetchGroup<E, Key>) throws -> Bool = { _ in true }
     ) throws -> [FetchGroup<E, Key>] {
         var fetch = try Fetch(self, predicate)
-        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let (binding, view, layout) = (fetch.binding, view, fetch.run.plan.layout)
         let keyIndex = try binding.requireProperty(path, for: "grouped by")
         let keyPosition = binding.position(of: keyIndex)
         let property = binding.properties[keyIndex]
@@ -286,7 +287,7 @@ extension Snapshot {
             columns.append((column.offset, binding.position(of: index), initial))
         }
         var found: [Value: (count: Int, aggregates: [Aggregate])] = [:]
-        try fetch.forEachMatch { (object, row) throws(StoreError) in
+        try fetch.run.forEachMatch { (object, row) throws(StoreError) in
             var key = property.codec.canonical(try row.value(keyPosition, object, view, layout)).withOneZero
             // As it is read.
             if key.isNull { key = initial }
@@ -313,7 +314,7 @@ extension Snapshot {
                         + "program does not have.", ObjectFacts(binding.model.name, [property.name]))
             }
             var bytes = ByteWriter()
-            IndexRange.append(try value.storedValue(), to: &bytes)
+            IndexKey.append(try value.storedValue(), to: &bytes)
             let aggregates = zip(columns.map(\.offset), group.aggregates)
             keyed.append(
                 (

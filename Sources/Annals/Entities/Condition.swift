@@ -3,7 +3,7 @@
 internal import FoundationEssentials
 
 /// A condition on objects of one entity.
-indirect enum Condition {
+package indirect enum Condition {
     case constant(Bool)
     case test(PropertyTest)
     /// The object itself is one of these.
@@ -21,10 +21,14 @@ indirect enum Condition {
     case evaluated(Evaluation)
 
     /// A part of a predicate that rows do not decide.
-    struct Evaluation {
+    package struct Evaluation {
         let evaluate: (ObjectID) throws -> Bool
         /// The part for people.
         let title: () -> String
+
+        package init(_ evaluate: @escaping (ObjectID) throws -> Bool, title: @escaping () -> String) {
+            (self.evaluate, self.title) = (evaluate, title)
+        }
     }
 }
 
@@ -35,12 +39,12 @@ struct RowTest {
 }
 
 /// A step from an object to others.
-struct RelationshipStep {
+package struct RelationshipStep {
     enum Way {
         /// A property of the object refers to others, at this position.
         case property(position: Int)
-        /// Others refer to the object through an index.
-        case referring(IndexID)
+        /// Others refer to the object through the index with this number.
+        case referring(Int)
     }
 
     let name: String
@@ -111,13 +115,11 @@ struct ConditionReader {
     ) throws(StoreError) -> [ObjectID] {
         switch step.way {
         case .property(let position):
-            let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
-                try RowView(object, row, view: view, layout: layout, as: .state).value(at: position)
-            }
+            let value = try row.value(position, object, view, layout)
             return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
         case .referring(let index):
             var objects: [ObjectID] = []
-            try view.forEachReferring(to: object, index) { (referrer) throws(StoreError) in
+            try view.forEachReferring(to: object, index: index) { (referrer) throws(StoreError) in
                 objects.append(referrer)
                 return true
             }
@@ -128,7 +130,7 @@ struct ConditionReader {
 
 extension Condition {
     /// Both, without what is certain.
-    static func both(_ left: Condition, _ right: Condition) -> Condition {
+    package static func both(_ left: Condition, _ right: Condition) -> Condition {
         switch (left, right) {
         case (.constant(true), let other), (let other, .constant(true)): other
         case (.constant(false), _), (_, .constant(false)): .constant(false)
@@ -187,7 +189,7 @@ extension Condition {
 }
 
 extension Condition: CustomStringConvertible {
-    var description: String {
+    package var description: String {
         switch self {
         case .constant(let isTrue): "\(isTrue)"
         case .test(let test): "\(test)"

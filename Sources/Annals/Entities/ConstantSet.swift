@@ -7,7 +7,7 @@
 internal import FoundationEssentials
 
 /// A set of values as predicates compare them. (`Set<Value>` compares what is stored.)
-struct ConstantSet: Sendable {
+package struct ConstantSet: Sendable {
     private var hasNull = false
     private var ints: Set<Int64> = []
     private var doubles: Set<Double> = []
@@ -16,7 +16,7 @@ struct ConstantSet: Sendable {
     private var decimals: Set<DecimalValue> = []
     private var others: Set<Value> = []
 
-    init(_ constants: [Value]) {
+    package init(_ constants: [Value]) {
         for constant in constants {
             switch constant {
             case .null: hasNull = true
@@ -33,7 +33,7 @@ struct ConstantSet: Sendable {
 
     func contains(_ int: Int64) -> Bool { ints.contains(int) }
 
-    func contains(_ value: Value) -> Bool {
+    package func contains(_ value: Value) -> Bool {
         switch value {
         case .null: hasNull
         case .int(let int): ints.contains(int)

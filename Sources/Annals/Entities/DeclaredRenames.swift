@@ -82,10 +82,10 @@ extension SchemaCatalog {
     /// Whether an attribute of the newest version ever had another name.
     func wasAttribute(_ name: String, ofEntity entity: UInt16, everNamed other: String) -> Bool {
         let definitions = definitions(ofEntity: entity)
-        let attribute = definitions.last?.attributes.first { isSameName($0.name.text, name) }
-        guard let attribute else { return false }
+        guard let last = definitions.last, let position = last.position(of: name) else { return false }
+        let number = last.attributes[position].number
         return definitions.contains { definition in
-            definition.attributes.contains { $0.number == attribute.number && isSameName($0.name.text, other) }
+            definition.position(of: other).map { definition.attributes[$0].number == number } ?? false
         }
     }
 }

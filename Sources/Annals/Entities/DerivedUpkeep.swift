@@ -285,12 +285,9 @@ private struct DerivedWork {
         let side = plan.sides[number]
         var total = own[number][object] ?? Total(sums: side.summed.map { _ in NumberSum() })
         let shape = draft.base.shape
-        let index = shape.indexes(of: side.member).first { place in
-            shape.indexes[place].id.attributes == [side.attribute]
-        }
-        guard let index else { return total }
+        guard let index = shape.index(of: side.member, over: [side.attribute]) else { return total }
         var members: [ObjectID] = []
-        try draft.base.forEachReferring(to: object, shape.indexes[index].id) { (member) throws(StoreError) in
+        try draft.base.forEachReferring(to: object, index: index) { (member) throws(StoreError) in
             if draft.isChangedHere(member) { return true }
             total.count += 1
             if !side.summed.isEmpty { members.append(member) }
@@ -301,9 +298,7 @@ private struct DerivedWork {
                 for (place, summed) in side.summed.enumerated() {
                     if let position = row.layout.position(ofAttribute: summed.attribute) {
                         total.sums[place].add(try row.value(at: position))
-                    } else if let attribute = shape.newestLayout(side.member)?.entity.attributes.first(where: {
-                        $0.number == summed.attribute
-                    }) {
+                    } else if let attribute = shape.newestLayout(side.member)?.attribute(summed.attribute) {
                         total.sums[place].add(attribute.valueBeforeItExisted)
                     }
                 }

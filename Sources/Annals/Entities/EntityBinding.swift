@@ -10,8 +10,7 @@ extension RowLayout {
     /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil if there
     /// is none.
     func position(ofProperty name: String, _ catalog: SchemaCatalog) -> Int? {
-        let named = entity.attributes.firstIndex { isSameName($0.name.text, name) }
-        return named ?? catalog.attribute(formerly: name, of: number).flatMap { position(ofAttribute: $0) }
+        entity.position(of: name) ?? catalog.attribute(formerly: name, of: number).flatMap { position(ofAttribute: $0) }
     }
 }
 
@@ -37,6 +36,8 @@ final class EntityBinding: @unchecked Sendable {
     /// In the order of the columns.
     let properties: [EntityModel.Property]
     private let count: Int
+    /// The numbers of their attributes.
+    let attributes: [UInt16]
 
     /// Whether the layout's entity is the type's: otherwise references lead to nothing of it.
     let isOfEntity: Bool
@@ -82,7 +83,7 @@ final class EntityBinding: @unchecked Sendable {
         storeMark = layout.storeMark
         isOfEntity = isSameName(layout.entity.name.text, model.name)
         guard isOfEntity else {
-            properties = []
+            (properties, attributes) = ([], [])
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
@@ -113,6 +114,7 @@ final class EntityBinding: @unchecked Sendable {
         }
         placed.sort { $0.position < $1.position }
         properties = placed.map(\.property)
+        attributes = placed.map { layout.entity.attributes[$0.position].number }
         hasReferences = properties.contains { $0.codec.attributeType.isReference }
         isWrittenByAddress = !properties.contains { $0.codec.form == .other }
         hasForms = properties.contains { $0.codec.attributeType == .json }
@@ -142,9 +144,6 @@ final class EntityBinding: @unchecked Sendable {
 
     /// The index in `properties` of a property, by its place in a value; nil if it is not kept.
     func index(ofPropertyAt offset: Int) -> Int? { (0..<count).first { columns[$0].offset == offset } }
-
-    /// The position in rows of a property, by its place in a value; nil if it is not kept.
-    func position(ofPropertyAt offset: Int) -> Int? { index(ofPropertyAt: offset).map { columns[$0].position } }
 
     /// The position in rows of a property, by its index in `properties`.
     func position(of index: Int) -> Int { columns[index].position }

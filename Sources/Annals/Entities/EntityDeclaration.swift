@@ -120,7 +120,7 @@ struct EntityDeclaration: Sendable {
             var declared = property.description(isNew: false)
             // What is declared under a name that it had before is there.
             let presentName = former(property.name).flatMap { name in
-                model.properties.contains { isSameName($0.name, name) } ? nil : name
+                model.property(named: name) == nil ? name : nil
             }
             guard let there = present[property.name] ?? presentName.flatMap({ present[$0] }) else {
                 changes.append(.addAttribute(property.description(isNew: true, sampling: true), to: model.name))

@@ -211,3 +211,15 @@ private final class EntityModels: @unchecked Sendable {
         }
     }
 }
+
+extension EntityModel {
+    /// The slot of the property with this name; nil if there is none.
+    func slot(named name: String) -> Int? { properties.firstIndex { isSameName($0.name, name) } }
+
+    func property(named name: String) -> Property? { slot(named: name).map { properties[$0] } }
+}
+
+extension [EntityModel] {
+    /// The model of the entity with this name.
+    func first(named name: String) -> EntityModel? { first { isSameName($0.name, name) } }
+}

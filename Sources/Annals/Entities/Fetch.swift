@@ -2,53 +2,78 @@
 
 public import FoundationEssentials
 
-/// What is to be fetched, planned for one state. Not generic: nothing in its loops asks for a type while it runs.
-struct FetchRun {
-    let snapshot: Snapshot
-    let plan: FetchPlan
+/// The wanted part of the objects that are found.
+struct FetchPage {
     let limit: Int
     let offset: Int
-    private(set) var touched = 0
 
-    init(
-        _ snapshot: Snapshot, _ condition: Condition, _ sort: [SortColumn], _ layout: RowLayout, limit: Int?,
-        offset: Int
-    ) throws(StoreError) {
-        self.snapshot = snapshot
-        self.limit = max(0, limit ?? .max)
-        self.offset = max(0, offset)
-        plan = try FetchPlan(condition, sort, layout, snapshot.view)
-    }
+    init(limit: Int? = nil, offset: Int = 0) { (self.limit, self.offset) = (max(0, limit ?? .max), max(0, offset)) }
 
-    /// All objects that a plan without an order finds. The plan was made for this state.
-    init(_ snapshot: Snapshot, _ plan: FetchPlan) {
-        self.snapshot = snapshot
-        self.plan = plan
-        (limit, offset) = (.max, 0)
-    }
+    /// Whether there is no limit.
+    var isOpen: Bool { limit == .max }
 
-    /// Whether all objects are wanted.
-    private var isWhole: Bool { limit == .max }
-
-    /// How many objects are found before the first that is wanted and after it, at most.
-    private var wanted: Int {
+    /// How many objects are found until the last that is wanted, at most.
+    var wanted: Int {
         let (sum, overflow) = limit.addingReportingOverflow(offset)
         return overflow ? .max : sum
+    }
+
+    func of<Found>(_ found: [Found]) -> [Found] { Array(found.dropFirst(offset).prefix(limit)) }
+}
+
+/// What is to be fetched, planned for one state. Not generic: nothing in its loops asks for a type while it runs.
+package struct FetchRun {
+    let snapshot: Snapshot
+    let plan: FetchPlan
+    let page: FetchPage
+    private var touched = 0
+
+    /// The plan was made for this state.
+    init(_ snapshot: Snapshot, _ plan: FetchPlan, _ page: FetchPage = FetchPage()) {
+        self.snapshot = snapshot
+        self.plan = plan
+        self.page = page
+    }
+
+    /// - Parameter entity: An entity of this state.
+    package init(
+        _ snapshot: Snapshot, _ condition: Condition, _ sort: [SortColumn], of entity: EntityHandle, limit: Int?,
+        offset: Int
+    ) throws(StoreError) {
+        self.init(
+            snapshot, try FetchPlan(condition, sort, entity.layout, snapshot.view),
+            FetchPage(limit: limit, offset: offset))
     }
 
     // MARK: Rows
 
     /// Lends the wanted rows in their order, until `body` returns false. Memory grows with the number of objects only
-    /// if they must be sorted.
-    ///
+    /// if they must be sorted. One loop for all callers that do not need one of their own.
+    mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+        try lendRows(body)
+    }
+
+    /// The same for readers by name. Throws `StoreError`: `damaged`, `closed`, and what `body` throws.
+    package mutating func forEachRowView(
+        _ body: (borrowing RowView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let (snapshot, layout) = (snapshot, plan.layout)
+        try forEachRow { (object, row) throws(StoreError) in try snapshot.lend(object, row, layout, body) }
+    }
+
+    /// Lends all rows that satisfy the condition, in no order, until `body` returns false.
+    mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+        try lendMatches(body)
+    }
+
     /// - Parameter readsAll: Whether `body` reads all of each row.
     @inline(__always)
-    mutating func forEachRow(
+    private mutating func lendRows(
         readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        if limit == 0 { return }
+        if page.limit == 0 { return }
         guard plan.isInOrder else { return try forEachSortedRow(body) }
-        if limit == .max, offset == 0 { return try forEachMatch(readsAll: readsAll, body) }
+        if page.isOpen, page.offset == 0 { return try lendMatches(readsAll: readsAll, body) }
         try forEachRowInPlace(body)
     }
 
@@ -56,8 +81,8 @@ struct FetchRun {
     private mutating func forEachRowInPlace(
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        var (passed, left) = (offset, limit)
-        try forEachMatch { (object, row) throws(StoreError) in
+        var (passed, left) = (page.offset, page.limit)
+        try lendMatches { (object, row) throws(StoreError) in
             if passed > 0 {
                 passed -= 1
                 return true
@@ -67,9 +92,8 @@ struct FetchRun {
         }
     }
 
-    /// Lends all rows that satisfy the condition, in no order, until `body` returns false.
     @inline(__always)
-    mutating func forEachMatch(
+    private mutating func lendMatches(
         readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let (view, plan) = (snapshot.view, plan)
@@ -77,7 +101,7 @@ struct FetchRun {
         var touched = 0
         defer { self.touched += touched }
         if tests.isEmpty {
-            return try plan.forEachCandidate(view, isWhole: isWhole, readsAll: readsAll) {
+            return try plan.forEachCandidate(view, isWhole: page.isOpen, readsAll: readsAll) {
                 (object, row) throws(StoreError) in
                 touched &+= 1
                 return try body(object, row)
@@ -85,7 +109,7 @@ struct FetchRun {
         }
         let layout = plan.layout
         try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
-            try plan.forEachCandidate(view, isWhole: isWhole) { (object, row) throws(StoreError) in
+            try plan.forEachCandidate(view, isWhole: page.isOpen) { (object, row) throws(StoreError) in
                 touched &+= 1
                 for asked in tests where try asked.test.matches(row, object, view, layout) == asked.isNegated {
                     return true
@@ -112,7 +136,7 @@ struct FetchRun {
     private mutating func forEachSortedRow(
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        for object in try sortedObjects().dropFirst(offset) {
+        for object in try sortedObjects().dropFirst(page.offset) {
             var goesOn = true
             _ = try snapshot.view.withRow(object) { (row) throws(StoreError) in goesOn = try body(object, row) }
             if !goesOn { return }
@@ -121,8 +145,8 @@ struct FetchRun {
 
     private mutating func sortedObjects() throws(StoreError) -> [ObjectID] {
         let (columns, view, layout) = (plan.sort, snapshot.view, plan.layout)
-        var sorted = SortedObjects(limit: wanted, isDescending: columns.allSatisfy(\.isDescending))
-        try forEachMatch { (object, row) throws(StoreError) in
+        var sorted = SortedObjects(limit: page.wanted, isDescending: columns.areDescending)
+        try lendMatches { (object, row) throws(StoreError) in
             try sorted.add(object) { (key) throws(StoreError) in
                 for column in columns {
                     try Self.append(column, row, object, view, layout, to: &key)
@@ -137,22 +161,20 @@ struct FetchRun {
         _ column: SortColumn, _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout,
         to key: inout ByteWriter
     ) throws(StoreError) {
-        let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, as: .state).value(at: column.position)
-        }
+        let value = try row.value(column.position, object, view, layout)
         column.append(try (value.isNull ? column.absent : value).storedValue(), to: &key)
     }
 
     // MARK: Values
 
-    /// Makes the value of each wanted object at an address, which is not initialized before and must not be after
-    /// `body`. See `EntityBinding.make`.
+    /// Makes the value of each wanted object at the end of the memory, where `body` must not leave it. See
+    /// `EntityBinding.make`.
     mutating func forEachValue(
-        _ binding: EntityBinding, like initial: UnsafeRawPointer, _ bytes: Int, at address: UnsafeMutableRawPointer,
-        _ body: (ObjectID) throws(StoreError) -> Bool
+        _ binding: EntityBinding, at memory: ValueMemory, _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let (view, layout) = (snapshot.view, plan.layout)
-        try forEachRow(readsAll: true) { (object, row) throws(StoreError) in
+        let (initial, bytes, address) = (UnsafeRawPointer(memory.initial), memory.bytes, memory.end)
+        try lendRows(readsAll: true) { (object, row) throws(StoreError) in
             try binding.make(row, object, view, layout, like: initial, bytes, in: address)
             return try body(object)
         }
@@ -162,11 +184,11 @@ struct FetchRun {
     ///
     /// If this throws, the values that were made are in the memory.
     mutating func makeValues(
-        _ binding: EntityBinding, like initial: UnsafeRawPointer, _ bytes: Int, in memory: inout ValueMemory,
-        _ grow: (inout ValueMemory) -> Void
+        _ binding: EntityBinding, in memory: inout ValueMemory, _ grow: (inout ValueMemory) -> Void
     ) throws(StoreError) {
         let (view, layout) = (snapshot.view, plan.layout)
-        try forEachRow(readsAll: true) { (object, row) throws(StoreError) in
+        let (initial, bytes) = (UnsafeRawPointer(memory.initial), memory.bytes)
+        try lendRows(readsAll: true) { (object, row) throws(StoreError) in
             if memory.count == memory.capacity { grow(&memory) }
             try binding.make(row, object, view, layout, like: initial, bytes, in: memory.end)
             memory.count &+= 1
@@ -177,32 +199,45 @@ struct FetchRun {
     /// The objects in their order.
     mutating func objects() throws(StoreError) -> [ObjectID] {
         var objects: [ObjectID] = []
-        try forEachRow { (object, _) in
+        try lendRows { (object, _) in
             objects.append(object)
             return true
         }
         return objects
     }
 
-    /// How many objects satisfy the condition, as far as they are wanted.
-    mutating func count() throws(StoreError) -> Int {
-        if case .constant(true) = plan.condition, limit == .max {
-            return max(0, Int(clamping: try snapshot.view.count(entity: plan.layout.number)) - offset)
+    /// How many objects satisfy the condition, as far as they are wanted. Constant time if every object does.
+    package mutating func count() throws(StoreError) -> Int {
+        if case .constant(true) = plan.condition {
+            let count = Int(clamping: try snapshot.view.count(entity: plan.layout.number))
+            return max(0, min(page.limit, count - page.offset))
         }
+        if page.limit == 0 { return 0 }
         var count = 0
-        let wanted = wanted
-        try forEachMatch { (_, _) in
+        let wanted = page.wanted
+        try lendMatches { (_, _) in
             count += 1
             return count < wanted
         }
-        return max(0, count - offset)
+        return max(0, count - page.offset)
+    }
+
+    /// Finds the objects, and says how.
+    package mutating func explain() throws(StoreError) -> FetchExplanation {
+        let results = try objects().count
+        return FetchExplanation(
+            access: plan.title, translated: "\(plan.condition)", isPartlyEvaluated: !plan.condition.isTranslated,
+            unindexed: plan.unindexed(snapshot.view), isSorted: !plan.isInOrder, rowsTouched: touched,
+            results: results)
     }
 }
 
 /// The same for values of a type.
 struct Fetch<E: Entity> {
-    private var run: FetchRun
+    var run: FetchRun
     let binding: EntityBinding
+
+    init(_ run: FetchRun, _ binding: EntityBinding) { (self.run, self.binding) = (run, binding) }
 
     /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
     init(
@@ -213,30 +248,14 @@ struct Fetch<E: Entity> {
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         self.binding = binding
-        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout, reads) }
-        run = try FetchRun(
-            snapshot, condition ?? .constant(true), sort.isEmpty ? [] : try binding.columns(sort, layout), layout,
-            limit: limit, offset: offset)
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, reads) }
+        let columns = sort.isEmpty ? [] : try binding.columns(sort)
+        let plan = try FetchPlan(condition ?? .constant(true), columns, layout, snapshot.view)
+        run = FetchRun(snapshot, plan, FetchPage(limit: limit, offset: offset))
     }
 
     /// Room for so many values is made at first: as many as the first step of a range has.
     private static var fewValues: Int { 128 }
-
-    var plan: FetchPlan { run.plan }
-    var view: View { run.snapshot.view }
-    var touched: Int { run.touched }
-
-    mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
-        try run.forEachRow(body)
-    }
-
-    mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
-        try run.forEachMatch(body)
-    }
-
-    mutating func count() throws(StoreError) -> Int { try run.count() }
-
-    mutating func objectIDs() throws(StoreError) -> [ObjectID] { try run.objects() }
 
     mutating func references() throws(StoreError) -> [Reference<E>] {
         let mark = binding.storeMark
@@ -252,32 +271,10 @@ struct Fetch<E: Entity> {
             }
             return values
         }
-        return try withInitial { (initial) throws(StoreError) in
-            var memory = ValueMemory(of: E.self, capacity: min(max(1, run.limit), Self.fewValues))
-            defer { memory.deallocate() }
-            do throws(StoreError) {
-                try run.makeValues(binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, in: &memory) {
-                    $0.grow(of: E.self)
-                }
-            } catch {
-                memory.deinitialize(of: E.self)
-                throw error
-            }
-            return memory.values(of: E.self)
-        }
-    }
-
-    /// Lends a new value, for what rows do not say.
-    private func withInitial<Result>(
-        _ body: (UnsafeMutablePointer<E>) throws(StoreError) -> Result
-    ) throws(StoreError) -> Result {
-        let initial = UnsafeMutablePointer<E>.allocate(capacity: 1)
-        initial.initialize(to: E())
-        defer {
-            initial.deinitialize(count: 1)
-            initial.deallocate()
-        }
-        return try body(initial)
+        var memory = ValueMemory(of: E.self, capacity: min(max(1, run.page.limit), Self.fewValues))
+        defer { memory.deallocate(of: E.self) }
+        try run.makeValues(binding, in: &memory) { $0.grow(of: E.self) }
+        return memory.values(of: E.self)
     }
 
     mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
@@ -292,41 +289,45 @@ struct Fetch<E: Entity> {
     private mutating func forEachMade(
         _ body: (ObjectID, UnsafeMutablePointer<E>) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let value = UnsafeMutablePointer<E>.allocate(capacity: 1)
-        defer { value.deallocate() }
-        guard !binding.model.hasTransients else {
-            // The program's own code makes each value, because something in it is not kept.
-            let (binding, view, layout) = (binding, run.snapshot.view, run.plan.layout)
-            return try run.forEachRow { (object, row) throws(StoreError) in
-                value.initialize(to: E())
-                do throws(StoreError) {
-                    try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
-                } catch {
-                    value.deinitialize(count: 1)
-                    throw error
-                }
-                return try body(object, value)
-            }
+        let memory = ValueMemory(of: E.self, capacity: 1)
+        defer { memory.deallocate(of: E.self) }
+        let value = memory.end.assumingMemoryBound(to: E.self)
+        guard binding.model.hasTransients else {
+            return try run.forEachValue(binding, at: memory) { (object) throws(StoreError) in try body(object, value) }
         }
-        try withInitial { (initial) throws(StoreError) in
-            try run.forEachValue(
-                binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, at: UnsafeMutableRawPointer(value)
-            ) { (object) throws(StoreError) in try body(object, value) }
+        // The program's own code makes each value, because something in it is not kept.
+        let (binding, view, layout) = (binding, run.snapshot.view, run.plan.layout)
+        try run.forEachRow { (object, row) throws(StoreError) in
+            value.initialize(to: E())
+            do throws(StoreError) {
+                try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
+            } catch {
+                value.deinitialize(count: 1)
+                throw error
+            }
+            return try body(object, value)
         }
     }
 }
 
 /// Values of a type that only its user knows, one after the other in memory that grows.
 ///
-/// The user deinitializes the values, or takes them, and deallocates the memory.
+/// The user deallocates the memory, which also deinitializes the values that it has not taken.
 struct ValueMemory {
+    /// A new value, for what rows do not say, and the size of one.
+    let initial: UnsafeMutableRawPointer
+    let bytes: Int
     private var start: UnsafeMutableRawPointer
     private let stride: Int
     private(set) var capacity: Int
     /// How many values there are.
     var count = 0
 
-    init<E>(of type: E.Type, capacity: Int) {
+    init<E: Entity>(of type: E.Type, capacity: Int) {
+        let initial = UnsafeMutablePointer<E>.allocate(capacity: 1)
+        initial.initialize(to: E())
+        self.initial = UnsafeMutableRawPointer(initial)
+        bytes = MemoryLayout<E>.size
         start = UnsafeMutableRawPointer(UnsafeMutablePointer<E>.allocate(capacity: capacity))
         stride = MemoryLayout<E>.stride
         self.capacity = capacity
@@ -353,19 +354,19 @@ struct ValueMemory {
         }
     }
 
-    mutating func deinitialize<E>(of type: E.Type) {
+    func deallocate<E>(of type: E.Type) {
         start.assumingMemoryBound(to: type).deinitialize(count: count)
-        count = 0
+        start.deallocate()
+        initial.assumingMemoryBound(to: type).deinitialize(count: 1)
+        initial.deallocate()
     }
-
-    func deallocate() { start.deallocate() }
 }
 
 extension SortColumn {
     /// Appends bytes that order as the values do, or in the opposite order.
     func append(_ value: StoredValue, to key: inout ByteWriter) {
         let start = key.count
-        IndexRange.append(value, to: &key)
+        IndexKey.append(value, to: &key)
         guard isDescending else { return }
         let bytes = key.mutableBytes(start..<key.count)
         for index in bytes.indices { bytes[index] = ~bytes[index] }
@@ -452,7 +453,7 @@ extension Snapshot {
     /// The number of objects that satisfy a predicate. Constant time without one. As `fetch`.
     public func count<E: Entity>(_ type: E.Type, where predicate: Predicate<Object<E>>? = nil) throws -> Int {
         var fetch = try Fetch(self, predicate)
-        return try fetch.count()
+        return try fetch.run.count()
     }
 
     /// Calls `body` with each object that satisfies a predicate and its reference, until `body` returns false.
@@ -479,10 +480,6 @@ extension Snapshot {
         limit: Int? = nil, offset: Int = 0
     ) throws -> FetchExplanation {
         var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
-        let results = try fetch.references().count
-        return FetchExplanation(
-            access: fetch.plan.title, translated: "\(fetch.plan.condition)",
-            isPartlyEvaluated: !fetch.plan.condition.isTranslated, unindexed: fetch.plan.unindexed(fetch.view),
-            isSorted: !fetch.plan.isInOrder, rowsTouched: fetch.touched, results: results)
+        return try fetch.run.explain()
     }
 }

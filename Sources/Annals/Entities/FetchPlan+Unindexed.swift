@@ -21,7 +21,7 @@ extension FetchPlan {
         case .not: return "no index finds what differs"
         case .step(let step, _, _):
             if case .ranges(let index, _) = access, case .property(let position) = step.way,
-                index.attributes == [layout.entity.attributes[position].number]
+                view.shape.indexes[index].id.attributes == [layout.entity.attributes[position].number]
             {
                 return nil
             }
@@ -40,9 +40,9 @@ extension FetchPlan {
         guard test.isIndexable(layout) else { return "no index finds what has no value" }
         guard view.totals != nil else { return "a state of the past has no indexes" }
         let number = layout.entity.attributes[test.position].number
-        if case .ranges(let index, _) = access, index.attributes.contains(number) {
+        if case .ranges(let index, _) = access, view.shape.indexes[index].id.attributes.contains(number) {
             // A part of a key is decided if all before it are equal to something.
-            for attribute in index.attributes.prefix(while: { $0 != number }) {
+            for attribute in view.shape.indexes[index].id.attributes.prefix(while: { $0 != number }) {
                 let isEqual = condition.conjuncts.contains { part in
                     guard case .test(let other) = part else { return false }
                     return other.comparison == .equal && layout.entity.attributes[other.position].number == attribute
@@ -52,8 +52,7 @@ extension FetchPlan {
             return nil
         }
         let isIndexed = view.shape.indexes(of: layout.number).contains { place in
-            let index = view.shape.indexes[place]
-            return !index.isOfList && index.id.attributes.first == number && view.hasBuilt(index.id)
+            view.shape.indexes[place].id.attributes.first == number && Self.finds(place, view)
         }
         return isIndexed ? "another access is better" : "“\(test.name)” has no index"
     }

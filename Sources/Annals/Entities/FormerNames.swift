@@ -75,9 +75,7 @@ struct FormerNames {
         guard stage + 1 < stages.count, let number = catalog.number(ofEntity: entity),
             let definition = catalog.entity(number, version: catalog.newestVersion),
             definition.attributes.count == stages[stage].count,
-            stages[stage].allSatisfy({ (_, name) in
-                definition.attributes.contains { isSameName($0.name.text, name) }
-            })
+            stages[stage].allSatisfy({ (_, name) in definition.position(of: name) != nil })
         else { return [] }
         return zip(stages[stage], stages[stage + 1]).compactMap { (before, after) in
             isSameName(before.name, after.name)

@@ -398,10 +398,10 @@ extension Transaction {
         var conversions: [Conversion] = []
         for (name, entity, from, to) in widened {
             guard let number = draft.catalog.number(ofEntity: entity), let layout = draft.newestLayout(number),
-                let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) })
+                let position = layout.entity.position(of: name)
             else { continue }
-            conversions.append(
-                Conversion(entity: number, attribute: attribute.number, oldName: name, from: from, to: to))
+            let attribute = layout.entity.attributes[position].number
+            conversions.append(Conversion(entity: number, attribute: attribute, oldName: name, from: from, to: to))
         }
         return conversions
     }
@@ -478,12 +478,11 @@ extension SchemaPlan {
 }
 
 extension EntityDeclaration {
-    fileprivate func declares(_ entity: String) -> Bool { models.contains { isSameName($0.name, entity) } }
+    fileprivate func declares(_ entity: String) -> Bool { models.first(named: entity) != nil }
 
     /// A property as it is declared; nil if none of that name is.
     fileprivate func attribute(_ name: String, of entity: String) -> AttributeDescription? {
-        let model = models.first { isSameName($0.name, entity) }
-        return model?.properties.first { isSameName($0.name, name) }?.description(isNew: true)
+        models.first(named: entity)?.property(named: name)?.description(isNew: true)
     }
 
     /// The entities to which changes of the schema add attributes that are derived from other sides.
@@ -492,8 +491,8 @@ extension EntityDeclaration {
         for change in changes {
             switch change {
             case .addAttribute(let attribute, let entity), .replaceAttribute(_, let entity, let attribute):
-                let model = models.first { isSameName($0.name, entity) }
-                let isDerived = model?.derived.contains { isSameName($0.attribute, attribute.name) } ?? false
+                let derived = models.first(named: entity)?.derived ?? []
+                let isDerived = derived.contains { isSameName($0.attribute, attribute.name) }
                 if isDerived { names.insert(entity) }
             default: continue
             }
@@ -505,8 +504,7 @@ extension EntityDeclaration {
 
     /// Whether old values mean something else in a property: it names another target or default than the store.
     fileprivate func hasOtherValues(_ name: String, of entity: String, than there: AttributeDescription) -> Bool {
-        let model = models.first { isSameName($0.name, entity) }
-        guard let property = model?.properties.first(where: { isSameName($0.name, name) }) else { return true }
+        guard let property = models.first(named: entity)?.property(named: name) else { return true }
         let declared = property.description(isNew: false)
         return declared.target != there.target
             || declared.defaultValue.map { $0 != there.defaultValue ?? .null } ?? false

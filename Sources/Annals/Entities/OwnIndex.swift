@@ -36,17 +36,15 @@ struct OwnIndex {
     }
 
     /// Hands out the objects of a range, in the order of the index. See OI2.
-    func forEach(
-        from lower: IndexBound, to upper: IndexBound, _ body: (ObjectID) throws(StoreError) -> Void
-    ) throws(StoreError) {
+    func forEach<Failure>(_ range: KeyRange, _ body: (ObjectID) throws(Failure) -> Void) throws(Failure) {
         if count == 0 { return }
         // The last leaf that begins before the range, which may reach into it.
-        var leaf = max(0, Self.first(leaves) { Self.isInside($0[0].key, from: lower) } - 1)
-        var place = Self.first(leaves[leaf]) { Self.isInside($0.key, from: lower) }
+        var leaf = max(0, Self.first(leaves) { range.lower.isBelow($0[0].key, $0[0].object) } - 1)
+        var place = Self.first(leaves[leaf]) { range.lower.isBelow($0.key, $0.object) }
         while leaf < leaves.count {
             while place < leaves[leaf].count {
                 let entry = leaves[leaf][place]
-                guard Self.isInside(entry.key, to: upper) else { return }
+                guard range.upper.isAbove(entry.key, entry.object) else { return }
                 try body(entry.object)
                 place += 1
             }
@@ -67,45 +65,19 @@ struct OwnIndex {
     }
 
     private static func isBefore(_ entry: Entry, _ key: [UInt8], _ object: ObjectID) -> Bool {
-        isBefore(entry.key, key) || entry.key == key && entry.object < object
+        IndexBound.isBefore(entry.key, key) || entry.key == key && entry.object < object
     }
 
     private static func isAfter(_ entry: Entry, _ key: [UInt8], _ object: ObjectID) -> Bool {
-        isBefore(key, entry.key) || entry.key == key && object < entry.object
-    }
-
-    private static func isBefore(_ left: [UInt8], _ right: [UInt8]) -> Bool {
-        left.withUnsafeBytes { left in right.withUnsafeBytes { right in left.isBefore(right) } }
-    }
-
-    /// Whether a key is not before a range.
-    private static func isInside(_ key: [UInt8], from bound: IndexBound) -> Bool {
-        switch bound {
-        case .unbounded: true
-        case .including(let lower): !isBefore(key, lower)
-        case .excluding(let lower), .beside(let lower, _): !isBefore(key, lower) && !key.starts(with: lower)
-        }
-    }
-
-    /// Whether a key is not after a range.
-    private static func isInside(_ key: [UInt8], to bound: IndexBound) -> Bool {
-        switch bound {
-        case .unbounded: true
-        case .including(let upper): isBefore(key, upper) || key.starts(with: upper)
-        case .excluding(let upper), .beside(let upper, _): isBefore(key, upper)
-        }
+        IndexBound.isBefore(key, entry.key) || entry.key == key && object < entry.object
     }
 }
 
 extension OwnIndex {
-    /// The objects under the ranges of an access, each once. See OI2.
-    func objects(_ index: IndexID, _ ranges: [FetchRange], _ layout: RowLayout) throws(StoreError) -> Set<ObjectID> {
+    /// The objects under ranges, each once. See OI2.
+    func objects(_ ranges: [KeyRange]) -> Set<ObjectID> {
         var objects: Set<ObjectID> = []
-        if count == 0 { return objects }
-        for range in ranges {
-            let ends = try IndexRange(index, layout, range.lower, range.upper)
-            try forEach(from: ends.lower, to: ends.upper) { object in objects.insert(object) }
-        }
+        for range in ranges { forEach(range) { objects.insert($0) } }
         return objects
     }
 }
@@ -116,7 +88,7 @@ extension IndexID {
     func ownKeys(_ values: [StoredValue], _ layout: RowLayout) throws(StoreError) -> [[UInt8]] {
         var types: [AttributeType] = []
         for number in attributes {
-            guard let attribute = layout.entity.attributes.first(where: { $0.number == number }) else { return [] }
+            guard let attribute = layout.attribute(number) else { return [] }
             types.append(attribute.type.keyType)
         }
         if values.count == 1 {

@@ -63,6 +63,6 @@ extension PredicateTranslator {
     fileprivate func title(of path: AnyKeyPath) -> String {
         if let index = property(path) { return binding.properties[index].name }
         guard let offset = offset(path) else { return "reference" }
-        return model.otherSides.first { $0.offset == offset }?.name ?? "…"
+        return binding.model.otherSides.first { $0.offset == offset }?.name ?? "…"
     }
 }

@@ -278,28 +278,23 @@ extension PredicateTranslator {
 extension PredicateExpressions.Comparison: TranslatedExpression {
     func condition(_ translator: PredicateTranslator) -> Condition? {
         if let operand = translator.operand(lhs), let constant = translator.constant(rhs) {
-            let comparison: PropertyTest.Comparison =
-                switch op {
-                case .lessThan: .less
-                case .lessThanOrEqual: .lessOrEqual
-                case .greaterThan: .greater
-                case .greaterThanOrEqual: .greaterOrEqual
-                @unknown default: .isNull
-                }
-            return comparison == .isNull ? nil : translator.compared(operand, comparison, [constant])
+            return comparison(mirrored: false).flatMap { translator.compared(operand, $0, [constant]) }
         }
         if let operand = translator.operand(rhs), let constant = translator.constant(lhs) {
-            let comparison: PropertyTest.Comparison =
-                switch op {
-                case .lessThan: .greater
-                case .lessThanOrEqual: .greaterOrEqual
-                case .greaterThan: .less
-                case .greaterThanOrEqual: .lessOrEqual
-                @unknown default: .isNull
-                }
-            return comparison == .isNull ? nil : translator.compared(operand, comparison, [constant])
+            return comparison(mirrored: true).flatMap { translator.compared(operand, $0, [constant]) }
         }
         return nil
+    }
+
+    /// How the left side is compared with the right one, or the other way round; nil if this library does not know it.
+    fileprivate func comparison(mirrored: Bool) -> PropertyTest.Comparison? {
+        switch op {
+        case .lessThan: mirrored ? .greater : .less
+        case .lessThanOrEqual: mirrored ? .greaterOrEqual : .lessOrEqual
+        case .greaterThan: mirrored ? .less : .greater
+        case .greaterThanOrEqual: mirrored ? .lessOrEqual : .greaterOrEqual
+        @unknown default: nil
+        }
     }
 }
 
@@ -457,15 +452,7 @@ private protocol BoundComparison {
 extension PredicateExpressions.Comparison: BoundComparison {
     fileprivate func condition(_ bound: BoundProperty) -> Condition? {
         guard let operand = bound.operand(lhs), let constant = bound.translator.constant(rhs) else { return nil }
-        let comparison: PropertyTest.Comparison? =
-            switch op {
-            case .lessThan: .less
-            case .lessThanOrEqual: .lessOrEqual
-            case .greaterThan: .greater
-            case .greaterThanOrEqual: .greaterOrEqual
-            @unknown default: nil
-            }
-        return comparison.flatMap { bound.translator.compared(operand, $0, [constant]) }
+        return comparison(mirrored: false).flatMap { bound.translator.compared(operand, $0, [constant]) }
     }
 }
 

@@ -5,41 +5,31 @@ internal import FoundationEssentials
 /// Translates the predicates over objects of one entity.
 struct PredicateTranslator {
     let snapshot: Snapshot
-    let model: EntityModel
     let binding: EntityBinding
-    let layout: RowLayout
     /// The variable that stands for the object.
-    let variable: PredicateExpressions.VariableID
+    private(set) var variable: PredicateExpressions.VariableID
     /// The constants that `if let` has bound to variables.
     var bound = PredicateBindings()
     /// Finds the place in a value of the property that a key path of objects leads to.
     let offset: (AnyKeyPath) -> Int?
 
-    static func make<E: Entity>(
-        _ type: E.Type, _ snapshot: Snapshot, _ variable: PredicateExpressions.VariableID
-    ) throws(StoreError) -> PredicateTranslator {
-        let layout = try snapshot.layout(of: E.model)
-        let binding = try layout.binding(type, snapshot.view.catalog)
-        return make(type, snapshot, binding, layout, variable)
-    }
-
-    private static func make<E: Entity>(
-        _ type: E.Type, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout,
-        _ variable: PredicateExpressions.VariableID
-    ) -> PredicateTranslator {
+    private init<E: Entity>(
+        _ type: E.Type, _ snapshot: Snapshot, _ binding: EntityBinding, _ variable: PredicateExpressions.VariableID
+    ) {
         let model = binding.model
-        return PredicateTranslator(
-            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable,
-            offset: { path in model.paths.offset(path) { PathProbe.offset(path, type) } })
+        self.snapshot = snapshot
+        self.binding = binding
+        self.variable = variable
+        offset = { path in model.paths.offset(path) { PathProbe.offset(path, type) } }
     }
 
     /// The condition that a predicate means.
     static func condition<E: Entity>(
-        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout,
+        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot, _ binding: EntityBinding,
         _ reads: ReadRecorder? = nil
     ) -> Condition {
         let variable = predicate.variable
-        let translator = make(E.self, snapshot, binding, layout, variable.key)
+        let translator = PredicateTranslator(E.self, snapshot, binding, variable.key)
         return translator.condition(predicate.expression) { expression in
             .evaluated(
                 Condition.Evaluation { object in
@@ -116,14 +106,13 @@ struct PredicateTranslator {
             return RelationshipStep(
                 name: property.name, way: .property(position: binding.position(of: index)), target: layout)
         }
-        guard let (target, name) = try? model.relationship(otherSideAt: offset),
+        guard let (target, name) = try? binding.model.relationship(otherSideAt: offset),
             let layout = try? snapshot.layout(of: target),
             let position = layout.position(ofProperty: name, snapshot.view.catalog),
-            let index = snapshot.view.indexes(entity: layout.number).first(where: {
-                $0.attributes == [layout.entity.attributes[position].number]
-            })
+            let index = snapshot.view.shape.index(
+                of: layout.number, over: [layout.entity.attributes[position].number])
         else { return nil }
-        let side = model.otherSides.first { $0.offset == offset }?.name ?? name
+        let side = binding.model.otherSides.first { $0.offset == offset }?.name ?? name
         return RelationshipStep(name: side, way: .referring(index), target: layout)
     }
 
@@ -131,16 +120,19 @@ struct PredicateTranslator {
     func inner<T: Entity>(
         _ type: T.Type, _ variable: PredicateExpressions.VariableID
     ) -> PredicateTranslator? {
-        var inner = try? Self.make(type, snapshot, variable)
-        inner?.bound = bound
+        guard let layout = try? snapshot.layout(of: T.model),
+            let binding = try? layout.binding(type, snapshot.view.catalog)
+        else { return nil }
+        var inner = PredicateTranslator(type, snapshot, binding, variable)
+        inner.bound = bound
         return inner
     }
 
     /// The same for another variable that stands for the object.
     func with(_ variable: PredicateExpressions.VariableID) -> PredicateTranslator {
-        PredicateTranslator(
-            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable, bound: bound,
-            offset: offset)
+        var translator = self
+        translator.variable = variable
+        return translator
     }
 
     // MARK: Comparisons
@@ -152,9 +144,49 @@ struct PredicateTranslator {
         // A reference of another store names no object of this one, even if the ID is the same.
         let constants = all.filter { !isForeign($0) }
         if constants.isEmpty, !all.isEmpty { return .constant(false) }
+        guard case .property(let index, let folding, let absent) = operand else {
+            return comparedOther(operand, comparison, constants)
+        }
+        let property = binding.properties[index]
+        let type = property.codec.attributeType
+        guard Self.decides(comparison, property.codec, type) else { return nil }
+        var values: [Value] = []
+        values.reserveCapacity(constants.count)
+        for constant in constants {
+            if type.isObjectList {
+                guard let object = Self.reference(constant) else { return nil }
+                values.append(.object(object))
+                continue
+            }
+            do {
+                guard let value = try property.codec.value(of: constant) else { return nil }
+                if value.hasStoredForm { values.append(value) } else if comparison != .oneOf { return nil }
+            } catch {
+                // A value that cannot be stored is not translated. No object has it.
+                if comparison != .oneOf { return nil }
+            }
+        }
+        if let fallback = property.codec.fallback {
+            // It stands for stored values that the type does not have: only the property itself says which.
+            if comparison == .isNull ? fallback.isNull : values.contains(fallback) { return nil }
+        }
+        if comparison == .oneOf, values.isEmpty { return .constant(false) }
+        var known = property.codec.isOptional ? Value.null : property.initial
+        if let absent {
+            guard let value = try? property.codec.value(of: absent) else { return nil }
+            known = value
+        }
+        return .test(
+            PropertyTest(
+                binding.position(of: index), type, property.name, comparison, values, absent: known,
+                folding: folding))
+    }
+
+    private func comparedOther(
+        _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ constants: [Any]
+    ) -> Condition? {
         switch operand {
-        case .property(let index, let folding, let absent):
-            return test(index, folding, absent, comparison, constants)
+        case .property: return nil
         case .identity:
             let objects = constants.compactMap { Self.reference($0) }
             guard comparison == .equal || comparison == .oneOf, objects.count == constants.count else { return nil }
@@ -205,45 +237,6 @@ struct PredicateTranslator {
             constants.append(constant)
         }
         return PropertyTest(0, codec.attributeType, "", comparison, constants).matches(value)
-    }
-
-    private func test(
-        _ index: Int, _ folding: TextFolding?, _ absent: Any?, _ comparison: PropertyTest.Comparison, _ constants: [Any]
-    ) -> Condition? {
-        let property = binding.properties[index]
-        let type = property.codec.attributeType
-        guard Self.decides(comparison, property.codec, type) else { return nil }
-        var values: [Value] = []
-        values.reserveCapacity(constants.count)
-        for constant in constants {
-            if type.isObjectList {
-                guard let object = Self.reference(constant) else { return nil }
-                values.append(.object(object))
-                continue
-            }
-            do {
-                guard let value = try property.codec.value(of: constant) else { return nil }
-                _ = try value.storedValue()
-                values.append(value)
-            } catch {
-                // A value that cannot be stored is not translated. No object has it.
-                if comparison != .oneOf { return nil }
-            }
-        }
-        if let fallback = property.codec.fallback {
-            // It stands for stored values that the type does not have: only the property itself says which.
-            if comparison == .isNull ? fallback.isNull : values.contains(fallback) { return nil }
-        }
-        if comparison == .oneOf, values.isEmpty { return .constant(false) }
-        var known = property.codec.isOptional ? Value.null : property.initial
-        if let absent {
-            guard let value = try? property.codec.value(of: absent) else { return nil }
-            known = value
-        }
-        return .test(
-            PropertyTest(
-                binding.position(of: index), type, property.name, comparison, values, absent: known,
-                folding: folding))
     }
 
     /// Whether stored values compare as the properties do.

@@ -9,8 +9,8 @@ internal import FoundationEssentials
 /// A comparison of a property with constants.
 ///
 /// Sound although it is shared: nothing changes after `init`, the memory of the text included.
-final class PropertyTest: @unchecked Sendable {
-    enum Comparison: Sendable {
+package final class PropertyTest: @unchecked Sendable {
+    package enum Comparison: Sendable {
         case equal
         case less
         case lessOrEqual
@@ -31,7 +31,6 @@ final class PropertyTest: @unchecked Sendable {
     let type: AttributeType
     let name: String
     let comparison: Comparison
-    /// Ascending, if there are several.
     let constants: [Value]
     /// What a property without a value counts as.
     let absent: Value
@@ -198,9 +197,7 @@ final class PropertyTest: @unchecked Sendable {
     private func slowValue(
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout
     ) throws(StoreError) -> Value {
-        try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try RowView(object, row, view: view, layout: layout, as: .state).value(at: position)
-        }
+        try row.value(position, object, view, layout)
     }
 }
 
@@ -210,7 +207,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension PropertyTest: CustomStringConvertible {
-    var description: String {
+    package var description: String {
         let title = folding.map { "\(name).\($0.title)" } ?? name
         // Not the constants: they are values of objects.
         return switch comparison {

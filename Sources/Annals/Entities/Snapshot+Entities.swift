@@ -97,10 +97,8 @@ extension Snapshot {
         }
         var objects: [ObjectID] = []
         let attribute = layout.entity.attributes[position].number
-        guard let index = view.indexes(entity: layout.number).first(where: { $0.attributes == [attribute] }) else {
-            return []
-        }
-        try view.forEachReferring(to: object, index) { (referrer) throws(StoreError) in
+        guard let index = view.shape.index(of: layout.number, over: [attribute]) else { return [] }
+        try view.forEachReferring(to: object, index: index) { (referrer) throws(StoreError) in
             objects.append(referrer)
             return true
         }

@@ -23,11 +23,11 @@ extension Snapshot {
         sortedBy sort: [SortKey<E>] = [], distinct: Bool = false, limit: Int? = nil
     ) throws -> [(repeat each V)] {
         var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: distinct ? nil : limit)
-        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let (binding, view, layout) = (fetch.binding, view, fetch.run.plan.layout)
         let columns = (repeat try Column<each V>(binding, each paths))
         var known: Set<[Value]> = []
         var tuples: [(repeat each V)] = []
-        try fetch.forEachRow { (object, row) throws(StoreError) in
+        try fetch.run.forEachRow { (object, row) throws(StoreError) in
             try withUnsafePointer(to: row) { (row) throws(StoreError) in
                 let row = RowView(object, row, view: view, layout: layout, as: .state)
                 if distinct {

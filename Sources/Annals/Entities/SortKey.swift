@@ -44,7 +44,7 @@ struct SortPart<E: Entity>: Sendable {
 }
 
 /// A sort key in rows.
-struct SortColumn {
+package struct SortColumn {
     let name: String
     let position: Int
     let attribute: UInt16
@@ -58,6 +58,21 @@ struct SortColumn {
         // An index keeps references to what was deleted, and reading gives none.
         if attribute.type.isReference, attribute.deleteRule == .noAction { return false }
         return absent.isNull || !layout.slots[position].isOptional
+    }
+}
+
+extension [SortColumn] {
+    /// Whether objects with equal keys come in the opposite order of their insertion.
+    var areDescending: Bool { allSatisfy(\.isDescending) }
+
+    /// The places of objects in their order by their keys, which `EntityBinding.key(of:_:)` makes.
+    func order(of objects: [(key: [UInt8], id: ObjectID)]) -> [Int] {
+        let areDescending = areDescending
+        return objects.indices.sorted { left, right in
+            let (left, right) = (objects[left], objects[right])
+            if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
+            return (left.id < right.id) != areDescending
+        }
     }
 }
 
@@ -81,7 +96,7 @@ extension EntityBinding {
     }
 
     /// Throws `invalidArgument` if a key is no stored property, or its values have no order.
-    func columns<E: Entity>(_ keys: [SortPart<E>], _ layout: RowLayout) throws(StoreError) -> [SortColumn] {
+    func columns<E: Entity>(_ keys: [SortPart<E>]) throws(StoreError) -> [SortColumn] {
         var columns: [SortColumn] = []
         for key in keys {
             let index = try requireProperty(key.path, for: "sorted by")
@@ -93,12 +108,10 @@ extension EntityBinding {
                     "“\(property.name)” of “\(model.name)” has no order: sort by another property.",
                     ObjectFacts(model.name, [property.name]))
             }
-            let position = self.position(of: index)
             columns.append(
                 SortColumn(
-                    name: property.name, position: position, attribute: layout.entity.attributes[position].number,
-                    isDescending: key.isDescending,
-                    absent: property.codec.isOptional ? .null : property.initial))
+                    name: property.name, position: position(of: index), attribute: attributes[index],
+                    isDescending: key.isDescending, absent: property.codec.isOptional ? .null : property.initial))
         }
         return columns
     }

@@ -54,20 +54,15 @@ extension Transaction {
         }
         let search = try TransactionSearch(self, predicate, binding, layout)
         var found = try search.unchanged() + search.own()
-        let columns = try binding.columns(sort, layout)
-        if !columns.isEmpty {
-            var keyed: [(key: [UInt8], found: Found<E>)] = []
-            for found in found { keyed.append((try binding.key(of: found.value, columns), found)) }
-            let isDescending = columns.allSatisfy(\.isDescending)
-            keyed.sort { left, right in
-                if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
-                return (left.found.reference < right.found.reference) != isDescending
-            }
-            found = keyed.map { $0.found }
-        } else {
+        let columns = try binding.columns(sort)
+        if columns.isEmpty {
             found.sort { $0.reference < $1.reference }
+        } else {
+            var keyed: [(key: [UInt8], id: ObjectID)] = []
+            for one in found { keyed.append((try binding.key(of: one.value, columns), one.reference.id)) }
+            found = columns.order(of: keyed).map { found[$0] }
         }
-        return Array(found.dropFirst(max(0, offset)).prefix(max(0, limit ?? .max)))
+        return FetchPage(limit: limit, offset: offset).of(found)
     }
 }
 
@@ -78,13 +73,8 @@ private struct TransactionSearch<E: Entity> {
     let predicate: Predicate<Object<E>>?
     let binding: EntityBinding
     let layout: RowLayout
-    /// Nil if the entity, or its schema, is as new as the transaction.
-    private let unsaved: UnsavedCondition?
-    /// Of `unsaved`, in the state before the transaction.
-    private let plan: FetchPlan?
-    /// Whether the transaction has deleted what others may refer to, or the predicate asks other objects: then the
-    /// state before it does not decide.
-    private let dependsOnOthers: Bool
+    /// Over the state before the transaction. Nil if the entity, or its schema, is as new as the transaction.
+    private let overlay: Overlay?
 
     init(
         _ transaction: Transaction, _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
@@ -95,36 +85,28 @@ private struct TransactionSearch<E: Entity> {
         self.layout = layout
         draft = transaction.draft
         guard let before = draft.base.shape.newestLayout(layout.number), before === layout else {
-            (unsaved, plan, dependsOnOthers) = (nil, nil, true)
+            overlay = nil
             return
         }
         let snapshot = transaction.snapshot
-        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout) }
-        let unsaved = UnsavedCondition(condition ?? .constant(true), binding, layout)
-        self.unsaved = unsaved
-        plan = try unsaved.plan(draft.base)
-        dependsOnOthers = draft.deletesAnything && predicate != nil || unsaved.condition.dependsOnOthers
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding) }
+        overlay = try Overlay(
+            condition ?? .constant(true), snapshot, draft, binding, layout,
+            // What is deleted here may be referred to.
+            dependsOnOthers: condition.map { transaction.draft.deletesAnything || $0.dependsOnOthers } ?? false)
     }
 
     // MARK: Before the transaction
 
     /// Those that this transaction has not touched.
     func unchanged() throws -> [Transaction.Found<E>] {
-        guard let unsaved, let plan else {
+        guard let overlay else {
             guard draft.base.shape.has(layout.number) else { return [] }
             return try matching(try all())
         }
-        let draft = draft
         var found: [Transaction.Found<E>] = []
-        var run =
-            dependsOnOthers || unsaved.isOfOwnProperties
-            ? FetchRun(transaction.snapshot, plan)
-            : try FetchRun(transaction.snapshot, unsaved.condition, [], layout, limit: nil, offset: 0)
-        try run.forEachMatch { (object, row) throws(StoreError) in
-            if !draft.isChangedHere(object) { found.append(try read(row, object)) }
-            return true
-        }
-        return dependsOnOthers ? try matching(found) : found
+        try overlay.forEachRow { (object, row) throws(StoreError) in found.append(try read(row, object)) }
+        return overlay.dependsOnOthers ? try matching(found) : found
     }
 
     private func all() throws(StoreError) -> [Transaction.Found<E>] {
@@ -142,7 +124,7 @@ private struct TransactionSearch<E: Entity> {
     /// Those that this transaction has inserted or changed.
     func own() throws -> [Transaction.Found<E>] {
         var found: [Transaction.Found<E>] = []
-        switch plan?.access ?? .scan {
+        switch overlay?.plan.access ?? .scan {
         case .nothing: return []
         case .scan:
             try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in
@@ -151,8 +133,8 @@ private struct TransactionSearch<E: Entity> {
             }
         case .objects(let objects): try readOwn(objects, into: &found)
         case .ranges(let index, let ranges):
-            let own = try transaction.ownIndex(index, layout)
-            try readOwn(try own.objects(index, ranges, layout), into: &found)
+            let own = try transaction.ownIndex(draft.base.shape.indexes[index].id, layout)
+            try readOwn(own.objects(ranges), into: &found)
         }
         return try matching(found)
     }
@@ -179,7 +161,7 @@ private struct TransactionSearch<E: Entity> {
         guard let predicate else { return all }
         let source = TransactionSource(transaction)
         return try all.filter { reference, value in
-            if let isMatch = unsaved?.decided(reference.id, value) { return isMatch }
+            if let isMatch = overlay?.decided(reference.id, value) { return isMatch }
             let isMatch: Bool
             do {
                 isMatch = try predicate.evaluate(Object(reference, value, source))
@@ -260,9 +242,7 @@ extension Transaction {
         objects.removeAll { draft.isChangedHere($0) }
         let attribute = layout.entity.attributes[position].number
         let index = IndexID(entity: number, attributes: [attribute], isUnique: false)
-        let key = RangeBound.including([.object(reference.id)])
-        let own = try ownIndex(index, layout).objects(index, [FetchRange(lower: key, upper: key)], layout)
-        for object in own {
+        for object in try ownIndex(index, layout).objects([KeyRange(element: reference.id)]) {
             // It may have referred before and no longer do.
             _ = try draft.withRow(object) { (row) throws(StoreError) in
                 guard let place = row.layout.position(ofAttribute: attribute) else { return }

@@ -177,7 +177,7 @@ extension Transaction {
     ) throws(StoreError) -> ObjectID? {
         var own: ObjectID?
         let known = try ownIndex(index, layout)
-        try known.forEach(from: .including(key), to: .including(key)) { (object) throws(StoreError) in
+        try known.forEach(KeyRange(key)) { (object) throws(StoreError) in
             if try ownKey(of: object, index, layout) == key { own = object }
         }
         if let own { return own }
@@ -203,7 +203,7 @@ extension Transaction {
         for number in index.attributes {
             if let place = row.layout.position(ofAttribute: number) {
                 values.append(try draft.value(row, at: place))
-            } else if let attribute = layout.entity.attributes.first(where: { $0.number == number }) {
+            } else if let attribute = layout.attribute(number) {
                 values.append(attribute.valueBeforeItExisted)
             }
         }
@@ -214,7 +214,7 @@ extension Transaction {
 extension IndexID {
     /// The key of these values as the index keeps it; nil if one is null, because then it conflicts with no other.
     func key(_ values: [StoredValue], _ layout: RowLayout) throws(StoreError) -> [UInt8]? {
-        let types = attributes.compactMap { number in layout.entity.attributes.first { $0.number == number }?.type }
+        let types = attributes.compactMap { layout.attribute($0)?.type }
         guard values.count == attributes.count, types.count == values.count else { return nil }
         var writer = ByteWriter(capacity: 128)
         if try IndexKey.append(values: values, types: types, to: &writer) { return nil }
@@ -225,19 +225,15 @@ extension IndexID {
 extension EntityBinding {
     /// The key that a value would have in an index; nil if a part of it is null or no property of the type.
     func key(of value: UnsafeRawPointer, _ index: IndexID, _ layout: RowLayout) throws(StoreError) -> [UInt8]? {
-        guard let values = try values(of: value, index, layout) else { return nil }
+        guard let values = try values(of: value, index) else { return nil }
         return try index.key(values, layout)
     }
 
     /// The values of an index's attributes in a value; nil if one of them is no property of the type.
-    func values(
-        of value: UnsafeRawPointer, _ index: IndexID, _ layout: RowLayout
-    ) throws(StoreError) -> [StoredValue]? {
+    func values(of value: UnsafeRawPointer, _ index: IndexID) throws(StoreError) -> [StoredValue]? {
         var values: [StoredValue] = []
         for number in index.attributes {
-            guard let position = layout.position(ofAttribute: number),
-                let place = properties.indices.first(where: { self.position(of: $0) == position })
-            else { return nil }
+            guard let place = attributes.firstIndex(of: number) else { return nil }
             values.append(try self.value(of: value, place).storedValue())
         }
         return values

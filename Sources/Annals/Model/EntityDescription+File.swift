@@ -19,6 +19,11 @@ extension EntityDescription {
     }
 }
 
+extension EntityDefinition {
+    /// The position of the attribute with this name; nil if there is none.
+    func position(of name: String) -> Int? { attributes.firstIndex { isSameName($0.name.text, name) } }
+}
+
 extension AttributeDescription {
     init(_ definition: AttributeDefinition, _ catalog: SchemaCatalog) throws(StoreError) {
         self.init(

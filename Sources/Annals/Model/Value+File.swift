@@ -112,6 +112,11 @@ extension Value {
         }
     }
 
+    /// Whether `storedValue` throws nothing.
+    var hasStoredForm: Bool {
+        if case .decimal(let decimal) = self { DecimalValue(decimal) != nil } else { true }
+    }
+
     /// From a stored value, which must not be a reference to a large value. Throws `valueOutOfRange` if `Decimal`
     /// cannot represent a decimal.
     package init(_ value: StoredValue) throws(StoreError) {

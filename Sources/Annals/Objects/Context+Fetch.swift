@@ -54,9 +54,7 @@ extension Context {
     ) throws -> Int {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.count(type, where: predicate) }
-        var count = 0
-        try search.forEachValue { _, _ in count += 1 }
-        return count
+        return try search.count()
     }
 
     // MARK: Aggregates
@@ -113,14 +111,8 @@ struct ContextSearch<E: Entity> {
     let core: ContextCore
     let snapshot: Snapshot
     let predicate: Predicate<Object<E>>?
-    /// Whether unsaved changes may matter.
-    let includesUnsaved: Bool
-    /// Whether other objects decide, too: then the saved state says nothing about what the context shows.
-    private let dependsOnOthers: Bool
-    /// What decides about changed objects. Nil without unsaved changes.
-    private let unsaved: UnsavedCondition?
-    /// Of `unsaved`, in the context's state.
-    private let plan: FetchPlan?
+    /// The unsaved changes; nil if they do not matter.
+    private let overlay: Overlay?
     private let reads: ReadRecorder?
 
     /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
@@ -132,23 +124,25 @@ struct ContextSearch<E: Entity> {
         self.core = core
         self.predicate = predicate
         snapshot = try core.snapshot
-        guard includesUnsaved, !core.pending.isEmpty else {
-            (self.includesUnsaved, dependsOnOthers, unsaved, plan) = (false, false, nil, nil)
-            return
-        }
-        guard let predicate else {
-            (self.includesUnsaved, dependsOnOthers, unsaved, plan) = (core.hasUnsaved(of: E.model), false, nil, nil)
+        guard includesUnsaved, !core.pending.isEmpty, predicate != nil || core.hasUnsaved(of: E.model) else {
+            overlay = nil
             return
         }
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
-        let condition = PredicateTranslator.condition(predicate, snapshot, binding, layout, reads)
-        let unsaved = UnsavedCondition(condition, binding, layout)
-        self.unsaved = unsaved
-        dependsOnOthers = condition.dependsOnOthers || Self.mayReferToDeleted(core)
-        self.includesUnsaved = dependsOnOthers || core.hasUnsaved(of: E.model)
-        plan = self.includesUnsaved ? try unsaved.plan(snapshot.view) : nil
+        let snapshot = snapshot
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, reads) }
+        let dependsOnOthers = condition.map { $0.dependsOnOthers || Self.mayReferToDeleted(core) } ?? false
+        guard dependsOnOthers || core.hasUnsaved(of: E.model) else {
+            overlay = nil
+            return
+        }
+        overlay = try Overlay(
+            condition ?? .constant(true), snapshot, core, binding, layout, dependsOnOthers: dependsOnOthers)
     }
+
+    /// Whether unsaved changes may matter.
+    var includesUnsaved: Bool { overlay != nil }
 
     /// Whether objects of the entity may refer to what is deleted here, and so show nothing where the store has a
     /// reference.
@@ -162,41 +156,33 @@ struct ContextSearch<E: Entity> {
     func objects(_ sort: [SortPart<E>], limit: Int?, offset: Int) throws -> [Object<E>] {
         guard includesUnsaved else {
             var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
-            return core.objects(try fetch.objectIDs())
+            return core.objects(try fetch.run.objects())
         }
         return try references(sort, limit: limit, offset: offset).map { core.any($0) }
     }
 
     func references(_ sort: [SortPart<E>], limit: Int?, offset: Int) throws -> [Reference<E>] {
-        guard includesUnsaved else {
+        guard let overlay else {
             var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset, reads: reads)
             return try fetch.references()
         }
-        let (offset, limit) = (max(0, offset), max(0, limit ?? .max))
-        let own = try self.own()
-        var found = try saved(sort, atMost: limit > .max - offset ? .max : limit + offset)
-        if !own.isEmpty {
-            let layout = try snapshot.layout(of: E.model)
-            let binding = try layout.binding(E.self, snapshot.view.catalog)
-            let columns = try binding.columns(sort, layout)
-            if columns.isEmpty {
-                found = (found + own.map { $0.reference }).sorted()
-            } else {
-                var keyed: [(key: [UInt8], reference: Reference<E>)] = []
-                for object in own { keyed.append((try binding.key(of: object.current, columns), object.reference)) }
-                for reference in found {
-                    guard let value = try snapshot.value(reference) else { continue }
-                    keyed.append((try binding.key(of: value, columns), reference))
-                }
-                let isDescending = columns.allSatisfy(\.isDescending)
-                keyed.sort { left, right in
-                    if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
-                    return (left.reference < right.reference) != isDescending
-                }
-                found = keyed.map { $0.reference }
-            }
+        let page = FetchPage(limit: limit, offset: offset)
+        let (own, binding) = (try own(), overlay.binding)
+        let columns = sort.isEmpty ? [] : try binding.columns(sort)
+        let found = try saved(columns, atMost: page.wanted)
+        if own.isEmpty { return page.of(found) }
+        if columns.isEmpty { return page.of((found + own.map { $0.reference }).sorted()) }
+        var all: [Reference<E>] = []
+        var keyed: [(key: [UInt8], id: ObjectID)] = []
+        func add(_ reference: Reference<E>, _ value: E) throws(StoreError) {
+            all.append(reference)
+            keyed.append((try binding.key(of: value, columns), reference.id))
         }
-        return Array(found.dropFirst(offset).prefix(limit))
+        for object in own { try add(object.reference, object.current) }
+        for reference in found {
+            if let value = try snapshot.value(reference) { try add(reference, value) }
+        }
+        return page.of(columns.order(of: keyed).map { all[$0] })
     }
 
     /// The unsaved objects that are shown and satisfy the predicate.
@@ -211,74 +197,54 @@ struct ContextSearch<E: Entity> {
 
     /// The unsaved objects among which those are that satisfy the predicate.
     private func candidates() throws(StoreError) -> [any LiveObject] {
-        guard let plan else { return core.unsaved(of: E.model) }
-        switch plan.access {
+        switch overlay?.plan.access ?? .scan {
         case .nothing: return []
         case .scan: return core.unsaved(of: E.model)
         case .objects(let objects):
             // Objects that were saved have been given other references.
             return objects.compactMap { core.pending[$0] }
         case .ranges(let index, let ranges):
-            return try core.unsaved(of: E.model, index, ranges, try snapshot.layout(of: E.model))
+            let index = snapshot.view.shape.indexes[index]
+            return try core.unsaved(of: E.model, index.id, ranges, index.layout)
         }
     }
 
-    /// The objects without unsaved changes that satisfy the predicate: at least as many as wanted, if there are.
-    private func saved(_ sort: [SortPart<E>], atMost wanted: Int) throws -> [Reference<E>] {
-        if wanted == 0 { return [] }
+    /// The objects without unsaved changes that satisfy the predicate: as many as wanted, if there are.
+    private func saved(_ columns: [SortColumn], atMost wanted: Int = .max) throws -> [Reference<E>] {
+        guard let overlay else { return [] }
+        let mark = core.mark
         var found: [Reference<E>] = []
-        if dependsOnOthers, let unsaved {
-            let layout = try snapshot.layout(of: E.model)
-            let binding = try layout.binding(E.self, snapshot.view.catalog)
-            let columns = sort.isEmpty ? [] : try binding.columns(sort, layout)
-            var run = try FetchRun(snapshot, unsaved.ofOwnProperties, columns, layout, limit: nil, offset: 0)
-            for id in try run.objects() where core.pending[id] == nil {
-                let reference = Reference<E>(id, of: core.mark)
-                guard try matches(core.any(reference)) else { continue }
-                found.append(reference)
-                if found.count == wanted { break }
-            }
-            return found
+        try overlay.forEachRow(columns, atMost: wanted) { (object, _) in found.append(Reference(object, of: mark)) }
+        if !overlay.dependsOnOthers { return found }
+        var matching: [Reference<E>] = []
+        for reference in found where try matches(core.any(reference)) {
+            matching.append(reference)
+            if matching.count == wanted { break }
         }
-        if sort.isEmpty, reads == nil, let plan, unsaved?.isOfOwnProperties == true {
-            var run = FetchRun(snapshot, plan)
-            try run.forEachRow { (object, _) in
-                if core.pending[object] == nil { found.append(Reference(object, of: core.mark)) }
-                return found.count < wanted
-            }
-            return found
-        }
-        var fetch = try Fetch(snapshot, predicate, sort, reads: reads)
-        if !fetch.plan.isInOrder, wanted < .max - core.pending.count {
-            // Sorting needs memory for what is wanted only. As many may turn out to be changed.
-            fetch = try Fetch(snapshot, predicate, sort, limit: wanted + core.pending.count, reads: reads)
-            return try fetch.references().filter { core.pending[$0.id] == nil }
-        }
-        try fetch.forEachRow { (object, _) in
-            if core.pending[object] == nil { found.append(Reference(object, of: core.mark)) }
-            return found.count < wanted
-        }
-        return found
+        return matching
     }
 
     private func matches(_ object: Object<E>) throws -> Bool {
         // The properties decide of most objects, without the predicate's own code.
-        if reads == nil, let unsaved, let value = object.loadedWhole, let isMatch = unsaved.decided(object.id, value) {
+        if reads == nil, let value = object.loadedWhole, let isMatch = overlay?.decided(object.id, value) {
             return isMatch
         }
         return try core.matches(object, predicate, reads: reads)
     }
+
+    func count() throws -> Int { try own().count + saved([]).count }
 
     // MARK: Values
 
     /// Calls `body` with each object that satisfies the predicate, in no order.
     func forEachValue(_ body: (Reference<E>, E) -> Void) throws {
         for object in try own() { body(object.reference, object.current) }
-        if dependsOnOthers {
-            for reference in try saved([], atMost: .max) { body(reference, core.any(reference).current) }
+        if overlay?.dependsOnOthers ?? false {
+            for reference in try saved([]) { body(reference, core.any(reference).current) }
             return
         }
-        var fetch = try Fetch(snapshot, predicate, reads: reads)
+        var fetch =
+            try overlay.map { Fetch<E>(try $0.run(), $0.binding) } ?? Fetch(snapshot, predicate, reads: reads)
         try fetch.forEachValue { (reference, value) in
             if core.pending[reference.id] == nil { body(reference, value) }
             return true
@@ -309,7 +275,10 @@ struct ContextSearch<E: Entity> {
     }
 }
 
-extension ContextCore {
+extension ContextCore: UncommittedChanges {
+    func hides(_ object: ObjectID) -> Bool { pending[object] != nil }
+    var mostHidden: Int? { pending.count }
+
     /// The object of a reference, whatever its phase; made if nobody holds it yet.
     func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference) }
 

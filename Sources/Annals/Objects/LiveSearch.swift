@@ -17,10 +17,10 @@ struct LiveSearch<E: Entity>: Sendable {
         fileprivate init(_ keys: [SortPart<E>], isSectioned: Bool, _ snapshot: Snapshot) throws(StoreError) {
             let layout = try snapshot.layout(of: E.model)
             binding = try layout.binding(E.self, snapshot.view.catalog)
-            columns = try binding.columns(keys, layout)
+            columns = try binding.columns(keys)
             self.isSectioned = isSectioned
             entity = layout.number
-            isDescending = !columns.isEmpty && columns.allSatisfy(\.isDescending)
+            isDescending = !columns.isEmpty && columns.areDescending
         }
 
         func key(of value: E) throws(StoreError) -> LiveKey {
@@ -68,7 +68,7 @@ struct LiveSearch<E: Entity>: Sendable {
         _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ followsValues: Bool, _ snapshot: Snapshot,
         _ models: [EntityModel]
     ) throws(StoreError) -> ResultsDependencies {
-        let condition = try Fetch(snapshot, predicate, sort).plan.condition
+        let condition = try Fetch(snapshot, predicate, sort).run.plan.condition
         let followed = sort.compactMap(\.slot) + (followsValues ? E.model.referringSlots : [])
         return ResultsDependencies(condition, followed, of: E.model, snapshot, models)
     }

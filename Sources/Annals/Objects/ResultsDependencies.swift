@@ -49,7 +49,7 @@ struct ResultsDependencies: Sendable {
     }
 
     private mutating func addProperty(_ name: String, _ model: EntityModel, isOther: Bool, _ snapshot: Snapshot) {
-        guard let slot = model.properties.firstIndex(where: { isSameName($0.name, name) }) else {
+        guard let slot = model.slot(named: name) else {
             isUnknown = true
             return
         }
@@ -67,7 +67,7 @@ struct ResultsDependencies: Sendable {
         _ step: RelationshipStep, _ model: EntityModel, isOther: Bool, _ snapshot: Snapshot
     ) -> EntityModel? {
         let entity = step.target.entity
-        guard let target = models.first(where: { isSameName($0.name, entity.name.text) }) else {
+        guard let target = models.first(named: entity.name.text) else {
             isUnknown = true
             return nil
         }
@@ -76,8 +76,9 @@ struct ResultsDependencies: Sendable {
             addProperty(step.name, model, isOther: isOther, snapshot)
             add(.existence, target, snapshot)
         case .referring(let index):
-            let name = entity.attributes.first { index.attributes.contains($0.number) }?.name.text ?? ""
-            guard let slot = target.properties.firstIndex(where: { isSameName($0.name, name) }) else {
+            let number = snapshot.view.shape.indexes[index].id.attributes[0]
+            let name = step.target.attribute(number)?.name.text ?? ""
+            guard let slot = target.slot(named: name) else {
                 isUnknown = true
                 return nil
             }

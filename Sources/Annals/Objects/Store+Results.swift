@@ -186,7 +186,7 @@ private struct FollowedList<E: Entity>: Sendable {
         _ touched: Set<ObjectID>, _ order: LiveSearch<E>.Order, _ reads: ReadRecorder?
     ) throws(StoreError) -> [LiveRows<E>.Change] {
         let fetch = try Fetch(snapshot, search.predicate, reads: reads)
-        let (condition, layout, view) = (fetch.plan.condition, fetch.plan.layout, snapshot.view)
+        let (condition, layout, view) = (fetch.run.plan.condition, fetch.run.plan.layout, snapshot.view)
         let reader = ConditionReader(view: view)
         var changes: [LiveRows<E>.Change] = []
         for object in touched {

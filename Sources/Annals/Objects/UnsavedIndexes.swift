@@ -119,14 +119,14 @@ extension ContextCore {
 
     /// The pending objects of an entity that may be in ranges of an index: all that are, and perhaps others.
     func unsaved(
-        of model: EntityModel, _ index: IndexID, _ ranges: [FetchRange], _ layout: RowLayout
+        of model: EntityModel, _ index: IndexID, _ ranges: [KeyRange], _ layout: RowLayout
     ) throws(StoreError) -> [any LiveObject] {
         let indexes = unsavedIndexes()
         let name = UnsavedIndexes.Name(model: ObjectIdentifier(model), attributes: index.attributes)
         var keys = try takenInKeys(indexes, name, index, model, layout)
         defer { indexes.keys[name] = keys }
         var found: [any LiveObject] = []
-        for id in try keys.entries.objects(index, ranges, layout) {
+        for id in keys.entries.objects(ranges) {
             if let object = pending[id], object.model === model { found.append(object) }
         }
         for id in keys.unkeyed {
@@ -185,8 +185,7 @@ extension ContextCore {
         else { return unsaved(of: model) }
         let index = IndexID(
             entity: number, attributes: [layout.entity.attributes[position].number], isUnique: false)
-        let target = RangeBound.including([.object(object)])
-        return try unsaved(of: model, index, [FetchRange(lower: target, upper: target)], layout)
+        return try unsaved(of: model, index, [KeyRange(element: object)], layout)
     }
 }
 

@@ -65,20 +65,17 @@ extension Snapshot {
         after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false, readsAll: Bool = false,
         _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let index = try index(of: entity, attributes)
-        let ends = try IndexRange(index, entity.layout, lower, upper)
+        let (number, ends) = try range(of: entity, attributes, lower, upper)
         let layout = entity.layout
         guard !ends.isExact else {
             return try view.range(
-                index, from: ends.lower, to: ends.upper, after: object, offset: offset, reversed: reversed,
-                readsAll: readsAll
+                number, ends.keys, after: object, offset: offset, reversed: reversed, readsAll: readsAll
             ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
         }
         // Rows outside the range do not count.
         var passed = max(0, offset)
-        try view.range(
-            index, from: ends.lower, to: ends.upper, after: object, reversed: reversed, readsAll: readsAll
-        ) { (object, row) throws(StoreError) in
+        try view.range(number, ends.keys, after: object, reversed: reversed, readsAll: readsAll) {
+            (object, row) throws(StoreError) in
             guard try ends.contains(row, view) else { return true }
             if passed > 0 {
                 passed -= 1
@@ -98,11 +95,10 @@ extension Snapshot {
         to upper: RangeBound = .unbounded
     ) throws -> UInt64 {
         let handle = try self.entity(entity)
-        let index = try index(of: handle, attributes)
-        let ends = try IndexRange(index, handle.layout, lower, upper)
-        if ends.isExact { return try view.count(index, from: ends.lower, to: ends.upper) }
+        let (number, ends) = try range(of: handle, attributes, lower, upper)
+        if ends.isExact { return try view.count(number, ends.keys) }
         var count: UInt64 = 0
-        try view.range(index, from: ends.lower, to: ends.upper) { (_, row) throws(StoreError) in
+        try view.range(number, ends.keys) { (_, row) throws(StoreError) in
             if try ends.contains(row, view) { count += 1 }
             return true
         }
@@ -186,18 +182,21 @@ extension Snapshot {
         try rows(of: entity, by: [attribute], from: .prefix([prefix]), to: .prefix([prefix]), limit: limit)
     }
 
-    private func index(of entity: EntityHandle, _ attributes: [String]) throws(StoreError) -> IndexID {
+    /// The number of the index over these attributes, and a range of it.
+    private func range(
+        of entity: EntityHandle, _ attributes: [String], _ lower: RangeBound, _ upper: RangeBound
+    ) throws(StoreError) -> (index: Int, range: IndexRange) {
         try require(entity)
         var numbers: [UInt16] = []
         for name in attributes {
             numbers.append(entity.layout.entity.attributes[try entity.requirePosition(of: name)].number)
         }
-        guard let index = view.indexes(entity: entity.number).first(where: { $0.attributes == numbers }) else {
+        guard let number = view.shape.index(of: entity.number, over: numbers) else {
             throw StoreError(
                 .invalidArgument,
                 "There is no index over \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
                     + "indexed, add a key, or scan.")
         }
-        return index
+        return (number, try IndexRange(numbers, entity.layout, lower, upper))
     }
 }

@@ -70,7 +70,7 @@ public struct Snapshot: Sendable {
 
     /// Throws `unknownEntity` if this state does not have the entity, and `historyGap` if the entity's objects are not
     /// known for this state.
-    func require(_ entity: EntityHandle) throws(StoreError) {
+    package func require(_ entity: EntityHandle) throws(StoreError) {
         try requireKnown(entity.number)
         let isKnown = view.catalog.layout(version: view.catalog.newestVersion, entity: entity.number) != nil
         guard isKnown else { throw .unknownEntity(entity.name) }

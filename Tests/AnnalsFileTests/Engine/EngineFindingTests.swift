@@ -53,10 +53,8 @@ import Testing
         var found: [ObjectID] = []
         var key = ByteWriter(capacity: 16)
         try IndexKey.append(values: [.int(7)], types: [.int], to: &key)
-        try view.range(
-            IndexID(entity: 1, attributes: [2], isUnique: false), from: .including(Array(key.bytes)),
-            to: .including(Array(key.bytes))
-        ) { (object, _) in
+        let rankIndex = IndexID(entity: 1, attributes: [2], isUnique: false)
+        try view.range(rankIndex, KeyRange(Array(key.bytes))) { (object, _) in
             found.append(object)
             return true
         }

@@ -42,7 +42,7 @@ import Testing
         for (id, types) in [
             (EngineNote.titleIndex, [AttributeType.string]), (EngineNote.rankIndex, [AttributeType.int]),
         ] {
-            #expect(view.hasBuilt(id))
+            #expect(try view.hasBuilt(view.indexNumber(id)))
             var entries: [IndexEntry] = []
             try view.scan(entity: EngineNote.entity) { (object, row) throws(StoreError) in
                 var key = ByteWriter(capacity: 256)

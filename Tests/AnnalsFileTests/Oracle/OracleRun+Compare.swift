@@ -149,7 +149,7 @@ extension OracleRun {
         let bounds = try samples.map { try bound($0, id, definition, types) }
         let isReversed = random.chance(1, in: 2)
         var expected = keyed.filter { bounds[0].isBelow($0.key) && bounds[1].isAbove($0.key) }
-        guard try view.count(id, from: bounds[0], to: bounds[1]) == expected.count else {
+        guard try view.count(view.indexNumber(id), KeyRange(from: bounds[0], to: bounds[1])) == expected.count else {
             throw OracleFailure("index \(id.attributes) of entity \(entity) as of \(number): another count")
         }
         if isReversed { expected.reverse() }
@@ -229,7 +229,7 @@ extension OracleRun {
         var difference: String?
         if expected.isEmpty { return }
         try view.range(
-            id, from: bounds.0, to: bounds.1, after: start.after, offset: start.offset, reversed: isReversed
+            id, KeyRange(from: bounds.0, to: bounds.1), after: start.after, offset: start.offset, reversed: isReversed
         ) { (object, row) throws(StoreError) in
             if expected[place].object != object {
                 difference = "\(object.number) instead of \(expected[place].object.number) stands at \(place)"

@@ -338,4 +338,36 @@ import Testing
         try store.close()
         try folder.expectIntact()
     }
+
+    struct Titled: Entity {
+        var title = ""
+        var number = 0
+
+        static let schema = Schema<Titled>(unique: [[\.title, \.number]])
+    }
+
+    /// Bounds that end within a long text are the same for all texts that begin so.
+    @Test func longConstantsWithTheSameBeginningFindEachObjectOnce() throws {
+        let store = try Store(at: folder.path, entities: [Titled.self])
+        let titles = ["x", "y", "z"].map { String(repeating: "a", count: 300) + $0 }
+        try store.commit { transaction in
+            for number in 0..<12 { try transaction.insert(Titled(title: titles[number % 3], number: number)) }
+        }
+        let wanted = Array(titles.prefix(2))
+        let predicate = #Predicate<Object<Titled>> { wanted.contains($0.title) }
+        let snapshot = try store.snapshot()
+        #expect(try snapshot.explain(Titled.self, where: predicate).access == "index over title")
+        #expect(try snapshot.count(Titled.self, where: predicate) == 8)
+        #expect(try Set(snapshot.references(to: Titled.self, where: predicate)).count == 8)
+        try store.write { transaction in
+            try transaction.insert(Titled(title: titles[0], number: 12))
+            #expect(try transaction.count(Titled.self, where: predicate) == 9)
+        }
+        let context = store.makeContext()
+        context.insert(Titled(title: titles[1], number: 13))
+        #expect(try context.count(Titled.self, where: predicate) == 10)
+        context.close()
+        try store.close()
+        try folder.expectIntact()
+    }
 }

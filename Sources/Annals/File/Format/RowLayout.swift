@@ -153,6 +153,11 @@ package final class RowLayout: @unchecked Sendable {
 
     package var count: Int { slots.count }
 
+    /// The attribute with that number. Logarithmic.
+    func attribute(_ number: UInt16) -> AttributeDefinition? {
+        position(ofAttribute: number).map { entity.attributes[$0] }
+    }
+
     /// The position of the attribute with that number: how attributes are found from one version in another.
     /// Logarithmic.
     package func position(ofAttribute number: UInt16) -> Int? {

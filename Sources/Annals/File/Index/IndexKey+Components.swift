@@ -46,23 +46,25 @@ extension IndexKey {
         guard value.fits(type) else {
             throw refused("A value is not of the type of the attribute that the index is over.")
         }
+        if case .large = value { throw refused("A large value must be read before it is looked for in an index.") }
+        append(value, to: &writer)
+        if case .absent = value { return false }
+        return true
+    }
+
+    /// Appends bytes that compare as the value does: the component of one that an index may have.
+    static func append(_ value: StoredValue, to writer: inout ByteWriter) {
         switch value {
-        case .absent:
-            OrderedKey.appendAbsent(to: &writer)
-            return false
         case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
         case .int(let int): OrderedKey.append(int: int, to: &writer)
-        case .double(let double): OrderedKey.append(double: double, to: &writer)
-        case .date(let date): OrderedKey.append(double: date, to: &writer)
-        case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
-        case .decimal(let decimal): append(decimal, &writer)
-        case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
+        case .double(let double), .date(let double): OrderedKey.append(double: double, to: &writer)
         case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
         case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
-        case .large: throw refused("A large value must be read before it is looked for in an index.")
-        case .orderedObjects, .objects: throw listRefused()
+        case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
+        case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
+        case .decimal(let decimal): append(decimal, &writer)
+        case .absent, .orderedObjects, .objects, .large: OrderedKey.appendAbsent(to: &writer)
         }
-        return true
     }
 
     /// Appends the key of one element of a list of objects.

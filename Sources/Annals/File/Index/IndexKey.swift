@@ -115,6 +115,33 @@ package enum IndexKey {
         return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
     }
 
+    /// The range of the keys whose first components are these values, and whether it is exact. That of a long key with
+    /// all components has few other keys. Otherwise as `bound(values:types:isIncluded:)`.
+    static func range(
+        of values: [StoredValue], types: [AttributeType]
+    ) throws(StoreError) -> (range: KeyRange, isExact: Bool) {
+        let whole = try wholeKey(of: values, types: types)
+        return (range(ofWhole: whole, isComplete: values.count == types.count), whole.count <= uncutBytes)
+    }
+
+    /// The bytes of these values, however many they are.
+    static func wholeKey(of values: [StoredValue], types: [AttributeType]) throws(StoreError) -> [UInt8] {
+        var writer = ByteWriter(capacity: 256)
+        _ = try append(values, types, &writer)
+        return Array(writer.bytes)
+    }
+
+    /// - Parameter isComplete: Whether the bytes are all components of the key.
+    static func range(ofWhole key: [UInt8], isComplete: Bool) -> KeyRange {
+        if key.count <= uncutBytes { return KeyRange(key) }
+        guard isComplete else { return KeyRange(Array(key.prefix(uncutBytes))) }
+        var writer = ByteWriter(capacity: key.count)
+        var assembly = IndexKeyAssembly(start: 0)
+        key.withUnsafeBytes { writer.append($0) }
+        assembly.finish(in: &writer)
+        return KeyRange(Array(writer.bytes))
+    }
+
     private static func append(
         _ values: [StoredValue], _ types: [AttributeType], _ writer: inout ByteWriter
     ) throws(StoreError) -> Bool {

@@ -21,6 +21,30 @@ package enum IndexBound: Equatable, Sendable {
         try withCut(including: .afterPrefix, excluding: .beforeEntry, beside: .beforeEntry, body)
     }
 
+    /// Whether the range from here has an entry, as far as this end decides.
+    func isBelow(_ key: [UInt8], _ object: ObjectID) -> Bool {
+        switch self {
+        case .unbounded: true
+        case .including(let bound): !Self.isBefore(key, bound)
+        case .excluding(let bound): !Self.isBefore(key, bound) && !key.starts(with: bound)
+        case .beside(let bound, let other): bound == key ? other < object : Self.isBefore(bound, key)
+        }
+    }
+
+    /// Whether the range to here has an entry, as far as this end decides.
+    func isAbove(_ key: [UInt8], _ object: ObjectID) -> Bool {
+        switch self {
+        case .unbounded: true
+        case .including(let bound): Self.isBefore(key, bound) || key.starts(with: bound)
+        case .excluding(let bound): Self.isBefore(key, bound)
+        case .beside(let bound, let other): bound == key ? object < other : Self.isBefore(key, bound)
+        }
+    }
+
+    static func isBefore(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+        left.withUnsafeBytes { left in right.withUnsafeBytes { right in left.isBefore(right) } }
+    }
+
     private func withCut<R>(
         including: OrderedTarget.Edge, excluding: OrderedTarget.Edge, beside: OrderedTarget.Edge,
         _ body: (OrderedTarget?) throws(StoreError) -> R
@@ -41,5 +65,25 @@ package enum IndexBound: Equatable, Sendable {
         try key.withUnsafeBufferPointer { (key) throws(StoreError) -> R in
             try body(OrderedTarget(UnsafeRawBufferPointer(key), object: object, edge: edge))
         }
+    }
+}
+
+/// A range of an ordered index.
+package struct KeyRange: Equatable, Sendable {
+    package var lower: IndexBound
+    package var upper: IndexBound
+
+    package init(from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded) {
+        (self.lower, self.upper) = (lower, upper)
+    }
+
+    /// The keys that begin with these bytes.
+    package init(_ key: [UInt8]) { self.init(from: .including(key), to: .including(key)) }
+
+    /// The keys of a reference to an object, or of an element of a list.
+    init(element: ObjectID) {
+        var key = ByteWriter(capacity: 16)
+        IndexKey.append(element: element, to: &key)
+        self.init(Array(key.bytes))
     }
 }

@@ -101,6 +101,11 @@ final class StoreShape: @unchecked Sendable {
     @inline(__always)
     func indexes(of entity: UInt16) -> Range<Int> { known[place(entity)].indexes }
 
+    /// The number of the index of an entity over these attributes, in this order; nil if it has none.
+    func index(of entity: UInt16, over attributes: [UInt16]) -> Int? {
+        indexes(of: entity).first { indexes[$0].id.attributes == attributes }
+    }
+
     /// Whether any attribute refers to objects.
     var hasReferences: Bool { !referring.isEmpty }
 

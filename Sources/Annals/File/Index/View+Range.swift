@@ -9,15 +9,17 @@ extension View {
     package func indexes(entity: UInt16) -> [IndexID] { shape.indexes(of: entity).map { shape.indexes[$0].id } }
 
     /// Whether the index has its entries: otherwise `range` sorts the entity's rows.
-    package func hasBuilt(_ id: IndexID) -> Bool {
-        shape.indexes(of: id.entity).contains { number in
-            shape.indexes[number].id == id && number < ordered.count && ordered[number] != nil
-        }
-    }
+    package func hasBuilt(_ number: Int) -> Bool { number < ordered.count && ordered[number] != nil }
 
     /// Whether the schema of this state has the index.
-    func hasIndex(_ id: IndexID) -> Bool {
-        shape.indexes(of: id.entity).contains { shape.indexes[$0].id.attributes == id.attributes }
+    func hasIndex(_ id: IndexID) -> Bool { shape.index(of: id.entity, over: id.attributes) != nil }
+
+    /// The number of an index in this state. Throws `invalidArgument` if the entity has no such index.
+    package func indexNumber(_ id: IndexID) throws(StoreError) -> Int {
+        guard let number = shape.index(of: id.entity, over: id.attributes) else {
+            throw StoreError(.invalidArgument, "The entity has no index over these attributes: sort its rows instead.")
+        }
+        return number
     }
 
     /// Lends rows in the order of an index, or the other way round, until `body` returns false.
@@ -25,24 +27,23 @@ extension View {
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,
     /// and while an index is still to be built: linear in the entity's objects, and the keys of all rows in the range
     /// are in memory. The index of a list of objects is read for one element at a time. Throws `invalidArgument` if
-    /// the entity has no such index, or the range is of several elements.
+    /// the range is of several elements.
     ///
     /// - Parameters:
+    ///   - number: The index.
     ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the
     ///     view does not have it.
     ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
     ///   - isWhole: Whether `body` wants the whole range, so that the first step may be a large one.
     ///   - readsAll: Whether `body` reads all of each row, so that all of it is loaded ahead.
-    package func range(
-        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
-        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false, isWhole: Bool = false,
-        readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    func range(
+        _ number: Int, _ keys: KeyRange, after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
+        isWhole: Bool = false, readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let number = try indexNumber(id)
         let indexShape = shape.indexes[number]
-        try requireOneElement(indexShape, lower, upper)
-        var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
-        if let object { range.begin(after: try place(of: object, indexShape, lower)) }
+        try requireOneElement(indexShape, keys)
+        var range = EntryRange(keys: keys, offset: max(0, offset), isReversed: reversed)
+        if let object { range.begin(after: try place(of: object, indexShape, keys.lower)) }
         if number < ordered.count, let index = ordered[number] {
             try readRange(index, indexShape, &range, isWhole: isWhole, readsAll: readsAll, body)
         } else {
@@ -52,35 +53,31 @@ extension View {
 
     /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for
     /// the whole index. For a state without that index: linear in the entity's objects.
-    package func count(
-        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded
-    ) throws(StoreError) -> UInt64 {
-        let number = try indexNumber(id)
-        try requireOneElement(shape.indexes[number], lower, upper)
+    package func count(_ number: Int, _ keys: KeyRange) throws(StoreError) -> UInt64 {
+        try requireOneElement(shape.indexes[number], keys)
         if number < ordered.count, let index = ordered[number] {
-            return try core.reading { () throws(StoreError) in try index.count(from: lower, to: upper, core.file) }
+            return try core.reading { () throws(StoreError) in
+                try index.count(from: keys.lower, to: keys.upper, core.file)
+            }
         }
         var count: UInt64 = 0
-        try forEachKey(shape.indexes[number], lower, upper) { (_, _, _) in count += 1 }
+        try forEachKey(shape.indexes[number], keys) { (_, _, _) in count += 1 }
         return count
     }
 
-    /// The number of an index in `shape.indexes`.
-    private func indexNumber(_ id: IndexID) throws(StoreError) -> Int {
-        guard
-            let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id.attributes == id.attributes })
-        else {
-            throw StoreError(.invalidArgument, "The entity has no index over these attributes: sort its rows instead.")
-        }
-        return number
+    /// The same as `range(_:_:after:offset:reversed:isWhole:readsAll:_:)` by the attributes of the index. Throws
+    /// `invalidArgument` if the entity has no such index.
+    package func range(
+        _ id: IndexID, _ keys: KeyRange = KeyRange(), after object: ObjectID? = nil, offset: Int = 0,
+        reversed: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        try range(try indexNumber(id), keys, after: object, offset: offset, reversed: reversed, body)
     }
 
     /// An object may have several elements, and would be in their range as often.
-    private func requireOneElement(
-        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound
-    ) throws(StoreError) {
+    private func requireOneElement(_ index: IndexShape, _ keys: KeyRange) throws(StoreError) {
         guard index.isOfList else { return }
-        if case .including(let key) = lower, case .including(key) = upper { return }
+        if case .including(let key) = keys.lower, case .including(key) = keys.upper { return }
         throw StoreError(
             .invalidArgument,
             "The index of a list of objects is read for one element at a time: give one as both ends.")
@@ -116,7 +113,7 @@ extension View {
     /// The object with a key in an index; nil if there is none.
     package func first(_ id: IndexID, key: [UInt8]) throws(StoreError) -> ObjectID? {
         var found: ObjectID?
-        try range(id, from: .including(key), to: .including(key)) { (object, _) in
+        try range(id, KeyRange(key)) { (object, _) in
             found = object
             return false
         }
@@ -135,7 +132,7 @@ extension View {
         while true {
             batch.reset(for: step)
             try core.reading { () throws(StoreError) in
-                try index.forEach(from: range.lower, to: range.upper, reversed: range.isReversed, core.file) {
+                try index.forEach(from: range.keys.lower, to: range.keys.upper, reversed: range.isReversed, core.file) {
                     (key, object) throws(StoreError) in
                     // Cut keys are passed over when they are sorted.
                     if range.offset > 0, batch.objects.isEmpty, !IndexKey.isCut(key) {
@@ -149,7 +146,7 @@ extension View {
             guard found <= left else { throw ReadCore.badIndex(indexShape.id.entity) }
             left -= found
             if batch.isFull {
-                if range.isReversed { range.upper = batch.last } else { range.lower = batch.last }
+                if range.isReversed { range.keys.upper = batch.last } else { range.keys.lower = batch.last }
             }
             if try !lend(&batch, indexShape, &range, readsAll: readsAll, body) || !batch.isFull { return }
             step = rangeStep
@@ -236,7 +233,7 @@ extension View {
         _ index: IndexShape, _ range: EntryRange, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         var found: [(key: [UInt8], object: ObjectID)] = []
-        try forEachKey(index, range.lower, range.upper) { (kept, object, row) throws(StoreError) in
+        try forEachKey(index, range.keys) { (kept, object, row) throws(StoreError) in
             let key = index.isOfList ? kept : try fullKey(row, index)
             if let place = range.place, !place.isBefore(key, object, range.isReversed) { return }
             found.append((key, object))
@@ -256,15 +253,16 @@ extension View {
     ///
     /// Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
     private func forEachKey(
-        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound,
-        _ body: ([UInt8], ObjectID, RowImage) throws(StoreError) -> Void
+        _ index: IndexShape, _ keys: KeyRange, _ body: ([UInt8], ObjectID, RowImage) throws(StoreError) -> Void
     ) throws(StoreError) {
         var kept = ByteWriter(capacity: 512)
         try scan(entity: index.id.entity) { (object, row) throws(StoreError) in
             try index.forEachKey(of: row, in: &kept, large: IndexShape.noLargeKeys) {
                 (key, _) throws(StoreError) in
                 let bytes = Array(key)
-                if lower.isBelow(bytes, object), upper.isAbove(bytes, object) { try body(bytes, object, row) }
+                if keys.lower.isBelow(bytes, object), keys.upper.isAbove(bytes, object) {
+                    try body(bytes, object, row)
+                }
             }
             return true
         }
@@ -287,16 +285,15 @@ private struct EntryPlace {
 
 /// What is still to be read of a range.
 private struct EntryRange {
-    var lower: IndexBound
-    var upper: IndexBound
+    var keys: KeyRange
     /// How many objects are still to be passed over.
     var offset: Int
     let isReversed: Bool
     /// The range begins after this place. Nil once it has begun.
     var place: EntryPlace?
 
-    init(lower: IndexBound, upper: IndexBound, offset: Int, isReversed: Bool) {
-        (self.lower, self.upper) = (lower, upper)
+    init(keys: KeyRange, offset: Int, isReversed: Bool) {
+        self.keys = keys
         self.offset = offset
         self.isReversed = isReversed
     }
@@ -309,32 +306,16 @@ private struct EntryRange {
         let beginning = Array(place.keptKey.prefix(IndexKey.uncutBytes))
         let next: IndexBound = isCut ? .including(beginning) : .beside(key: place.keptKey, place.object)
         if isReversed {
-            if upper.isAbove(beginning, place.object), !upper.isLonger(than: beginning) { upper = next }
+            let upper = keys.upper
+            if upper.isAbove(beginning, place.object), !upper.isLonger(than: beginning) { keys.upper = next }
         } else {
-            if lower.isBelow(beginning, place.object), !lower.isLonger(than: beginning) { lower = next }
+            let lower = keys.lower
+            if lower.isBelow(beginning, place.object), !lower.isLonger(than: beginning) { keys.lower = next }
         }
     }
 }
 
 extension IndexBound {
-    fileprivate func isBelow(_ key: [UInt8], _ object: ObjectID) -> Bool {
-        switch self {
-        case .unbounded: true
-        case .including(let bound): key.starts(with: bound) || bound.lexicographicallyPrecedes(key)
-        case .excluding(let bound): !key.starts(with: bound) && bound.lexicographicallyPrecedes(key)
-        case .beside(let bound, let other): bound == key ? other < object : bound.lexicographicallyPrecedes(key)
-        }
-    }
-
-    fileprivate func isAbove(_ key: [UInt8], _ object: ObjectID) -> Bool {
-        switch self {
-        case .unbounded: true
-        case .including(let bound): key.starts(with: bound) || key.lexicographicallyPrecedes(bound)
-        case .excluding(let bound): !key.starts(with: bound) && key.lexicographicallyPrecedes(bound)
-        case .beside(let bound, let other): bound == key ? object < other : key.lexicographicallyPrecedes(bound)
-        }
-    }
-
     /// Whether the bound is among the keys that begin with these bytes, and so nearer than all of them together.
     fileprivate func isLonger(than beginning: [UInt8]) -> Bool {
         switch self {

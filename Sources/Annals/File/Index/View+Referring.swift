@@ -26,15 +26,20 @@ extension View {
         to target: ObjectID, _ id: IndexID, _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
         guard let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id == id }) else { return }
+        try forEachReferring(to: target, index: number, body)
+    }
+
+    /// The same by the number of the index.
+    func forEachReferring(
+        to target: ObjectID, index number: Int, _ body: (ObjectID) throws(StoreError) -> Bool
+    ) throws(StoreError) {
         guard number < ordered.count, let index = ordered[number] else {
-            return try scan(entity: id.entity) { (object, row) throws(StoreError) in
+            return try scan(entity: shape.indexes[number].id.entity) { (object, row) throws(StoreError) in
                 let elements = try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys)
                 return elements.contains(target) ? try body(object) : true
             }
         }
-        var key = ByteWriter(capacity: 16)
-        IndexKey.append(element: target, to: &key)
-        let bound = IndexBound.including(Array(key.bytes))
+        let bound = KeyRange(element: target).lower
         try core.reading { () throws(StoreError) in
             try index.forEach(from: bound, to: bound, core.file) { (_, object) throws(StoreError) in try body(object) }
         }

@@ -53,12 +53,12 @@ extension FileStatus {
 extension FileSystem {
     /// Opens the file in a place. Throws `notARegularFile` if a store cannot be in it.
     func openStoreFile(in place: StorePlace, access: FileAccess) throws(StoreError) -> Descriptor {
-        let file = try open(place.name, in: place.directory, access: access)
+        let file = try self.open(place.name, in: place.directory, access: access)
         do throws(StoreError) {
             try status(file).requireRegularFile()
             return file
         } catch {
-            close(file)
+            self.close(file)
             throw error
         }
     }
@@ -66,7 +66,7 @@ extension FileSystem {
     /// Opens the file at a path to read it.
     func openStoreFile(_ path: String) throws(StoreError) -> Descriptor {
         let place = try openPlace(path)
-        defer { close(place.directory) }
+        defer { self.close(place.directory) }
         return try openStoreFile(in: place, access: .readOnly)
     }
 }

@@ -1,0 +1,162 @@
+// Translates written conditions: finds the attributes that they name, and gives values the types of these attributes.
+
+internal import Annals
+internal import FoundationEssentials
+
+/// Translates conditions on the objects of one entity.
+struct ConditionTranslator {
+    private let snapshot: Snapshot
+    private let entity: EntityHandle
+
+    init(_ snapshot: Snapshot, _ entity: EntityHandle) throws(StoreError) {
+        try snapshot.require(entity)
+        self.snapshot = snapshot
+        self.entity = entity
+    }
+
+    func condition(_ written: WrittenCondition) throws(ToolFailure) -> Condition {
+        switch written {
+        case .all(let parts):
+            var all = Condition.constant(true)
+            for part in parts { all = .both(all, try condition(part)) }
+            return all
+        case .any(let parts):
+            var any: [Condition] = []
+            for part in parts { any.append(try condition(part)) }
+            return .any(any)
+        case .not(let part): return .not(try condition(part))
+        case .test(let path, let comparison, let json):
+            let position = try position(of: path[0])
+            guard path.count > 1 else { return try test(position, comparison, json, entity, path) }
+            let target = try target(of: position)
+            let step = RelationshipStep(entity, position, to: target.entity)
+            let last = try target.position(of: path[1])
+            func inner(_ comparison: WrittenComparison) throws(ToolFailure) -> Condition {
+                try target.test(last, comparison, json, entity, path)
+            }
+            if entity.types[position].isObjectList { return .anyOf(step, try inner(comparison)) }
+            // What is compared with no object is null.
+            return switch comparison {
+            case .isNull: .step(step, try inner(.isNull), isMissing: true)
+            case .isNotNull: .not(.step(step, try inner(.isNull), isMissing: true))
+            case .notEqual: .not(.step(step, try inner(.equal), isMissing: false))
+            default: .step(step, try inner(comparison), isMissing: false)
+            }
+        }
+    }
+
+    // MARK: Names
+
+    private func position(of name: String) throws(ToolFailure) -> Int {
+        if let position = entity.position(of: name) { return position }
+        throw ToolFailure(
+            StoreError(
+                .unknownAttribute,
+                "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).",
+                ObjectFacts(entity.name, [name])))
+    }
+
+    /// For the objects that an attribute refers to.
+    private func target(of position: Int) throws(ToolFailure) -> ConditionTranslator {
+        let name = entity.attributes[position]
+        guard entity.types[position].isReference else {
+            throw refusal("“\(name)” of “\(entity.name)” refers to no objects: nothing can follow its name.", name)
+        }
+        guard let target = snapshot.target(of: entity, at: position) else {
+            throw refusal(
+                "“\(name)” of “\(entity.name)” refers to objects of any entity, so it is not known which attributes "
+                    + "they have: compare the reference itself.", name)
+        }
+        do { return try ConditionTranslator(snapshot, target) } catch { throw ToolFailure(error) }
+    }
+
+    private func refusal(_ message: String, _ attribute: String) -> ToolFailure {
+        ToolFailure(StoreError(.invalidArgument, message, ObjectFacts(entity.name, [attribute])))
+    }
+
+    // MARK: Comparisons
+
+    /// - Parameter asked: The entity at which the path begins.
+    private func test(
+        _ position: Int, _ comparison: WrittenComparison, _ json: [JSONValue], _ asked: EntityHandle, _ path: [String]
+    ) throws(ToolFailure) -> Condition {
+        let (name, type) = (entity.attributes[position], entity.types[position])
+        guard comparison.fits(type) else {
+            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.title).joined(separator: ", ")
+            throw refusal(
+                "“\(name)” of “\(entity.name)” is of the type \(type), which has no “\(comparison.title)”. It has: "
+                    + "\(others).", name)
+        }
+        var values: [Value] = []
+        for json in json { values.append(try value(json, type.isObjectList ? .object : type, asked, path)) }
+        func made(_ comparison: PropertyTest.Comparison) -> Condition {
+            if type == .decimal, comparison != .isNull { return decimalTest(position, comparison, values) }
+            return .test(PropertyTest(of: entity, position, comparison, values))
+        }
+        return switch comparison {
+        case .equal: made(.equal)
+        case .notEqual: .not(made(.equal))
+        case .less: made(.less)
+        case .lessOrEqual: made(.lessOrEqual)
+        case .greater: made(.greater)
+        case .greaterOrEqual: made(.greaterOrEqual)
+        case .oneOf: made(.oneOf)
+        case .contains: made(type.isObjectList ? .hasElement : .contains)
+        case .startsWith: made(.startsWith)
+        case .isNull: made(.isNull)
+        case .isNotNull: .not(made(.isNull))
+        }
+    }
+
+    private func value(
+        _ json: JSONValue, _ type: AttributeType, _ asked: EntityHandle, _ path: [String]
+    ) throws(ToolFailure) -> Value {
+        if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
+        if let value = ValueConversion.value(json, as: type) { return value }
+        throw ToolFailure(
+            .failed,
+            "“\(path.joined(separator: "."))” of “\(asked.name)” is of the type \(type), but the value "
+                + "\(JSONText.text(json)) is not.")
+    }
+
+    /// Decimals are compared as numbers, which rows do not decide.
+    private func decimalTest(
+        _ position: Int, _ comparison: PropertyTest.Comparison, _ values: [Value]
+    ) -> Condition {
+        let (snapshot, entity) = (snapshot, entity)
+        let constants = ConstantSet(values)
+        let constant = values.first?.decimal
+        let test = Condition.Evaluation { object in
+            var value: Decimal?
+            _ = try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                value = try row.value(at: position).decimal
+            }
+            guard let value, let constant else { return false }
+            return switch comparison {
+            case .less: value < constant
+            case .lessOrEqual: value <= constant
+            case .greater: value > constant
+            case .greaterOrEqual: value >= constant
+            default: constants.contains(.decimal(value))
+            }
+        } title: {
+            entity.attributes[position]
+        }
+        return .evaluated(test)
+    }
+
+    // MARK: Order
+
+    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws(ToolFailure) -> [SortColumn] {
+        var columns: [SortColumn] = []
+        for (name, isDescending) in keys {
+            let position = try position(of: name)
+            let type = entity.types[position]
+            guard !type.isObjectList, type != .json else {
+                throw refusal("“\(name)” of “\(entity.name)” has no order: sort by another attribute.", name)
+            }
+            columns.append(SortColumn(of: entity, position, isDescending: isDescending))
+        }
+        return columns
+    }
+}
