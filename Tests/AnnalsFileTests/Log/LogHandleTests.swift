@@ -160,7 +160,7 @@ import Testing
         let bytes = machine.disk.contents(of: Machine.path)
         let transaction = log.makeFrames()
         #expect(code { try transaction.insert(Note.object(5), [.string("too few")]) } == .invalidArgument)
-        #expect(code { try transaction.insert(Note.object(5), [.absent, .absent, .absent]) } == .invalidArgument)
+        #expect(code { try transaction.insert(Note.object(5), [.absent, .absent, .absent]) } == .requiredMissing)
         #expect(code { try transaction.insert(Note.object(5), [.int(1), .absent, .absent]) } == .invalidArgument)
         #expect(
             code { try transaction.update(Note.object(1), Note.row("x"), positions: [], previous: .row(offset: 4096)) }
