@@ -121,7 +121,7 @@ struct RangeLimit: Sendable {
     static func number(of noun: String, in range: some RangeExpression<Int>) -> Self {
         func nouns(_ number: Int) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
         func text(_ first: Int, _ last: Int) -> String {
-            first == last ? "exactly \(nouns(first))" : "\(first) to \(nouns(last))"
+            first == last ? "exactly \(nouns(first))" : "\(first) to \(last) \(noun)s"
         }
         let numbers =
             switch range {
