@@ -1,6 +1,7 @@
 // A state that contexts move to later, as those of a tracker do at the end of a round.
 
 import Annals
+import TestSupport
 
 /// A state of a store, with what is known of the objects that changed on the way to it.
 struct EarlierState {
