@@ -22,8 +22,8 @@ extension DraftFrames {
         do throws(StoreError) {
             try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
                 var row = RowWriter(layout, bytes, self, distance: distance, old: old, purpose)
-                let changed = try row.write(set)
-                if entry.kind == .update { entry.attributes.formUnion(changed) }
+                try row.write(set)
+                if entry.kind == .update { entry.attributes.formUnion(row.changed) }
                 isTooLong = row.isTooLong
             }
         } catch {

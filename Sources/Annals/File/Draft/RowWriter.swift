@@ -84,18 +84,15 @@ public struct RowWriter: ~Copyable {
     @inline(__always)
     var isNew: Bool { old == nil }
 
-    /// Sets what `set` sets, and everything else that the row must have.
-    ///
-    /// - Returns: what differs from the old row; nothing if there is none. Throws `unchanged` if something must differ
-    ///   and nothing does.
+    /// Sets what `set` sets, and everything else that the row must have. Throws `unchanged` if something must differ
+    /// and nothing does.
     @inline(__always)
-    mutating func write(_ set: (inout RowWriter) throws(StoreError) -> Void) throws(StoreError) -> AttributeSet {
+    mutating func write(_ set: (inout RowWriter) throws(StoreError) -> Void) throws(StoreError) {
         try set(&self)
         if purpose == .difference, !isRefused, changed.isEmpty { throw StoreError(.unchanged, "Nothing differs.") }
         try fillIn()
         isTooLong = variableBytes > frames.takeUnretainedValue().limits.maximumInlineRowBytes
         finish()
-        return old == nil ? AttributeSet() : changed
     }
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
@@ -103,7 +100,8 @@ public struct RowWriter: ~Copyable {
     /// Whether anything that was set by now differs from the old row.
     package var differs: Bool { !changed.isEmpty }
 
-    private var changed: AttributeSet { marks.changes(attributes: shape.count) }
+    /// What differs from the old row; nothing if there is none.
+    var changed: AttributeSet { old == nil ? AttributeSet() : marks.changes(attributes: shape.count) }
 
     // MARK: Fixed values
 

@@ -31,6 +31,7 @@ struct OrderedChanges: ~Copyable {
     }
 
     /// Notes that an object's key in an index changes from one row's to the other's; nil for no row.
+    @inline(__always)
     mutating func note(
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
         large: IndexKey.LargeValueReader
