@@ -36,7 +36,8 @@ struct FormatDocument {
                 try #require(
                     fields.updateValue(Field(offset: offset, bytes: bytes), forKey: name) == nil, "\(name) twice")
             } else if section == "Limits", let match = line.wholeMatch(of: #/(\w+) +([0-9]+)  .*/#) {
-                limits[String(match.output.1)] = try #require(UInt64(match.output.2))
+                let limit: UInt64 = try #require(UInt64(match.output.2))
+                limits[String(match.output.1)] = limit
             } else if section == "Rows", let match = line.wholeMatch(of: #/ *([0-9]+)  (\w+) +([0-9]+)  (.*)/#) {
                 let (number, bytes) = try (#require(Int(match.output.1)), #require(Int(match.output.3)))
                 types[String(match.output.2)] = (number, bytes, String(match.output.4))
