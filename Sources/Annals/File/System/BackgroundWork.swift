@@ -1,4 +1,4 @@
-// The thread of a handle that works in the background, and what it waits in.
+// The background thread of a handle, and its waits.
 
 internal import Synchronization
 
@@ -7,9 +7,9 @@ internal import Synchronization
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
 package final class BackgroundWork: @unchecked Sendable {
     package enum Next {
-        /// Nothing to do until somebody calls `wake`.
+        /// Nothing to do until `wake` is called.
         case wait
-        /// Again at this moment of the monotonic clock, or when somebody calls `wake`.
+        /// Again at this moment of the monotonic clock, or when `wake` is called.
         case again(at: UInt64)
     }
 
@@ -22,7 +22,7 @@ package final class BackgroundWork: @unchecked Sendable {
 
     var isStarted: Bool { hasStarted.load(ordering: .acquiring) }
 
-    /// Starts the thread, once. `step` must not keep alive what stops it.
+    /// Starts the thread, once. `step` must not retain the object that stops it.
     func start(name: String, _ step: @escaping @Sendable () -> Next) throws(StoreError) {
         try monitor.withLock { () throws(StoreError) in
             guard thread == nil, !isStopping else { return }

@@ -1,22 +1,21 @@
-// Wakes threads that wait for changes of store files: one watch for the whole process, in which they take
-// turns.
+// Wakes threads that wait for changes of store files. The process has one watch; its threads take turns in it.
 //
 // Invariants:
 // CH1  A listener has its watch before it first looks, or looks every 250 ms.
-// CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then
-//     another waiting one leads.
+// CH2  One thread at a time waits in the watch: it leads. It passes all news on before it leaves; then another waiting
+//     thread leads.
 // CH3  No lock is held while a thread waits in the watch.
 // CH4  Without listeners there is no watch: the system allows each user only a few.
-// CH5  The thread for tasks reads the watch only while a task waits. Meanwhile the system folds what comes into one
-//      event, and a writer that commits at full speed wakes nobody.
+// CH5  The thread for tasks reads the watch only while a task waits. At other times the system folds all changes into
+//      one event, and a writer that commits at full speed wakes no thread.
 
 internal import Synchronization
 
-/// Where the threads and tasks of a process wait for changes. Any thread may call it.
+/// Lets the threads and tasks of a process wait for changes. Any thread may call it.
 ///
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
 package final class ChangeHub: @unchecked Sendable {
-    /// How often is looked if there is no watch.
+    /// The interval of looks if there is no watch.
     package static let intervalMicroseconds: UInt64 = 250_000
 
     package typealias WatchMaker = @Sendable () throws(StoreError) -> any ChangeWatch
@@ -25,7 +24,7 @@ package final class ChangeHub: @unchecked Sendable {
     private let monitor = Monitor()
     private let makeWatch: WatchMaker
     private var watch: (any ChangeWatch)?
-    /// Counts watches: what was learned from an earlier one is about its own files.
+    /// Counts watches: news from an earlier watch concerns its own files only.
     private var epoch: UInt64 = 0
     private var listeners: [ObjectIdentifier: ChangeListener] = [:]
     private var isLed = false
@@ -33,9 +32,9 @@ package final class ChangeHub: @unchecked Sendable {
     private var followers = 0
     private var asynchronousListeners = 0
     private var hasThread = false
-    /// Until when the thread for tasks waits.
+    /// The moment until which the thread for tasks waits.
     private var threadMoment = UInt64.max
-    /// Whether it waits for a task that waits. (CH5)
+    /// Whether that thread waits for a waiting task. (CH5)
     private var isThreadIdle = false
 
     package init(_ makeWatch: @escaping WatchMaker) { self.makeWatch = makeWatch }
@@ -47,16 +46,16 @@ package final class ChangeHub: @unchecked Sendable {
     /// The hub of this process, which watches through inotify.
     package static var shared: ChangeHub { own.value }
 
-    /// The same, but nil if there is none yet.
+    /// The same, but nil if it does not exist yet.
     package static var existing: ChangeHub? { own.existing }
 
     // MARK: Listening
 
-    /// Begins to listen for what happens to a file (`Log.directoryPath`, `Log.name`). The first wait ends at once: its
-    /// state is read with the watch there.
+    /// Begins to listen for changes of a file (`Log.directoryPath`, `Log.name`). The first wait ends at once, so that
+    /// the caller reads the state with the watch in place.
     ///
-    /// If the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where
-    /// there is no thread to wait for tasks.
+    /// Without a free watch, it looks every 250 ms. Throws `forked`, and `outOfMemory` if the system cannot start the
+    /// thread that waits for tasks.
     package func listen(
         directory: String, name: String, asynchronously: Bool
     ) throws(StoreError) -> ChangeListener {
@@ -117,7 +116,7 @@ package final class ChangeHub: @unchecked Sendable {
         }
     }
 
-    /// Whether changes of the file are told, and not looked for.
+    /// Whether the watch reports changes of the file. Otherwise the listener looks in intervals.
     package func isWatched(_ listener: ChangeListener) -> Bool { monitor.withLock { listener.file != nil } }
 
     private func wake(_ concerned: [ChangeListener], _ change: (ChangeListener) -> Void) {
@@ -171,7 +170,7 @@ package final class ChangeHub: @unchecked Sendable {
         }
     }
 
-    /// The watch fails: everybody looks in intervals from now on.
+    /// The watch fails: from now on all listeners look in intervals.
     private func giveUpWatch() {
         dropWatch()
         for listener in listeners.values where listener.file != nil {
@@ -229,7 +228,7 @@ package final class ChangeHub: @unchecked Sendable {
         if !isParked { continuation.resume() }
     }
 
-    /// What the listener has to do now; nil for waiting. With `monitor` locked.
+    /// The listener's next step; nil to wait. With `monitor` locked.
     private func nextStep(_ listener: ChangeListener, _ deadline: UInt64?) -> WaitOutcome? {
         if listener.isStopped { return .stopped }
         let isUnwatched = listener.file == nil
@@ -247,8 +246,8 @@ package final class ChangeHub: @unchecked Sendable {
         return .news(isInDoubt: listener.isInDoubt || isLookDue)
     }
 
-    /// Waits once, leading or following; afterwards the caller looks again at what it waits for. With `monitor` locked,
-    /// but not while waiting.
+    /// Waits once, as leader or follower. The caller then checks its condition again. Call with `monitor` locked; the
+    /// wait itself releases it.
     private func turn(until moment: UInt64?) {
         guard !isLed, let watch else {
             followers += 1

@@ -2,7 +2,7 @@
 
 /// Why a wait for changes has ended.
 package enum WaitOutcome: Equatable, Sendable {
-    /// Look at the file. In doubt, look also whether its name still stands for it.
+    /// Look at the file. In doubt, look also whether its name still leads to it.
     case news(isInDoubt: Bool)
     case timePassed
     case stopped
@@ -10,7 +10,7 @@ package enum WaitOutcome: Equatable, Sendable {
 
 /// A listener at a hub. Its owner calls the hub with it, and `remove` once at the end.
 ///
-/// Sound although it is shared: the hub touches what changes only with its monitor locked.
+/// Sound although it is shared: the hub touches its variables only with the monitor locked.
 package final class ChangeListener: @unchecked Sendable {
     let directory: String
     let name: String
@@ -18,7 +18,7 @@ package final class ChangeListener: @unchecked Sendable {
     let isAsynchronous: Bool
     /// Nil if there is no watch for it: then it looks in intervals.
     var file: WatchedFile?
-    /// From the start, so that nobody waits before having looked.
+    /// True from the start: a listener looks before it first waits.
     var hasNews = true
     var isInDoubt = true
     var isStopped = false
@@ -40,13 +40,13 @@ package final class ChangeListener: @unchecked Sendable {
         self.isAsynchronous = isAsynchronous
     }
 
-    /// When it is to look or to give up, whatever it is told; nil for never.
+    /// The moment to look or to give up even without news; nil for never.
     func nextMoment(deadline: UInt64?) -> UInt64? {
         guard file == nil else { return deadline }
         return min(nextLook, deadline ?? .max)
     }
 
-    /// When the hub's thread is to wake its task even without news; nil for never, or where none waits.
+    /// The moment at which the hub's thread wakes the task even without news; nil for never, or without a waiting task.
     var parkedMoment: UInt64? { parked.flatMap { nextMoment(deadline: $0.deadline) } }
 
     /// Whether its task, which waits, is to wake.

@@ -14,7 +14,7 @@ package struct Descriptor: Hashable, Sendable {
     package var number: Int32 { process.wasForked ? -1 : opened }
 }
 
-/// Which file a name or a descriptor stands for, without the times (requesting those makes the next write slower).
+/// Identifies the file behind a name or a descriptor, without its times (requesting those slows the next write).
 package struct FileIdentity: Hashable, Sendable {
     package var device: UInt64
     package var inode: UInt64
@@ -68,8 +68,7 @@ package struct LockRange: Hashable, Sendable {
 
 package enum LockAttempt: Equatable, Sendable {
     case acquired
-    /// Somebody else holds an overlapping range: this one. The process only if the system knows it, which is so of
-    /// classic locks.
+    /// Another holder has this overlapping range. The process is known for classic locks only.
     case held(by: LockRange, processID: UInt32? = nil)
 }
 
@@ -80,13 +79,13 @@ package struct Mapping: @unchecked Sendable {
     package init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 }
 
-/// Everything that the file layer asks of an operating system's files.
+/// All calls on files that the file layer makes.
 ///
 /// One method is one system call; only interruptions (EINTR) are retried below it. Short counts are passed up: the
-/// loops that finish them stand above the seam, where the simulated disk can test them. Every method may be called from
+/// loops that finish them are above the seam, where the simulated disk can test them. Every method may be called from
 /// any thread. Names are single path components inside an open directory.
 package protocol FileSystem: Sendable {
-    /// The real directory and the last component's name that `path` stands for, symbolic links followed. The last
+    /// The real directory and the last component's name that `path` leads to, after following symbolic links. The last
     /// component need not exist.
     func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String)
     func openDirectory(_ path: String) throws(StoreError) -> Descriptor
@@ -101,12 +100,12 @@ package protocol FileSystem: Sendable {
     func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError)
     /// Makes a new file with a name; `alreadyExists` if the name is taken, also by a symbolic link.
     func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor
-    /// Renames within the directory; replaces what has the new name.
+    /// Renames within the directory; replaces an existing file of the new name.
     func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError)
     /// The same, but `alreadyExists` if the new name is taken.
     func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError)
     func unlink(_ name: String, in directory: Descriptor) throws(StoreError)
-    /// Closes and forgets; errors do not matter here (what must be durable was synced before).
+    /// Closes and forgets. Ignores errors: durable data was synced before.
     func close(_ file: Descriptor)
 
     /// Reads up to `buffer.count` bytes; 0 only at or beyond the end of the file.
@@ -120,13 +119,13 @@ package protocol FileSystem: Sendable {
     /// Cuts or grows (with zeros) the file.
     func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError)
     func size(_ file: Descriptor) throws(StoreError) -> UInt64
-    /// The first offset from `offset` on where other bytes than zeros may stand: never above one that does. Nil where
-    /// there are none.
+    /// The first offset, from `offset` on, that may hold a nonzero byte; never above one that does. Nil if all bytes
+    /// are zeros.
     func content(_ file: Descriptor, from offset: UInt64) throws(StoreError) -> UInt64?
     /// Makes the file's bytes and size durable. An error is reported once to each descriptor open at the time.
     func synchronize(_ file: Descriptor) throws(StoreError)
-    /// Asks the system to begin with bringing these bytes to the disk. A hint: nothing is promised, and nobody told of
-    /// an error.
+    /// Asks the system to begin writing these bytes to the disk. Only a hint: it promises nothing and reports no
+    /// errors.
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64)
     /// Waits until these bytes have left memory. They are not durable then; but an error is reported, as by
     /// `synchronize`.
@@ -138,7 +137,7 @@ package protocol FileSystem: Sendable {
     func fileSystemType(_ file: Descriptor) throws(StoreError) -> UInt32
     /// Sets a file's permission bits exactly to these, this owner and this group.
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError)
-    /// What `name` stands for now (a symbolic link stands for itself); `notFound` if there is nothing.
+    /// The file that `name` leads to now, without following a symbolic link; `notFound` if it does not exist.
     func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity
 
     /// Tries to lock a range for writing; the lock belongs to the open file description, not to the process.
@@ -150,7 +149,7 @@ package protocol FileSystem: Sendable {
     func unmap(_ mapping: Mapping)
 }
 
-/// What the file layer asks of the machine beside files.
+/// All calls on the machine that the file layer makes, apart from files.
 package protocol Environment: Sendable {
     /// Microseconds since 1970-01-01T00:00:00Z.
     func wallClockMicroseconds() -> Int64

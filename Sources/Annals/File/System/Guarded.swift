@@ -5,7 +5,7 @@
 /// Used instead of the standard library's `Mutex`, which the thread sanitizer does not know: it reports everything that
 /// a `Mutex` guards as a race. Within one process only, and not recursive.
 ///
-/// Sound although it is shared: the value is touched only with the mutex locked, and when nobody refers to it any more.
+/// Sound although it is shared: the value is touched only with the mutex locked, or by `deinit`.
 package final class Guarded<State>: @unchecked Sendable {
     private let mutex = SystemCalls.makeMonitor()
     private let value: UnsafeMutablePointer<State>

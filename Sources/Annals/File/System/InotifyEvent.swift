@@ -1,4 +1,4 @@
-// What the kernel tells about watched files and directories, out of the bytes in which it tells it.
+// Decodes the kernel's events about watched files and directories.
 
 /// One event of inotify.
 package struct InotifyEvent: Equatable, Sendable {
@@ -47,7 +47,7 @@ extension InotifyEvent {
         while rest.count >= headerBytes {
             let nameBytes = Int(word(rest, at: 12))
             let afterHeader = rest.dropFirst(headerBytes)
-            // Compared with what remains, so that no length can lead outside or overflow a sum.
+            // Compared with the remaining count, so that no length can point outside or overflow a sum.
             guard nameBytes <= afterHeader.count else { return (events, false) }
             let name = afterHeader.prefix(nameBytes).prefix { $0 != 0 }
             events.append(

@@ -1,9 +1,9 @@
 // The watch of the real machine: one inotify instance for any number of stores.
 
-/// Watches files through inotify: each file itself for writes, its directory for what happens to the name.
+/// Watches files through inotify: each file for writes, its directory for changes of the name.
 package final class InotifyWatch: ChangeWatch {
-    /// What is watched. The kernel uses one watch number per inode, so files in one directory share its number, and
-    /// two handles of one store share both.
+    /// A watched file. The kernel uses one watch number per inode, so files in one directory share its number, and two
+    /// handles of one store share both.
     private struct Target {
         var directory: String
         var name: String
@@ -24,7 +24,8 @@ package final class InotifyWatch: ChangeWatch {
         InotifyEvent.Mask.created | InotifyEvent.Mask.movedTo | InotifyEvent.Mask.movedFrom | InotifyEvent.Mask.deleted
         | InotifyEvent.Mask.deletedItself | InotifyEvent.Mask.movedItself | InotifyEvent.Mask.onlyDirectory
     private static let fileMask = InotifyEvent.Mask.modified | InotifyEvent.Mask.doNotFollow
-    /// Room for an event with the longest name and some more; what does not fit stays in the kernel for the next read.
+    /// Room for an event with the longest name and some more; events that do not fit stay in the kernel for the next
+    /// read.
     private static let bufferBytes = 1024
 
     private let process = OwnProcess()
@@ -47,9 +48,9 @@ package final class InotifyWatch: ChangeWatch {
         }
     }
 
-    // Nobody waits any more: a waiting thread keeps the object alive.
+    // No thread waits any more: a waiting thread keeps the object alive.
     deinit {
-        // Closed in a child, where the numbers may be other files' by now.
+        // A child has closed them; the numbers may be other files' descriptors.
         if process.wasForked { return }
         for descriptor in [inotify, wakeReader, wakeWriter] { SystemCalls.closeFile(descriptor) }
     }
@@ -134,7 +135,7 @@ extension InotifyWatch {
         }
     }
 
-    /// Takes all that several wakers have written, as far as it fits: what is left ends one more wait.
+    /// Reads the bytes of several wakers as far as they fit; bytes left over end one more wait.
     private func emptyPipe() throws(SystemError) {
         var buffer = [UInt8](repeating: 0, count: 64)
         do throws(SystemError) { _ = try SystemCalls.readSome(wakeReader, &buffer) } catch {
@@ -142,7 +143,7 @@ extension InotifyWatch {
         }
     }
 
-    /// How long to poll: -1 is for ever; rounded up, so that the last millisecond is not spent in turning round.
+    /// How long to poll: -1 waits forever. Rounded up, because a poll of 0 ms would spin through the last millisecond.
     package static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
         guard let deadline else { return -1 }
         guard deadline > now else { return 0 }
@@ -172,8 +173,8 @@ extension InotifyWatch {
         }
     }
 
-    /// Says what one event means for each target. A file that has taken a watched name is under watch before anybody is
-    /// told of it, so that reading its state afterwards misses nothing.
+    /// Reports the meaning of one event for each target. A file that has taken a watched name is under watch before the
+    /// news goes out, so reading its state afterwards misses nothing.
     private func interpret(_ event: InotifyEvent, _ state: inout State, _ tell: (WatchNews) -> Void) {
         typealias Mask = InotifyEvent.Mask
         for (file, target) in state.targets {
@@ -190,7 +191,7 @@ extension InotifyWatch {
         }
     }
 
-    /// After events were lost: one of them may have been that the name or the directory is another one now.
+    /// Called after events were lost: one of them may have replaced the name or the directory.
     private func watchAnew(_ file: WatchedFile, _ state: inout State, _ tell: (WatchNews) -> Void) {
         guard let target = state.targets[file] else { return }
         let directoryWatch = try? SystemCalls.inotifyAddWatch(inotify, target.directory, Self.directoryMask)
@@ -209,7 +210,7 @@ extension InotifyWatch {
             if let old = target.fileWatch, old != fileWatch { dropUnused([old], in: state) }
             tell(.replaced(file))
         } catch {
-            // No watch to be had for the new file: from now on its user must look.
+            // The system has no watch for the new file: from now on its user must look.
             state.targets[file]?.fileWatch = nil
             tell(.gone(file))
         }

@@ -25,13 +25,13 @@ package final class MemoryFolder: FileSystem {
 
     package init(path: String) { self.path = path }
 
-    /// What the path of each folder begins with.
+    /// The beginning of each folder's path.
     package static let scheme = "memory:/"
 
     /// Whether a path is one of a file in memory. A file of the system with such a path is reached by "./" before it.
     package static func isPath(_ path: String) -> Bool { path.hasPrefix(scheme) }
 
-    /// Where the folder's store is.
+    /// The path of the folder's store.
     package var storePath: String { StorePlace.path(of: "store", in: path) }
 
     /// The folder's own path, from that of a file in it.

@@ -1,9 +1,9 @@
-// A mutex with a condition: threads wait in it for something that another thread says has changed.
+// A mutex with a condition: threads wait until another thread signals a change.
 
 /// Mutual exclusion with waiting, which `Mutex` does not have.
 ///
-/// Within one process only. The state it guards stands beside it; its user says which. It is not
-/// recursive. A waiting thread looks at its condition again after every return from `wait`: a return proves nothing.
+/// Within one process only. Its user documents the state that it guards. It is not recursive. A waiting thread looks at
+/// its condition again after every return from `wait`: a return proves nothing.
 package final class Monitor: Sendable {
     private let memory = SystemCalls.makeMonitor()
 

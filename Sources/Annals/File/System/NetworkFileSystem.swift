@@ -4,13 +4,13 @@
 // them would write over each other's transactions.
 
 enum NetworkFileSystem {
-    /// What the kernel's numbers stand for (statfs(2), linux/magic.h). FUSE is not among them: it may be local.
+    /// The kernel's numbers of file systems (statfs(2), linux/magic.h). FUSE is missing on purpose: it may be local.
     private static let names: [UInt32: String] = [
         0x6969: "NFS", 0x517B: "SMB", 0xFF53_4D42: "CIFS", 0xFE53_4D42: "SMB", 0x564C: "NCP", 0x7375_7245: "Coda",
         0x5346_414F: "AFS", 0x6B41_4653: "AFS", 0x0102_1997: "9P", 0x00C3_6400: "Ceph", 0x0BD0_0BD0: "Lustre",
     ]
 
-    /// The name of a network file system by the kernel's number; nil if it is not one of those that are known.
+    /// The name of a network file system by the kernel's number; nil if the number is not in the table.
     static func name(ofType type: UInt32) -> String? { names[type] }
 }
 

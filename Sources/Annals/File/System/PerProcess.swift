@@ -32,7 +32,7 @@ package final class PerProcess<Item: Sendable>: Sendable {
         return new.takeUnretainedValue().value
     }
 
-    /// The same, but nil if this process has none yet.
+    /// The same, but nil if this process has no value yet.
     package var existing: Item? { made(at: current.load(ordering: .acquiring))?.value }
 
     private func made(at address: UInt) -> Made? {

@@ -2,11 +2,11 @@
 
 /// Memory that is used only if it is touched, and freed with its owner.
 ///
-/// Sound although it is shared: the range never changes; the code that writes into it says how readers are kept out.
+/// Sound although it is shared: the range never changes; the writing code documents how it keeps readers out.
 package final class PrivateMemory: @unchecked Sendable {
     package let bytes: UnsafeMutableRawBufferPointer
 
-    /// Nil if the process has not so many addresses left.
+    /// Nil if the process has not enough free addresses.
     package init?(count: Int) {
         guard let memory = SystemCalls.reserveMemory(count) else { return nil }
         bytes = memory
@@ -14,6 +14,6 @@ package final class PrivateMemory: @unchecked Sendable {
 
     deinit { SystemCalls.releaseMemory(bytes) }
 
-    /// Makes everything zero again. Nobody may be reading.
+    /// Fills the range with zeros. Requires that no thread reads it.
     package func clear() { SystemCalls.clearMemory(bytes) }
 }

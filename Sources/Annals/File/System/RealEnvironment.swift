@@ -15,11 +15,11 @@ package struct RealEnvironment: Environment {
     /// Read once, when it is first needed.
     private static let ownName = nameOfExecutable()
 
-    /// Taken from the kernel, not from the arguments, which say what the caller likes. "unknown" without `/proc`.
+    /// Read from the kernel, because a caller chooses the arguments freely. "unknown" without `/proc`.
     private static func nameOfExecutable() -> String {
         guard let path = try? SystemCalls.linkTarget("/proc/self/exe") else { return "unknown" }
         var name = String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-        // The kernel says so of a program that was replaced or removed while it runs.
+        // The kernel appends this if the program was replaced or removed while it runs.
         let suffix = " (deleted)"
         if name.hasSuffix(suffix) { name.removeLast(suffix.count) }
         return name.isEmpty ? "unknown" : name

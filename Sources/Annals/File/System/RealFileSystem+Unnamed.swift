@@ -1,4 +1,4 @@
-// New files that have no name until they are complete, also where the file system knows no such thing; and the names of
+// New files that have no name until they are complete, even on file systems without unnamed files. Also the names of
 // open files for error messages.
 
 #if canImport(Glibc)
@@ -15,7 +15,7 @@ final class TemporaryNames: Sendable {
         var name: String
     }
 
-    /// Few, and mostly none.
+    /// Short, usually empty.
     private let places = Guarded<[(file: Int32, place: Place)]>([])
 
     func remember(_ place: Place, for file: Int32) { places.withLock { $0.append((file, place)) } }
@@ -34,7 +34,7 @@ extension RealFileSystem {
         return try createWithTemporaryName(in: directory, mode: mode)
     }
 
-    /// nil if the file system cannot, or where `/proc`, through which the file would get its name, is missing.
+    /// nil if the file system cannot, or if `/proc`, which `publish` needs, is missing.
     private func createWithoutName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor? {
         let flags = SystemCalls.Flag.temporaryFile | O_RDWR | O_NOCTTY | O_CLOEXEC
         let file: Int32
@@ -48,8 +48,8 @@ extension RealFileSystem {
         return nil
     }
 
-    /// The name must stay until `publish`, which could not give one to a file that has none here. A process that dies
-    /// before leaves the file after; its name says where it came from.
+    /// The file keeps its temporary name until `publish`, because a file without a name cannot get one here. If the
+    /// process dies before, the file remains; its name shows its origin.
     private func createWithTemporaryName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         let name = ".annals-" + String(UInt64.random(in: .min ... .max), radix: 16)
         let file = try createExclusively(name, in: directory, mode: mode)
@@ -105,7 +105,7 @@ extension RealFileSystem {
 // MARK: Errors
 
 extension RealFileSystem {
-    /// Runs calls about an open file, or a name in an open directory, and says so in what they throw.
+    /// Runs calls about an open file, or a name in an open directory, and adds its path to their errors.
     func about<Result>(
         _ descriptor: Descriptor, _ name: String? = nil, _ body: () throws(SystemError) -> Result
     ) throws(StoreError) -> Result {
@@ -118,8 +118,8 @@ extension RealFileSystem {
         }
     }
 
-    /// What the kernel calls an open file now; nil for one without a name, which it calls something that nobody
-    /// can look for. Asked only when something has failed.
+    /// The kernel's path of an open file. Nil for one without a name, whose path in the kernel leads nowhere. Read only
+    /// after a failure.
     static func path(of descriptor: Descriptor) -> String? {
         let path = (try? SystemCalls.linkTarget(link(to: descriptor.number))).map {
             String(decoding: $0, as: UTF8.self)

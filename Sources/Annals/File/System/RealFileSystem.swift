@@ -1,4 +1,4 @@
-// The seam's methods on the files of a Linux system: one system call each, refusals before it, sentences after it.
+// Implements the seam on Linux: each method checks its arguments, makes one system call and explains failures.
 
 internal import Synchronization
 
@@ -199,7 +199,7 @@ extension RealFileSystem {
         let position = try Self.signed(offset, file)
         do throws(SystemError) {
             let count = try SystemCalls.writeBytes(file.number, bytes, position)
-            // A loop above that finishes short writes would run for ever on a device that takes nothing.
+            // A loop above that finishes short writes would never end on a device that accepts no bytes.
             if count == 0 && !bytes.isEmpty { throw SystemError("pwrite", EIO) }
             return count
         } catch { throw StoreError(error, path: Self.path(of: file), offset: offset) }
@@ -216,7 +216,7 @@ extension RealFileSystem {
         try about(file) { () throws(SystemError) in try SystemCalls.setSize(file.number, size) }
     }
 
-    /// Asked by seeking, because a stat makes the next write stamp and journal the inode. Nobody uses the position.
+    /// Asked by seeking, because a stat makes the next write stamp and journal the inode. The position is not used.
     package func size(_ file: Descriptor) throws(StoreError) -> UInt64 {
         try about(file) { () throws(SystemError) in UInt64(clamping: try SystemCalls.seekToEnd(file.number)) }
     }
@@ -228,7 +228,7 @@ extension RealFileSystem {
         } catch {
             switch error.number {
             case ENXIO: return nil
-            // A file system that does not tell.
+            // A file system that cannot report holes.
             case EINVAL, EOPNOTSUPP: return offset
             default: throw StoreError(error, path: Self.path(of: file), offset: offset)
             }
@@ -309,7 +309,7 @@ extension RealFileSystem {
         }
     }
 
-    /// An old kernel, or a sandbox that knows no `statx` and says EPERM.
+    /// An old kernel, or a sandbox without `statx` that returns EPERM.
     private static func isMissing(_ error: SystemError) -> Bool { error.number == ENOSYS || error.number == EPERM }
 
     /// How often to ask again when the lock in the way is gone before the system could name its holder.
@@ -328,7 +328,7 @@ extension RealFileSystem {
                 }
                 if let holder = try SystemCalls.conflictingLock(file.number, start, count) {
                     let from = UInt64(clamping: holder.start)
-                    // A count of 0 reaches to the end of what a file can be.
+                    // A count of 0 reaches to the largest offset of a file.
                     let length = holder.count == 0 ? UInt64(Int64.max) - from : UInt64(clamping: holder.count)
                     let process = holder.processID > 0 ? UInt32(holder.processID) : nil
                     return .held(by: LockRange(start: from, end: from + length), processID: process)
@@ -347,7 +347,7 @@ extension RealFileSystem {
         guard range.start < range.end else {
             throw StoreError(.invalidArgument, "A range to lock must hold at least one byte.", path: path(of: file))
         }
-        // For the system, a count of 0 reaches to the end of what a file can be.
+        // For the system, a count of 0 reaches to the largest offset of a file.
         let end = try signed(range.end, file)
         return (try signed(range.start, file), end == .max ? 0 : end - Int(range.start))
     }

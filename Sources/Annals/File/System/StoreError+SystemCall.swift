@@ -1,4 +1,4 @@
-// From an error number of the system to a sentence that says what happened and what to do.
+// Turns the system's error number into a sentence: the failure, and what to do about it.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -15,7 +15,7 @@ extension StoreError {
                 + "until the file is complete: move it away or remove it, and try again.")
     }
 
-    /// What a failed system call means. The path is not repeated in the sentence: `description` adds it.
+    /// The error for a failed system call. Its message omits the path, which `description` adds.
     package init(_ error: SystemError, path: String? = nil, offset: UInt64? = nil) {
         let meaning = Self.meaning(of: error)
         self.init(
@@ -118,7 +118,7 @@ extension StoreError {
         }
     }
 
-    /// What the failure means for what was written.
+    /// The consequence of the failure for the written data.
     private static func consequence(of error: SystemError, _ code: Code) -> String {
         if error.call == "fdatasync" || error.call == "fsync" {
             return " What was written since the last successful synchronisation may be lost with the power."

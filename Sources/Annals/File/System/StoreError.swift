@@ -1,22 +1,21 @@
-// The one error of the library: what went wrong, where, and what to do about it.
+// The library's only error: a code, a message, the location and the cause.
 
-/// What else is known of an error. Each folder declares the facts in whose terms it speaks, and a public property to
-/// read them.
+/// Further facts about an error. Each folder declares the facts that it knows, and public properties to read them.
 package protocol ErrorFacts: Hashable, Sendable {}
 
 /// An error met while working with a store.
 ///
-/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of
-/// objects never appear in the message, names of entities and attributes may.
+/// Programs decide by `code`. `message` is a whole sentence for people with the failure and its cure. It may contain
+/// names of entities and attributes, never values of objects.
 ///
-/// Functions of a store are declared as plain `throws`. They throw nothing but this, what their closures throw,
-/// and `CancellationError` if they are called with `await`. Around them every form of `catch` works, such as
-/// `catch let error as StoreError where error.code == .busy`.
+/// Functions of a store are declared as plain `throws`. They throw only this error, the errors of their closures, and
+/// `CancellationError` if they are called with `await`. Around them every form of `catch` works, such as `catch let
+/// error as StoreError where error.code == .busy`.
 ///
-/// Closures that are lent rows or changes in place are `throws(StoreError)`, and so are the methods of what is lent.
-/// Swift 6.3 crashes on `catch let error as StoreError where …` and on `catch where …` around nothing but such calls.
-/// Inside such a closure write `do throws(StoreError) { … } catch where error.code == .damaged { … }`, or `catch { … }`
-/// after the same `do`: there `error` is a `StoreError`. Around the function that lends, every form works again.
+/// Closures that borrow rows or changes in place are `throws(StoreError)`, and so are the methods of the borrowed
+/// values. Swift 6.3 crashes on `catch let error as StoreError where …` and on `catch where …` around nothing but such
+/// calls. Inside such a closure write `do throws(StoreError) { … } catch where error.code == .damaged { … }`, or `catch
+/// { … }` after the same `do`: there `error` is a `StoreError`. Around the function that lends, every form works again.
 public struct StoreError: Error, Hashable, Sendable {
     /// Why. New codes may be added, so a `switch` over them needs a `default`.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
@@ -37,7 +36,7 @@ public struct StoreError: Error, Hashable, Sendable {
         var elements: [Int] = []
     }
 
-    /// All of it after one reference: what can be thrown takes a register in functions that hardly ever throw.
+    /// All fields in one object: a typed error occupies registers even in functions that hardly ever throw.
     private final class Storage: Sendable {
         let content: Content
         init(_ content: Content) { self.content = content }
@@ -50,7 +49,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { storage = Storage(newValue) }
     }
 
-    /// Why: what a program decides by.
+    /// The kind of failure, for programs to decide by.
     public var code: Code {
         get { content.code }
         set { content.code = newValue }
@@ -86,7 +85,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.offset = newValue }
     }
 
-    /// What else is known of an error, in the terms of the folder that throws it.
+    /// Further facts about the error, from the folder that throws it.
     package var facts: (any ErrorFacts)? {
         get { content.facts }
         set { content.facts = newValue }
@@ -180,18 +179,18 @@ extension StoreError.Code {
     public static let notAStore = Self(rawValue: "notAStore")
     /// The file was written by a newer version of Annals.
     public static let unsupportedVersion = Self(rawValue: "unsupportedVersion")
-    /// Bytes of the file are not what was written; `offset` says where.
+    /// Bytes of the file differ from the written ones; `offset` is their location.
     public static let damaged = Self(rawValue: "damaged")
-    /// The file ends before what was committed does.
+    /// The file ends before its last commit does.
     public static let truncated = Self(rawValue: "truncated")
-    /// What this handle has read is not in the file any more: it was lost with the power.
+    /// The file has lost data that this handle has read, through a power failure.
     public static let diverged = Self(rawValue: "diverged")
 }
 
 // MARK: The schema
 
 extension StoreError.Code {
-    /// The schema was changed meanwhile: look up entities again and repeat.
+    /// The schema has changed since: look up entities again and repeat.
     public static let schemaChanged = Self(rawValue: "schemaChanged")
     /// The entities that a program declares contradict those of the store.
     public static let schemaMismatch = Self(rawValue: "schemaMismatch")
@@ -199,7 +198,7 @@ extension StoreError.Code {
     public static let modelInvalid = Self(rawValue: "modelInvalid")
     /// A migration has thrown an error, which the message repeats. Nothing of the migration has happened.
     public static let migrationFailed = Self(rawValue: "migrationFailed")
-    /// A schema change that cannot be made; the message says why and what can.
+    /// A schema change that is not allowed; the message explains why and names the alternatives.
     public static let schemaRefused = Self(rawValue: "schemaRefused")
     /// The schema has no entity of that name.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
@@ -222,9 +221,9 @@ extension StoreError.Code {
     public static let deleteDenied = Self(rawValue: "deleteDenied")
     /// A value is not as the schema asks for; `validationFailures` has all of the transaction. Nothing has changed.
     public static let validationFailed = Self(rawValue: "validationFailed")
-    /// An object was changed both in a context and in the store; `mergeConflicts` says how.
+    /// An object was changed both in a context and in the store; `mergeConflicts` lists the conflicts.
     public static let mergeConflict = Self(rawValue: "mergeConflict")
-    /// What would be undone was changed by somebody else since; `mergeConflicts` says how.
+    /// Another writer has changed the same data since; `mergeConflicts` lists the conflicts.
     public static let undoConflict = Self(rawValue: "undoConflict")
     /// An object or a temporary reference belongs to another context, or is no longer inserted in this one.
     public static let wrongContext = Self(rawValue: "wrongContext")
@@ -254,7 +253,8 @@ extension StoreError.Code {
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
-    /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
+    /// The store has a different transaction of that number: the token's was lost in a power failure. Read everything
+    /// again.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
     /// No history was kept of an entity that is requested, or not from so early on: leave it out, go on from
     /// `oldestToken`, or read everything. The message names the entity.
@@ -280,9 +280,9 @@ extension StoreError.Code {
 extension StoreError.Code {
     /// The text is no exported transaction, or not a whole one.
     public static let exportMalformed = Self(rawValue: "exportMalformed")
-    /// An exported transaction contradicts what was changed here; `applyConflicts` says where. Nothing was written.
+    /// An exported transaction contradicts changes in this store; `applyConflicts` lists them. Nothing was written.
     public static let applyConflict = Self(rawValue: "applyConflict")
-    /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
+    /// Transactions between the last one that was applied and this one are missing; the message names the next one.
     public static let applyGap = Self(rawValue: "applyGap")
     /// The other store has another transaction under the number of one that was applied, or none: it lost that one with
     /// the power.
@@ -302,11 +302,11 @@ extension StoreError.Code {
     public static let inputOutput = Self(rawValue: "inputOutput")
     /// Another process, named in the message, did not finish writing in time.
     public static let busy = Self(rawValue: "busy")
-    /// What was waited for did not come in time: wait longer, or find out why.
+    /// The expected event did not come in time: wait longer, or find the cause.
     public static let timeout = Self(rawValue: "timeout")
     /// The task that waited was cancelled.
     public static let cancelled = Self(rawValue: "cancelled")
-    /// An argument, or the call at this place, is against the rules. The message says which.
+    /// An argument, or the call at this point, breaks a rule. The message names the rule.
     public static let invalidArgument = Self(rawValue: "invalidArgument")
     /// The store was closed.
     public static let closed = Self(rawValue: "closed")
@@ -321,7 +321,7 @@ extension StoreError.Code {
 // MARK: Codes that never leave the library
 
 extension StoreError.Code {
-    /// Others changed what a transaction was made from.
+    /// Another writer has changed data that the transaction was based on.
     package static let conflict = Self(rawValue: "conflict")
     /// An update changes nothing.
     package static let unchanged = Self(rawValue: "unchanged")

@@ -1,8 +1,8 @@
-// Where a file is: an open directory, and a name in it.
+// The location of a file: an open directory, and a name in it.
 //
 // Invariants:
-// OD1  A handle does everything that it does with names in its open directory. So it stays with its store when the
-//      directory is renamed, and never reaches another store that was put at the old path.
+// OD1  A handle uses names only relative to its open directory. So it stays with its store when the directory is
+//      renamed, and never reaches another store that was put at the old path.
 // OD2  Only this file puts paths together, and only `RealFileSystem.split` takes them apart.
 
 /// A name in an open directory. The holder closes the directory.

@@ -1,5 +1,5 @@
-// What becomes of this process's handles in a child that it forks: their descriptors are closed there, and they know
-// that they are not the child's.
+// Invalidates a process's handles in a forked child: their descriptors are closed there, and each handle recognizes
+// that it belongs to the parent.
 //
 // Invariants:
 // FK1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a
@@ -69,7 +69,7 @@ extension SystemCalls {
     static var forks: UnsafeMutablePointer<Atomic<UInt64>> { watchedTable.forks }
 }
 
-/// The process that made something: what a child of it by `fork` inherits is not the child's.
+/// Identifies the process that made something: a forked child must not use what it inherits.
 package struct OwnProcess: Hashable, @unchecked Sendable {
     // Sound: an atomic that is never freed.
     private let forks: UnsafeMutablePointer<Atomic<UInt64>>

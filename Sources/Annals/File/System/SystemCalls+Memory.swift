@@ -14,7 +14,7 @@ extension SystemCalls {
         return UnsafeMutableRawBufferPointer(start: base, count: count)
     }
 
-    /// Whether the process has so many addresses left in one piece. It has them again when this returns.
+    /// Whether the process has this number of free addresses in one piece. They are free again on return.
     static func hasAddresses(_ count: Int) -> Bool {
         guard let base = mmap(nil, count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
             base != MAP_FAILED

@@ -26,7 +26,7 @@ extension SystemCalls {
         _ = pthread_mutexattr_destroy(&kind)
         var attributes = pthread_condattr_t()
         _ = pthread_condattr_init(&attributes)
-        // A deadline must not move when somebody sets the wall clock.
+        // A deadline must not move when the wall clock is set.
         _ = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         _ = pthread_cond_init(memory.condition, &attributes)
         _ = pthread_condattr_destroy(&attributes)
@@ -48,8 +48,8 @@ extension SystemCalls {
         ) -> Int32
     private static let clockLock = function("pthread_mutex_clocklock", as: ClockLock.self)
 
-    /// False when so much time has passed. In a C library without a lock that waits on the monotonic clock (before
-    /// 2.30), the wall clock counts.
+    /// False after the timeout. A C library before 2.30 has no lock that waits on the monotonic clock; there the wall
+    /// clock counts.
     static func lock(_ memory: MonitorMemory, timeoutMicroseconds: UInt64) -> Bool {
         if pthread_mutex_trylock(memory.mutex) == 0 { return true }
         let now = clockLock == nil ? UInt64(clamping: wallClockMicroseconds()) : monotonicMicroseconds()
@@ -76,7 +76,7 @@ extension SystemCalls {
 // MARK: Threads
 
 extension SystemCalls {
-    /// What a started thread runs, boxed so that a C function can receive it.
+    /// The body of a started thread, boxed so that a C function can receive it.
     private final class Entry: Sendable {
         let name: String
         let body: @Sendable () -> Void
@@ -191,7 +191,7 @@ extension SystemCalls {
 extension timespec {
     fileprivate init(microseconds: UInt64) {
         self.init()
-        // Seconds beyond what the type holds are as good as never.
+        // The type cannot hold more seconds; its maximum is as good as never.
         tv_sec = Int(clamping: microseconds / 1_000_000)
         tv_nsec = Int(microseconds % 1_000_000) * 1_000
     }

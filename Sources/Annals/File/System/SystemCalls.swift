@@ -1,5 +1,5 @@
-// Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and
-// the one place that repeats an interrupted call.
+// All calls into the C library about files (SystemCalls+Threads.swift has those about threads and clocks), and the one
+// function that repeats an interrupted call.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -7,7 +7,7 @@
     internal import Musl
 #endif
 
-/// What a system call said when it failed.
+/// The name and the error number of a failed system call.
 package struct SystemError: Error, Equatable, Sendable {
     package var call: String
     package var number: Int32
@@ -75,7 +75,7 @@ extension SystemCalls {
 
     static func closeFile(_ descriptor: Int32) {
         forget(descriptor)
-        // Never made again when interrupted: Linux has freed the number by then, and another thread may own it.
+        // Not repeated after an interruption: Linux has already freed the number, and another thread may own it.
         _ = close(descriptor)
     }
 
@@ -162,7 +162,7 @@ extension SystemCalls {
 // MARK: Bytes
 
 extension SystemCalls {
-    /// What Linux moves at most in one call.
+    /// The most bytes that Linux moves in one call.
     static let maximumTransferBytes = 0x7fff_f000
 
     static func readBytes(_ file: Int32, _ buffer: UnsafeMutableRawBufferPointer, _ offset: Int) throws(SystemError)
@@ -179,7 +179,7 @@ extension SystemCalls {
         }
     }
 
-    /// Reads what is there from a pipe or an inotify descriptor.
+    /// Reads the available bytes of a pipe or an inotify descriptor.
     static func readSome(_ file: Int32, _ buffer: inout [UInt8]) throws(SystemError) -> Int {
         let capacity = buffer.count
         return try calling("read") { read(file, &buffer, capacity) }
@@ -209,14 +209,14 @@ extension SystemCalls {
         try calling("lseek") { Int(lseek(file, 0, SEEK_END)) }
     }
 
-    /// `ENXIO` if there is none.
+    /// `ENXIO` if no content follows.
     static func seekToContent(_ file: Int32, _ offset: Int) throws(SystemError) -> Int {
         try calling("lseek") { Int(lseek(file, off_t(offset), Flag.seekData)) }
     }
 
-    // An interrupted sync is made again, like every other call. Local file systems wait for their device without being
+    // An interrupted sync is repeated like every other call. Local file systems wait for their device without being
     // interrupted. One that can be (a network's) may use up, together with the interruption, its one report of a failed
-    // write: such a file system is not what a store belongs on.
+    // write: do not put a store on such a file system.
 
     static func syncData(_ file: Int32) throws(SystemError) { _ = try calling("fdatasync") { fdatasync(file) } }
 
@@ -262,8 +262,7 @@ extension SystemCalls {
             Int32, UnsafePointer<CChar>, Int32, UInt32, UnsafeMutableRawPointer
         ) -> Int32
     private static let statx = function("statx", as: Statx.self)
-    /// What `statx` says about a name, or about the directory descriptor itself with an empty name and
-    /// `Flag.emptyPath`.
+    /// `statx` of a name, or of the directory descriptor itself with an empty name and `Flag.emptyPath`.
     static func statx(
         _ directory: Int32, _ name: String, flags: Int32, mask: UInt32
     ) throws(SystemError) -> FileStatus {
@@ -310,8 +309,7 @@ extension SystemCalls {
     private static let fstatfs = function(
         "fstatfs", as: (@convention(c) (Int32, UnsafeMutableRawPointer) -> Int32).self)
 
-    /// `fstatfs`: the number of the file system's kind, which comes first in what the kernel says; 0 if it cannot be
-    /// asked.
+    /// `fstatfs`: the number of the file system's kind, its first field; 0 if the call is not available.
     static func fileSystemType(_ file: Int32) throws(SystemError) -> UInt32 {
         guard let fstatfs else { return 0 }
         // `struct statfs` has 120 bytes.
@@ -328,9 +326,9 @@ extension SystemCalls {
         _ = try calling("fcntl") { fcntl(file, Flag.lockOpenFile, &request) }
     }
 
-    /// The first lock that stands in the way of a write lock on the range; nil if none does. A count of 0 means all
-    /// that follows. The process is below 1 for a lock of an open file description, or if it is not to be seen from
-    /// here.
+    /// The first lock that conflicts with a write lock on the range; nil without a conflict. A count of 0 means all
+    /// bytes from the start on. The process is below 1 for a lock of an open file description, or if it is not visible
+    /// from here.
     static func conflictingLock(
         _ file: Int32, _ start: Int, _ count: Int
     ) throws(SystemError) -> (start: Int, count: Int, processID: Int32)? {
@@ -377,7 +375,7 @@ extension SystemCalls {
         _ = inotify_rm_watch(inotify, watch)
     }
 
-    /// Both ends of a pipe, neither of which waits: what is read, then what is written.
+    /// Both ends of a pipe, neither of which blocks: first the reading end, then the writing end.
     static func makePipe() throws(SystemError) -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
         _ = try calling("pipe") { pipe(&ends) }

@@ -7,13 +7,13 @@ package struct WatchedFile: Hashable, Sendable {
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// What a wait has brought.
+/// The news that a wait returns.
 package enum WatchNews: Hashable, Sendable {
     /// Bytes or size of the file changed.
     case changed(WatchedFile)
     /// Another file has the name now, or none.
     case replaced(WatchedFile)
-    /// Nothing more will be told about this file (its directory was removed, renamed or unmounted): look by yourself.
+    /// The watch of this file has ended (its directory was removed, renamed or unmounted): look in intervals.
     case gone(WatchedFile)
     /// Events were lost: look at every file.
     case overflow
@@ -21,19 +21,19 @@ package enum WatchNews: Hashable, Sendable {
     case cancelled
 }
 
-/// Tells when watched files may have changed.
+/// Reports that watched files may have changed.
 ///
 /// The order that misses nothing: add the watch, then read the state of the file, then wait. Many changes may come as
 /// one piece of news, and news may come without a change.
 package protocol ChangeWatch: Sendable {
-    /// Watches a name in a directory (real path, as `FileSystem.resolve` gives it), and the file that it stands for, if
-    /// there is one. Any thread.
+    /// Watches a name in a directory (real path, as `FileSystem.resolve` returns it), and its file if it exists. Any
+    /// thread.
     ///
     /// - Throws: `tooManyFiles` if the system has no watches left; the caller then looks in intervals.
     func add(directory: String, name: String) throws(StoreError) -> WatchedFile
     /// Any thread. News of the file that a wait has already taken may still come.
     func remove(_ file: WatchedFile)
-    /// Waits for news, at most until a moment of the monotonic clock (nil: for ever). One thread at a time.
+    /// Waits for news, at most until a moment of the monotonic clock (nil: forever). One thread at a time.
     ///
     /// - Returns: no element twice; nothing after the time has passed or a call of `wake`.
     func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews]
