@@ -82,11 +82,11 @@ def normalisation():
         letters += "".join(digits(ord(letter), 3) for letter in mapped[c])
     composition = "".join(
         digits(second, 3) + digits(first, 3) + digits(pairs[second, first], 3) for second, first in sorted(pairs))
-    body = ["/// What text needs to be brought into its normal form NFC, as numbers in literals: six bits a character.",
+    body = ["/// Data for bringing text into its normal form NFC, as numbers in literals: six bits a character.",
             "enum UnicodeTables {", f"    /// How many decompositions.",
             f"    static let decompositions = {len(mapped)}", "    /// Scalars from here on are in no table.",
             f"    static let end: UInt32 = 0x{0x30000:X}", ""]
-    body += literal("combiningClasses", ["The combining classes that there are, ascending: two characters each."],
+    body += literal("combiningClasses", ["All combining classes, ascending: two characters each."],
                     "".join(digits(number, 2) for number in classes))
     body += literal("blockNumbers", [f"For each {BLOCK} scalars the number of their block: two characters."],
                     "".join(digits(number, 2) for number in numbers))
@@ -103,7 +103,7 @@ def normalisation():
                  "enum CompositionTables {", "    /// How many pairs compose.",
                  f"    static let compositions = {len(pairs)}", ""]
     pair_body += literal("compositionPairs", [
-        "Nine characters for each pair that composes, ascending: the second scalar, the first, and what they become."],
+        "Nine characters for each pair that composes, ascending: the second scalar, the first, and their composition."],
         composition)
     return [swift_file("UnicodeTables", "The scalars that decompose and combine.", body),
             swift_file("CompositionTables", "The pairs of scalars that compose.", pair_body)]
@@ -122,13 +122,13 @@ def folding(path):
     for c in sorted(folded):
         entries += digits(c, 3) + digits(len(letters) // 3, 2) + digits(len(folded[c]), 1)
         letters += "".join(digits(letter, 3) for letter in folded[c])
-    body = ["/// What Unicode's full case folding makes of scalars, as numbers in literals: six bits a character.",
+    body = ["/// Unicode's full case folding, as numbers in literals: six bits a character.",
             "enum CaseTables {", "    /// How many scalars are folded.", f"    static let foldings = {len(folded)}", ""]
     body += literal("foldingEntries", [
-        "Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of what it",
-        "becomes among all letters, one for their number."], entries)
-    body += literal("foldingLetters", ["Three characters for each scalar of what becomes of one."], letters)
-    return swift_file("CaseTables", "What scalars become when cases are left aside.", body)
+        "Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of its",
+        "folding among all letters, one for their number."], entries)
+    body += literal("foldingLetters", ["Three characters for each scalar of a folding."], letters)
+    return swift_file("CaseTables", "The case folding of scalars.", body)
 
 
 def main():

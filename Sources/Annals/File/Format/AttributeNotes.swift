@@ -1,4 +1,4 @@
-// What a row's writer notes of each attribute, in memory that one row after the other uses.
+// Notes about each attribute of the row being written, in memory that is reused from row to row.
 
 /// Three sets of positions, as bits of 64-bit words.
 ///
@@ -17,7 +17,7 @@ struct AttributeNotes {
 
     func deallocate() { memory.deallocate() }
 
-    /// No marks yet, for a row with so many attributes.
+    /// Clears all marks, for a row of this number of attributes.
     @inline(__always)
     func begin(attributes count: Int) {
         for word in 0..<(count &+ 63) >> 6 {
@@ -27,22 +27,22 @@ struct AttributeNotes {
         }
     }
 
-    /// What was set to no value.
+    /// Whether the attribute was set to no value.
     @inline(__always)
     func isAbsent(_ position: Int) -> Bool { memory[position >> 6] >> UInt64(position & 63) & 1 == 1 }
 
     @inline(__always)
     func noteAbsence(_ position: Int) { memory[position >> 6] |= Self.bit(position) }
 
-    /// What differs from the row before.
+    /// Marks an attribute that differs from the row before.
     @inline(__always)
     func noteChange(_ position: Int) { memory[position >> 6 &+ Self.words] |= Self.bit(position) }
 
-    /// What became the default because it may not be absent any more.
+    /// Marks an attribute that received its default because it must not be absent any more.
     @inline(__always)
     func noteDefault(_ position: Int) { memory[position >> 6 &+ 2 &* Self.words] |= Self.bit(position) }
 
-    /// What became the default counts as changed.
+    /// Counts the attributes that received their default as changed.
     @inline(__always)
     func countDefaults(attributes count: Int) {
         for word in 0..<(count &+ 63) >> 6 { memory[word &+ Self.words] |= memory[word &+ 2 &* Self.words] }
@@ -51,7 +51,7 @@ struct AttributeNotes {
     @inline(__always)
     private static func bit(_ position: Int) -> UInt64 { 1 &<< UInt64(truncatingIfNeeded: position & 63) }
 
-    /// The changes of a row with so many attributes.
+    /// The changed attributes of a row of this number of attributes.
     func changes(attributes count: Int) -> AttributeSet {
         AttributeSet(
             words: UnsafeRawBufferPointer(UnsafeBufferPointer(start: memory + Self.words, count: (count + 63) / 64)))

@@ -58,7 +58,7 @@ package struct AttributeSet: Equatable, Sendable {
 
     package var isEmpty: Bool { first == 0 && rest.isEmpty }
 
-    /// The highest position; nil if there is none.
+    /// The highest position; nil for an empty set.
     package var last: Int? {
         let words = wordCount
         return words == 0 ? nil : words * 64 - 1 - word(words - 1).leadingZeroBitCount
@@ -73,6 +73,6 @@ package struct AttributeSet: Equatable, Sendable {
 }
 
 extension ChangeView {
-    /// What an update wrote.
+    /// The attributes that an update wrote.
     package var attributes: AttributeSet { AttributeSet(words: attributeWords) }
 }

@@ -1,6 +1,6 @@
 // The types that an attribute can have.
 
-/// What kind of value an attribute has. The type of an attribute never changes.
+/// The kind of value that an attribute has. An attribute never changes its type.
 public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
     /// True or false.
     case bool
@@ -48,7 +48,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
         }
     }
 
-    /// The type with that number in the file; nil if there is none.
+    /// The type with that number in the file; nil for an unknown number.
     package init?(code: UInt8) {
         switch code {
         case 1: self = .bool
@@ -78,7 +78,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
         }
     }
 
-    /// Whether the value stands after the presence bits, and the slot only says where it ends.
+    /// Whether the value lies after the presence bits, and the slot holds only its end.
     package var isVariable: Bool {
         switch self {
         case .string, .data, .json, .orderedObjects, .objects: true

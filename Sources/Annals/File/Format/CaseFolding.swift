@@ -27,8 +27,8 @@ package enum CaseFolding {
         for place in first..<first &+ Int(entries.number(entry, 5, 1)) { folded.append(letters.number(place, 0, 3)) }
     }
 
-    /// Whether a scalar is in one of Unicode's blocks of combining diacritical marks. The marks of Hebrew, Arabic,
-    /// Indic and other scripts, which are not in them, tell words apart.
+    /// Whether a scalar is in one of Unicode's blocks of combining diacritical marks. Marks of Hebrew, Arabic, Indic
+    /// and other scripts lie outside these blocks, because they distinguish words.
     private static func isDiacritic(_ scalar: UInt32) -> Bool {
         switch scalar {
         case 0x300...0x36F, 0x1AB0...0x1AFF, 0x1DC0...0x1DFF, 0x20D0...0x20FF, 0xFE20...0xFE2F: true

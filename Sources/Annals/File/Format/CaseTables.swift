@@ -1,14 +1,14 @@
-// What scalars become when cases are left aside.
+// The case folding of scalars.
 //
 // Made by Tests/Scripts/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
 
-/// What Unicode's full case folding makes of scalars, as numbers in literals: six bits a character.
+/// Unicode's full case folding, as numbers in literals: six bits a character.
 enum CaseTables {
     /// How many scalars are folded.
     static let foldings = 1585
 
-    /// Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of what it
-    /// becomes among all letters, one for their number.
+    /// Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of its
+    /// folding among all letters, one for their number.
     static let foldingEntries: StaticString = #"""
         01100101201101302101403101504101605101706101807101908101:09101;0:101<0;101=0<101>0=101?0>101@0?101A0@101B0A1\#
         01C0B101D0C101E0D101F0E101G0F101H0G101I0H101J0I102e0J10300K10310L10320M10330N10340O10350P10360Q10370R10380S1\#
@@ -101,7 +101,7 @@ enum CaseTables {
         NTQJX1
         """#
 
-    /// Three characters for each scalar of what becomes of one.
+    /// Three characters for each scalar of a folding.
     static let foldingLetters: StaticString = #"""
         01Q01R01S01T01U01V01W01X01Y01Z01[01\01]01^01_01`01a01b01c01d01e01f01g01h01i01j0>l03P03Q03R03S03T03U03V03W03X\#
         03Y03Z03[03\03]03^03_03`03a03b03c03d03e03f03h03i03j03k03l03m03n01c01c04104304504704904;04=04?04A04C04E04G04I\#

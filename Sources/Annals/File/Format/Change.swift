@@ -21,7 +21,7 @@ package enum ChangeKind: UInt8, CaseIterable, Sendable {
     case delete = 3
 }
 
-/// Where the version of an object before a change is.
+/// The location of an object's version before a change.
 package enum PreviousVersion: Equatable, Sendable {
     case row(offset: UInt64)
     /// A deletion has no row that counts: its change entry is the version.
@@ -44,14 +44,14 @@ package enum PreviousVersion: Equatable, Sendable {
 /// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view
 /// is used: the caller's promise. Public for the same reason as `RowCells`.
 package struct ChangeView {
-    /// Where in memory the entry begins.
+    /// The entry's address in memory.
     let entry: UnsafeRawPointer
-    /// Where in the file the frame begins; 0 for a draft.
+    /// The frame's offset in the file; 0 for a draft.
     package let frameOffset: UInt64
     private let entryPosition: UInt32
     private let rowPosition: UInt32
 
-    /// The entry at `position` of a table; its row stands `rowShift` bytes after the place that it names.
+    /// The entry at `position` of a table; its row lies `rowShift` bytes after the offset that the entry names.
     @inline(__always)
     init(at position: Int, of table: UnsafeRawBufferPointer, frameOffset: UInt64 = 0, rowShift: Int = 0) {
         precondition(position >= 0 && position <= table.count &- ChangeField.bytes, "An entry lies in its table.")
@@ -78,10 +78,10 @@ package struct ChangeView {
         ChangeKind(rawValue: entry.load(fromByteOffset: ChangeField.kind, as: UInt8.self)) ?? .base
     }
 
-    /// Where the entry is, from the frame's start.
+    /// The entry's offset from the frame's start.
     package var entryOffset: Int { Int(entryPosition) }
 
-    /// Where the row is, from the frame's start; nil if there is none.
+    /// The row's offset from the frame's start; nil without a row.
     package var rowOffset: Int? { rowPosition == 0 ? nil : Int(rowPosition) }
 
     package var previous: PreviousVersion? {
@@ -123,7 +123,7 @@ package struct ChangeView {
         return positions
     }
 
-    /// The highest of them; nil if there are none.
+    /// The highest changed position; nil if the entry has no attribute words.
     package var lastAttributePosition: Int? {
         guard wordCount > 0 else { return nil }
         let last = load8(wordsOffset &+ (wordCount &- 1) &* 8)
@@ -142,7 +142,7 @@ package struct ChangeCursor {
     private var position: Int
     private let frameBytes: Int
     private let allowsBase: Bool
-    /// Where in the file the frame begins.
+    /// The frame's offset in the file.
     private let frameOffset: UInt64
 
     /// `first` is where in the table the entries begin.
@@ -174,8 +174,8 @@ package struct ChangeCursor {
         return change
     }
 
-    /// What the kind requires besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute
-    /// words.
+    /// The entry forms that each kind allows, besides a row. A form is the kind, plus 4 with a previous version, plus 8
+    /// with attribute words; each allowed form has a bit.
     private static let changeForms: UInt32 =
         1 << 1 | 1 << (1 | 4)  // insert
         | 1 << (2 | 4 | 8)  // update
@@ -201,7 +201,7 @@ package struct ChangeCursor {
         return bytes
     }
 
-    /// Whether a row may stand there, from the frame's start.
+    /// Whether a row can lie at this offset from the frame's start.
     @inline(__always)
     private func isRow(_ row: Int) -> Bool {
         row & 7 == 0 && row >= FrameField.bytes &+ table.count && row <= frameBytes &- RowField.bytes
@@ -226,7 +226,8 @@ package enum RowsField {
     package static let zero = 4
     package static let bytes = 8
 
-    /// How many entries a rows frame says that it has. Throws `unsupportedVersion` if a newer program wrote the frame.
+    /// The number of entries in a rows frame, from its table. Throws `unsupportedVersion` if a newer program wrote the
+    /// frame.
     static func entries(_ frame: FrameView) throws(StoreError) -> UInt32 {
         guard frame.table.count >= bytes else {
             throw StoreError(.damaged, "F17: the table of a rows frame has another form.", offset: frame.offset)

@@ -1,4 +1,4 @@
-// F13, F17 and F20 to F22: what frames with changes say, entry by entry and row by row.
+// F13, F17 and F20 to F22: validates frames with changes, entry by entry and row by row.
 
 /// Checks the changes of frames. Checking a store and compacting it both use this, so they agree on what is damaged.
 struct ChangesValidator {
@@ -75,13 +75,13 @@ struct ChangesValidator {
     }
 }
 
-/// Remembers the layout that was requested last: rows of one kind stand together.
+/// Remembers the layout requested last: rows of one kind lie together.
 private struct LayoutCache {
     private var version: UInt16 = 0
     private var entity: UInt16 = 0
     private var last: RowLayout?
 
-    /// What a version says of an entity never changes, so the catalog may be another one each time.
+    /// A version's definition of an entity never changes, so each call may pass another catalog.
     mutating func layout(_ version: UInt16, _ entity: UInt16, _ catalog: SchemaCatalog) -> RowLayout? {
         if let last, version == self.version, entity == self.entity { return last }
         guard let found = catalog.layout(version: version, entity: entity) else { return nil }

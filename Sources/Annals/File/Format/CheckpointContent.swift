@@ -1,7 +1,7 @@
 // The content of a checkpoint: everything that opening a store needs, as of its frame (FileFormat.md,
 // "Checkpoints").
 
-/// Where the fields of a nodes frame's table stand; its body is the nodes.
+/// Offsets of the fields of a nodes frame's table; its body is the nodes.
 package enum NodesField {
     package static let nodes = 0
     package static let zero = 4
@@ -17,7 +17,7 @@ extension NodesField {
     }
 }
 
-/// Where the fields of a checkpoint frame's table stand.
+/// Offsets of the fields of a checkpoint frame's table.
 package enum CheckpointField {
     package static let documentBytes = 0
     package static let pieces = 8
@@ -26,8 +26,8 @@ package enum CheckpointField {
     package static let writeFeatures = 24
     package static let bytes = 32
 
-    /// What a checkpoint frame says of later formats. Throws `unsupportedVersion` if only a later one can read it, and
-    /// `damaged` for another form.
+    /// The features of later formats that a checkpoint frame declares. Throws `unsupportedVersion` if only a later
+    /// program can read it, and `damaged` for another form.
     static func features(_ frame: FrameView) throws(StoreError) -> FormatFeatures {
         let table = frame.table
         guard table.count >= bytes else {
@@ -44,7 +44,7 @@ package enum CheckpointField {
     }
 }
 
-/// Where the fields of an extension in a checkpoint's document stand.
+/// Offsets of the fields of an extension in a checkpoint's document.
 package enum ExtensionField {
     package static let kind = 0
     package static let flags = 4
@@ -58,7 +58,7 @@ package enum ExtensionField {
 /// checkpoint, and knows nothing of its bytes.
 package struct CheckpointExtension: Equatable, Sendable {
     package var kind: UInt32
-    /// Bit 0: who does not know the kind writes nothing. Bit 1: who does not know it reads nothing.
+    /// Bit 0: a program that does not know the kind must not write. Bit 1: it must not read either.
     package var flags: UInt16
     /// The transaction as of which it is true.
     package var number: UInt64
@@ -71,7 +71,7 @@ package struct CheckpointExtension: Equatable, Sendable {
     package var stopsWriters: Bool { flags & 1 != 0 }
 }
 
-/// The root of an entity's row index, and what its numbers are at.
+/// The root of an entity's row index, and its next numbers.
 package struct EntityRoot: Equatable, Sendable {
     package var entity: UInt16
     package var depth: UInt8
@@ -119,9 +119,9 @@ package struct CheckpointContent: Equatable, Sendable {
     package var recoveries: UInt64 = 0
     package var frames: UInt64 = 0
     package var transactions: UInt64 = 0
-    /// How many changes there are in them, and rows without history.
+    /// The number of changes in these transactions, and of rows without history.
     package var changes: UInt64 = 0
-    /// Whether a clock step stands after the last transaction.
+    /// Whether a clock step follows the last transaction.
     package var mayStepBack = false
     package var names: [String] = []
     /// All schema versions, from the first.
@@ -132,23 +132,23 @@ package struct CheckpointContent: Equatable, Sendable {
     package var landmarkFrames: [UInt64] = []
     /// The landmarks after those: offset and number.
     package var landmarks: [(offset: UInt64, number: UInt64)] = []
-    /// Up to which number history is gone.
+    /// The number up to which history is gone.
     package var horizon: UInt64 = 0
     package var hidden: [CleaningRecord.Hidden] = []
     package var consumers: [ConsumerRecord] = []
     package var retention = RetentionLimits.standard
-    /// Up to where frames are counted and landmarks noted: after it stands only the document.
+    /// Frames are counted and landmarks noted below this offset; only the document follows it.
     package var countedEnd: UInt64 = 0
     /// Bytes of frames, by kind number.
     package var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
 
-    /// The features of later formats that the file uses. They stand in the frame's table, not in the document.
+    /// The features of later formats that the file uses. They are in the frame's table, not in the document.
     package var features = FormatFeatures.none
     /// By ascending kind.
     package var extensions: [CheckpointExtension] = []
 
     package static let kinds = 16
-    /// What a schema frame holds.
+    /// The most bytes that a schema frame holds.
     private static let maximumTableBytes = FormatLimits.maximumFrameBytes - FrameField.bytes
 
     package init() {}
@@ -295,7 +295,8 @@ extension CheckpointContent {
         }
     }
 
-    /// Throws `damaged` if it counts more than can stand below its frame. So adding to these numbers cannot overflow.
+    /// Throws `damaged` if a count is higher than the file below its frame allows. So adding to these numbers cannot
+    /// overflow.
     func validateCounts(below offset: UInt64) throws(StoreError) {
         let frames = offset / UInt64(FrameField.bytes)
         let changes = offset / UInt64(ChangeField.bytes)
@@ -305,7 +306,8 @@ extension CheckpointContent {
         else { throw Self.malformed("counts more than stands below it").at(offset: offset) }
     }
 
-    /// How many of so many bytes each can follow at most: counts in the file are not trusted with memory.
+    /// Reads a count of items of at least `itemBytes` each. Throws if the rest of the document cannot hold them, so a
+    /// count in the file cannot claim memory.
     private static func count(_ reader: inout ByteReader, of itemBytes: Int) throws(StoreError) -> Int {
         let count = Int(try reader.readUInt32())
         guard count <= reader.remaining / itemBytes else { throw malformed("counts more than it holds") }

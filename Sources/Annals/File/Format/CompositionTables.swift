@@ -7,7 +7,7 @@ enum CompositionTables {
     /// How many pairs compose.
     static let compositions = 961
 
-    /// Nine characters for each pair that composes, ascending: the second scalar, the first, and what they become.
+    /// Nine characters for each pair that composes, ascending: the second scalar, the first, and their composition.
     static let compositionPairs: StaticString = #"""
         0<00110300<00150380<001903<0<001>07h0<001?03B0<001E03I0<001G1j00<001I1kb0<001Q03P0<001U03X0<001Y03\0<001^07i\#
         0<001_03b0<001e03i0<001g1j10<001i1kc0<002X1o]0<00321jV0<003:1k00<003D1kB0<003L07K0<003R1jW0<003Z1k10<003d1kC\#

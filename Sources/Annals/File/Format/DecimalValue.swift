@@ -58,7 +58,7 @@ package struct DecimalValue: Hashable, Sendable {
     }
 }
 
-/// Where the parts of a decimal stand in its slot.
+/// Offsets of the parts of a decimal in its slot.
 package enum DecimalField {
     package static let decimalClass = 0
     package static let zero = 1

@@ -1,6 +1,6 @@
 // Canonical decomposition, order and composition: Unicode, section 3.11, and Hangul by arithmetic, section 3.12.
 
-/// What the tables say of a scalar: Tests/Scripts/unicode.py names the numbers.
+/// A scalar's kind in the tables; Tests/Scripts/unicode.py explains the numbers.
 struct ScalarKind {
     private let number: UInt8
 
@@ -41,7 +41,7 @@ struct Decomposition {
     /// A scalar in the lowest 21 bits, then its place, and in the highest 8 bits its combining class: letters of a run
     /// without a starter sort as Unicode orders them.
     private var letters: [UInt64] = []
-    /// Where the letters begin that have a class and are not in order yet.
+    /// The first letter of the last run that has a class and is not in order yet.
     private var run = 0
     private var isInOrder = true
 
@@ -93,7 +93,7 @@ struct Decomposition {
 
     // MARK: Composition
 
-    /// The scalars, those that compose as what they compose to.
+    /// The scalars, after composition.
     consuming func composed() -> [UInt32] {
         order()
         var result: [UInt32] = []

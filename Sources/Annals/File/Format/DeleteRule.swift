@@ -1,9 +1,10 @@
-// What becomes of a reference when its target is deleted.
+// The effect of a deletion on the references to the deleted object.
 
-/// What becomes of the objects that refer to a deleted one. The rule stands at the attribute that refers.
+/// The effect of a deletion on the objects that refer to the deleted one. The rule belongs to the attribute that
+/// refers.
 ///
-/// Rules are evaluated once, when the body of a transaction has ended: what the body itself deletes or changes by then
-/// no longer refers. What they change belongs to the transaction, and each object is in it once.
+/// Rules are evaluated once, after the transaction's body: objects that the body has deleted or changed by then no
+/// longer refer. The rules' changes belong to the transaction, which contains each object once.
 public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     /// They stay as they are. Their reference leads to nothing, and reads as null.
     case noAction
@@ -11,7 +12,7 @@ public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     /// `requiredMissing`. If a type's validation needs the object, such as a smallest `count`, it throws
     /// `deleteDenied`.
     case nullify
-    /// They are deleted too, and what refers to them follows its own rules.
+    /// They are deleted too, and the references to them follow their own rules.
     case cascade
     /// The commit throws `deleteDenied` while they are there.
     case deny
@@ -26,7 +27,7 @@ public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
         }
     }
 
-    /// The rule with that number in the file; nil if there is none.
+    /// The rule with that number in the file; nil for an unknown number.
     package init?(code: UInt8) {
         guard let rule = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = rule

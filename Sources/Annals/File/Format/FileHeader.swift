@@ -1,5 +1,5 @@
-// The header page: what a store file says of itself, written once, and the two hint slots (FileFormat.md, "The header
-// page").
+// The header page: a store file's description of itself, written once, and the two hint slots (FileFormat.md, "The
+// header page").
 
 package enum HeaderField {
     package static let magic = 0
@@ -29,10 +29,10 @@ package struct FileHeader: Equatable, Sendable {
     package var baseNumber: UInt64
     package var baseTag: UInt64
     package var baseTime: Int64
-    /// What a reader must know, and what a writer must know. Copies of a file keep them.
+    /// The format versions that a reader and a writer must know. Copies of a file keep them.
     package private(set) var readVersion = FormatLimits.readVersion
     package private(set) var writeVersion = FormatLimits.writeVersion
-    /// The page that a newer program wrote, which may hold more than what is known here; nil for any other.
+    /// The page as a newer program wrote it, with fields that this program may not know; nil for other pages.
     private var newerPage: [UInt8]?
 
     package init(
@@ -55,7 +55,7 @@ package struct FileHeader: Equatable, Sendable {
         encoded().withUnsafeBytes { page in page.integer(at: HeaderField.checksum, as: UInt64.self) }
     }
 
-    /// This header with the versions of another file, and with what its page holds that only newer programs know.
+    /// This header with the versions of another file, and with the parts of its page that only newer programs know.
     package func keeping(_ other: FileHeader) -> FileHeader {
         var kept = self
         (kept.readVersion, kept.writeVersion, kept.newerPage) = (other.readVersion, other.writeVersion, other.newerPage)
@@ -158,7 +158,7 @@ package struct FileHeader: Equatable, Sendable {
         return number == 0 ? 0 : nil
     }
 
-    /// Whether a program of this version may write to the file, as far as the header page says.
+    /// Whether the header page allows a program of this version to write to the file.
     var allowsWriting: Bool { writeVersion <= FormatLimits.writeVersion }
 
     private static func withoutHints(_ page: UnsafeRawBufferPointer) -> [UInt8] {
@@ -188,11 +188,11 @@ package enum HintField {
     package static let zero = 32
     package static let checksum = 56
     package static let bytes = 64
-    /// Where the slots stand, each in a sector of its own.
+    /// The offsets of the slots, each in a sector of its own.
     package static let slots = [512, 1024]
 }
 
-/// What was durable when the hint was written. Never trusted for data.
+/// An offset that was durable when the hint was written. Never trusted for data.
 package struct Hint: Equatable, Sendable {
     package var sequence: UInt64
     package var checkpoint: UInt64
@@ -223,7 +223,7 @@ package struct Hint: Equatable, Sendable {
     }
 }
 
-/// What stands in a hint slot.
+/// The content of a hint slot.
 package enum HintSlot: Equatable, Sendable {
     case empty
     case good(Hint)

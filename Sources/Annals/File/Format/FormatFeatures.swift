@@ -1,5 +1,5 @@
-// What marks bytes as those of a later format: feature bits of a file, and the error about anything else that is
-// unknown (FileFormat.md, "Versions and compatibility").
+// Marks of later formats: a file's feature bits, and the error for other unknown bytes (FileFormat.md, "Versions and
+// compatibility").
 
 /// Features of later formats that a file uses, one bit each. Version 1 has none.
 package struct FormatFeatures: Equatable, Sendable {
@@ -11,7 +11,7 @@ package struct FormatFeatures: Equatable, Sendable {
     package init(reading: UInt64 = 0, writing: UInt64 = 0) { (self.reading, self.writing) = (reading, writing) }
 
     package static let none = FormatFeatures()
-    /// What this program knows.
+    /// The features that this program knows.
     private static let known = FormatFeatures()
 
     var isEmpty: Bool { self == .none }

@@ -40,7 +40,7 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
     case seal = 12
     case replacing = 13
 
-    /// Whether frames of this kind stand inside a transaction, outside of one, or in both places (F8).
+    /// Whether frames of this kind occur inside a transaction, outside of one, or in both places (F8).
     package var membership: FrameMembership {
         switch self {
         case .part: .always
@@ -52,12 +52,12 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Where frames of a kind may stand.
+/// The places in which frames of a kind may occur.
 package enum FrameMembership: Sendable {
     case always
-    /// Outside of transactions they stand only in the base, which compaction makes.
+    /// Outside of transactions they occur only in the base, which compaction makes.
     case alwaysButInBase
-    /// Outside of transactions they stand only before the rows without history that name them.
+    /// Outside of transactions they occur only before the rows without history that name them.
     case alwaysButWithRows
     case possibly
     case never
@@ -96,7 +96,7 @@ package struct FrameHeader: Equatable, Sendable {
         self.bodyChecksum = bodyChecksum
     }
 
-    /// Writes the header for a frame that will stand at `offset`, and remembers its checksum.
+    /// Writes the header for a frame that will lie at `offset`, and remembers its checksum.
     package mutating func encode(into bytes: UnsafeMutableRawBufferPointer, offset: UInt64, salt: UInt64) {
         precondition(bytes.count >= FrameField.bytes, "A frame header needs 64 bytes.")
         bytes.store(frameBytes, at: FrameField.frameBytes)
@@ -129,7 +129,7 @@ package struct FrameHeader: Equatable, Sendable {
             && tableBytes <= frameBytes - UInt32(FrameField.bytes)
     }
 
-    /// What 64 bytes at `offset` of a file with this salt are.
+    /// Decodes 64 bytes at `offset` of a file with this salt.
     package static func decode(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> DecodedFrameHeader {
         guard bytes.count >= FrameField.bytes, isPlausible(bytes) else { return .bad }
         let expected = bytes.integer(at: FrameField.checksum, as: UInt64.self)
@@ -162,7 +162,7 @@ package struct FrameHeader: Equatable, Sendable {
         if number == 0 { return nil }
         let known = FrameKind(rawValue: number)
         if flags <= 1 { return known }
-        // Whoever skips a frame, but not its effect, knows the flag for that.
+        // A program that skips a frame but not its effect knows the flag for that.
         let isSkippable = flags <= 7 && flags & FrameFlag.skippable != 0
         return isSkippable && known == nil ? .skipped : nil
     }
@@ -227,7 +227,7 @@ package enum DecodedFrameHeader: Equatable, Sendable {
     }
 }
 
-/// A whole frame in memory, its checksums found right or made right. The bytes live as long as what lent them.
+/// A whole frame in memory whose checksums are correct. Its bytes live as long as their owner.
 package struct FrameView {
     package let offset: UInt64
     package let header: FrameHeader
@@ -241,7 +241,7 @@ package struct FrameView {
         self.body = body
     }
 
-    /// The frame that stands in `bytes`, all of it, after this header.
+    /// The frame in `bytes`, all of it, after this header.
     init(_ bytes: UnsafeRawBufferPointer, header: FrameHeader, offset: UInt64) {
         let tableBytes = Int(header.tableBytes)
         self.init(

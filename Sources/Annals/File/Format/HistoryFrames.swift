@@ -11,7 +11,7 @@ package enum ConsumerField {
     package static let bytes = 40
 }
 
-/// What a registered consumer of history does with the store.
+/// The way in which a registered consumer of history uses the store.
 package struct ConsumerKind: OptionSet, Hashable, Sendable {
     package let rawValue: UInt16
     package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -46,7 +46,7 @@ package struct ConsumerRecord: Hashable, Sendable {
     /// A frame of one has at most this size.
     static let maximumFrameBytes = FrameField.bytes + (ConsumerField.bytes + FormatLimits.maximumNameBytes).paddedTo8
 
-    /// What removes a consumer.
+    /// The record that removes a consumer.
     package static func removal(of name: String) -> ConsumerRecord {
         ConsumerRecord(name: name, kind: [], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 0)
     }
@@ -176,12 +176,12 @@ package struct CleaningRecord: Hashable, Sendable {
 package struct RetentionLimits: Hashable, Sendable {
     /// The largest number for no limit.
     package var microseconds: UInt64
-    /// What compaction would free; the largest number for no limit.
+    /// The bytes that compaction would free; the largest number for no limit.
     package var bytes: UInt64
 
     package init(microseconds: UInt64, bytes: UInt64) { (self.microseconds, self.bytes) = (microseconds, bytes) }
 
-    /// What counts if nothing was said: 7 days, 1 GiB.
+    /// The default: 7 days, 1 GiB.
     package static let standard = RetentionLimits(microseconds: 7 * 24 * 3600 * 1_000_000, bytes: 1 << 30)
 }
 

@@ -1,8 +1,9 @@
-// What is not kept of an entity's history: the versions of the schema tell, and each transaction names its version.
+// The transactions for which an entity's history is not kept. The schema versions define them; each transaction names
+// its version.
 //
 // Invariants:
-// N1  A change is part of history where its entity's history is on in the newest version, and has been since a version
-//     that is not above that of the change's transaction. Nothing else decides it, so it is the same whatever
+// N1  A change is part of history if its entity's history is on in the newest version, and has been on since the
+//     version of the change's transaction or an earlier one. Nothing else decides this, so it is the same whatever
 //     compaction has done.
 
 /// Transactions whose changes of an entity are no part of history.
@@ -17,7 +18,7 @@ package struct HistoryGap: Hashable, Sendable {
     }
 
     package let entity: UInt16
-    /// The version that added the entity: before it there was nothing to keep.
+    /// The version that added the entity: no history could exist before it.
     package let first: UInt16
     package let end: End
 
@@ -35,8 +36,8 @@ package struct HistoryGap: Hashable, Sendable {
         }
     }
 
-    /// Whether changes may have been left out of transactions of these versions. While history is off that is so of
-    /// whatever is requested.
+    /// Whether transactions of these versions may lack changes of the entity. Without versions: whether its history is
+    /// off.
     package func meets(_ versions: ClosedRange<UInt16>?) -> Bool {
         guard let versions else { return end == .open }
         switch end {

@@ -1,4 +1,4 @@
-// F22 for large values: which forms a value has, found out piece by piece, before it is known what it is used for.
+// F22 for large values: determines piece by piece which forms a value has, before its use is known.
 
 /// A set of forms: those that a value has, or those that an attribute's type allows.
 package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
@@ -12,7 +12,7 @@ package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
     /// Object IDs, each greater than the one before.
     package static let ascendingObjects = ValueForms(rawValue: 4)
 
-    /// What a value of a type must be.
+    /// The forms that a value of this type must have.
     static func needed(for type: AttributeType) -> ValueForms {
         switch type {
         case .string, .json: .text
@@ -74,7 +74,7 @@ package struct LargeValueForm {
 
 /// UTF-8 in pieces: no surrogates, no overlong forms, nothing above U+10FFFF.
 struct TextForm {
-    /// How many bytes of a character are still to come, and what the next of them may be.
+    /// The number of bytes that the current character still lacks, and the range allowed for the next one.
     private var missing = 0
     private var next: ClosedRange<UInt8> = TextForm.anyNext
     private static let anyNext: ClosedRange<UInt8> = 0x80...0xBF

@@ -1,6 +1,6 @@
 // The limits of the file format: one constant for each line of the list in FileFormat.md, under the same name.
 
-/// What a reader accepts at most, and no writer exceeds.
+/// The limits that readers accept and writers keep.
 package enum FormatLimits {
     package static let readVersion: UInt16 = 1
     package static let writeVersion: UInt16 = 1

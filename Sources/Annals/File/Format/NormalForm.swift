@@ -6,7 +6,7 @@
 // NF1  The normal form of a normal form is that form.
 // NF2  The normal form of two texts one after the other begins with that of the first one, if the second begins with a
 //      scalar before which every text can be divided.
-// NF3  Bytes that are not valid UTF-8 are their own normal form: who reads the text reports them.
+// NF3  Bytes that are not valid UTF-8 are their own normal form: the reader of the text reports them.
 
 /// Brings texts into their normal form NFC.
 package enum NormalForm {
@@ -27,8 +27,8 @@ package enum NormalForm {
         return normal.map { String(decoding: $0, as: UTF8.self) } ?? text
     }
 
-    /// Whether a text comes before another in the order of normal forms. Swift's `<` has that order, except where one
-    /// text begins with the other one and then has marks that belong before marks of that.
+    /// Whether a text comes before another in the order of normal forms. Swift's `<` has that order, unless one text
+    /// begins with the other and continues with marks that sort before the other's marks.
     package static func isBefore(_ left: String, _ right: String) -> Bool { of(left) < of(right) }
 
     /// The text decomposed, in canonical order: the normal form NFD.
@@ -56,7 +56,7 @@ package enum NormalForm {
         return UTF8Bytes.of(letters.composed())
     }
 
-    /// Where the last scalar begins before which the text can be divided (NF2); 0 if there is none after its beginning.
+    /// The start of the last scalar before which the text can be divided (NF2); 0 if only its beginning qualifies.
     static func lastBoundary(in text: UnsafeRawBufferPointer) -> Int {
         var offset = text.count
         while offset > 0 {
@@ -72,12 +72,12 @@ package enum NormalForm {
 
 /// The normal form of a text that comes in pieces.
 package struct NormalFormStream {
-    /// What the next piece may change.
+    /// The bytes whose normal form the next piece may change.
     private var rest: [UInt8] = []
 
     package init() {}
 
-    /// Calls `body` with the normal form of what no later piece changes.
+    /// Calls `body` with the normal form of the bytes that no later piece can change.
     package mutating func append(_ piece: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
         rest += piece
         let end = rest.withUnsafeBytes { NormalForm.lastBoundary(in: $0) }

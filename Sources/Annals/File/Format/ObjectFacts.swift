@@ -1,4 +1,4 @@
-// What an error says of entities, attributes and objects, as values.
+// The entities, attributes and objects that an error concerns, as values.
 
 /// The entity, the attributes and the objects that an error is about.
 package struct ObjectFacts: ErrorFacts {

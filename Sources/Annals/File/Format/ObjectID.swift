@@ -1,9 +1,9 @@
 // Names one object of a store: which entity it is of, and which of its objects it is.
 
-/// The name of one object, the same for ever: the numbers of deleted objects are not used again.
+/// The permanent name of one object: numbers of deleted objects are never used again.
 ///
-/// It means something only in the store that gave it. Its text form is the number of the entity, a colon and the number
-/// of the object, such as `1:42`; object IDs order by these two.
+/// It is valid only in the store that assigned it. Its text form is the number of the entity, a colon and the number of
+/// the object, such as `1:42`; object IDs order by these two.
 public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
     /// The entity number in the upper 16 bits, the object number in the lower 48.
     public let rawValue: UInt64
@@ -20,7 +20,7 @@ public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
         self.init(rawValue: UInt64(entityNumber) << 48 | number)
     }
 
-    /// What was checked before.
+    /// Makes an ID from a number that was validated before.
     @inline(__always)
     init(checked rawValue: UInt64) { self.rawValue = rawValue }
 

@@ -14,7 +14,7 @@
 ///
 /// | value | bytes |
 /// |---|---|
-/// | absent | 00; everything else begins with 01 and so comes after it |
+/// | absent | 00; all other values begin with 01 and so comes after it |
 /// | bool | 01, 00 or 01 |
 /// | int | 01, i64 big-endian with its sign bit inverted |
 /// | double, date | 01, the bits big-endian: all inverted if negative, otherwise the sign bit inverted |
@@ -28,9 +28,9 @@
 /// NaN for every NaN. Texts compare by the UTF-8 bytes of their normal form, as Swift compares strings: texts that are
 /// equal in Swift have one key. The order is the same in every locale.
 ///
-/// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that
-/// is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if
-/// a 0 followed, then 00. A negative one has all those bytes inverted. Not-a-number comes last.
+/// Decimals compare by their number, regardless of their exponents. A positive one is 0.ddd x 10^scale with a first
+/// digit that is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single
+/// digit as if a 0 followed, then 00. A negative one has all those bytes inverted. Not-a-number comes last.
 package enum OrderedKey {
     package static let absent: UInt8 = 0
     package static let present: UInt8 = 1

@@ -3,7 +3,7 @@
 // Sound because the literal has the entries that its readers ask for: Tests/Scripts/unicode.py makes both numbers, and
 // the tests read every entry.
 
-/// A table of entries of so many characters each.
+/// A table of entries with a fixed number of characters each.
 struct PackedTable {
     private let start: UnsafePointer<UInt8>
     private let entryCharacters: Int
@@ -23,7 +23,7 @@ struct PackedTable {
         return number
     }
 
-    /// The entry that begins with a key, of ascending entries; nil if there is none.
+    /// The entry that begins with a key, in a table of ascending entries; nil if it has none.
     func entry(_ key: UInt64, keyCharacters: Int, count: Int) -> Int? {
         var (lower, upper) = (0, count)
         while lower < upper {

@@ -26,7 +26,7 @@ extension UnsafeRawBufferPointer {
         return memcmp(left, right, count) == 0
     }
 
-    /// Whether these bytes come before others, byte by byte; the beginning of longer ones comes before them.
+    /// Whether these bytes sort before `other`, byte by byte; a prefix sorts before the longer bytes.
     func isBefore(_ other: UnsafeRawBufferPointer) -> Bool {
         let shorter = Swift.min(count, other.count)
         guard shorter > 0, let left = baseAddress, let right = other.baseAddress else { return count < other.count }
@@ -34,13 +34,13 @@ extension UnsafeRawBufferPointer {
         return difference == 0 ? count < other.count : difference < 0
     }
 
-    /// Whether other bytes stand somewhere in these.
+    /// Whether these bytes contain `other`.
     func contains(_ other: UnsafeRawBufferPointer) -> Bool {
         guard other.count > 0, let part = other.baseAddress else { return true }
         guard let start = baseAddress else { return false }
         var offset = 0
         while count &- offset >= other.count {
-            // Where the first byte stands next.
+            // The next occurrence of the first byte.
             let left = count &- offset &- other.count &+ 1
             guard let found = memchr(start + offset, Int32(other[0]), left) else { return false }
             if memcmp(found, part, other.count) == 0 { return true }

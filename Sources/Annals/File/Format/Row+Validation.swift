@@ -1,11 +1,11 @@
 // F21 and F22 for one row: whether it is written in its only form.
 
 extension RowImage {
-    /// Throws an error of code `damaged`, with the offset of what is wrong, unless the row is exactly as a writer
-    /// writes it.
+    /// Throws an error of code `damaged`, with the offset of the fault, unless the row is exactly as a writer writes
+    /// it.
     ///
-    /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20),
-    /// that the layout is that of its schema version, and what its references name (F23).
+    /// The bytes must hold the padding as well. A row alone cannot show the rest: that its entry agrees (F20), that the
+    /// layout is that of its schema version, and that its references lead to objects (F23).
     ///
     /// - Returns: whether the row refers to large values.
     @discardableResult
@@ -57,7 +57,8 @@ extension RowImage {
         }
     }
 
-    /// Returns the bytes of the value. That they begin where the value before ended is what the slots mean.
+    /// Returns the bytes of the value. Values follow each other without gaps, because a slot holds only the end of its
+    /// value.
     private func validateVariable(_ position: Int, _ hasReferences: inout Bool) throws(StoreError) -> Int {
         let type = slot(at: position).type
         let (content, isLarge) = try variableBytes(position)

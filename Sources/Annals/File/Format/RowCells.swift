@@ -51,8 +51,8 @@ package struct RowCells {
     @inline(__always)
     package func date(_ position: Int) -> Double? { bits(position, type: 6).map { Double(bitPattern: $0) } }
 
-    /// The bytes of a variable value that stands in the row, not yet checked against its type. Nil for an absent one, a
-    /// reference, and damage: `RowImage.variable` tells which.
+    /// The bytes of a variable value inside the row, not yet checked against its type. Nil for an absent one, a
+    /// reference, and damage: `RowImage.variable` distinguishes them.
     @inline(__always)
     package func variableBytes(_ position: Int) -> UnsafeRawBufferPointer? {
         let slot = shape.slot(position)
@@ -76,7 +76,7 @@ package struct RowCells {
 
 // MARK: Many rows of one layout
 
-/// Where an attribute stands in the rows of a layout and of those of its family, worked out once for all of them.
+/// The location of an attribute in the rows of a layout and of its family, computed once for all of them.
 ///
 /// Sound for any bytes of a row, as `RowCells` says, because all offsets are those of the layout's slots and presence
 /// bits, and ends of variable values are compared with the row at every reading.
@@ -84,7 +84,7 @@ struct RowColumn {
     let type: AttributeType
     let isOptional: Bool
     private let slotOffset: UInt16
-    /// Where the slot stands that says where a variable value begins; 0 if it begins at `variableOffset`.
+    /// The offset of the slot that holds the start of a variable value; 0 if the value starts at `variableOffset`.
     private let previousOffset: UInt16
     private let presenceOffset: UInt16
     private let presenceBit: UInt8

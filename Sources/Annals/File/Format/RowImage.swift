@@ -38,11 +38,11 @@ package struct RowHeader: Equatable, Sendable {
 /// references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of
 /// the program, and traps.
 package struct RowImage {
-    /// What reads values without calling into this module.
+    /// Reads values without calling into this module.
     package let cells: RowCells
-    /// Where in the file the row begins.
+    /// The row's offset in the file.
     package let fileOffset: UInt64
-    /// How many bytes there are from the row's beginning on.
+    /// The number of bytes from the row's beginning on.
     private let byteCount: Int
 
     /// `bytes` begin with the row and may go on after it.
@@ -157,7 +157,7 @@ package struct RowImage {
         return .large(reference)
     }
 
-    /// What stands in the row for a variable attribute, present or not, and whether it is a reference.
+    /// The row's bytes for a variable attribute, whether it is present, and whether they are a reference.
     @inline(__always)
     func variableBytes(_ position: Int) throws(StoreError) -> (UnsafeRawBufferPointer, isLarge: Bool) {
         let slot = slot(at: position)

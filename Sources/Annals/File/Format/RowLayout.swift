@@ -1,30 +1,29 @@
-// Where everything stands in the rows of one entity, worked out once for each definition of it.
+// The offsets of all parts of an entity's rows, computed once for each of its definitions.
 
 internal import Synchronization
 
-/// Where the fields of a row's header stand.
+/// Offsets of the fields of a row's header.
 package enum RowField {
     package static let entryDistance = 0
     package static let schemaVersion = 2
     package static let rowBytes = 4
     package static let bytes = 8
-    /// Set in a variable slot whose value stands in value frames.
+    /// Set in a variable slot whose value lies in value frames.
     package static let largeBit: UInt32 = 1 << 31
 }
 
-/// What a layer above keeps with a layout, so that it finds it without a lock.
+/// Data of a layer above, stored with a layout so that finding it needs no lock.
 ///
-/// Sound although it is shared: what inherits from it says why.
+/// Sound although it is shared: each subclass documents why.
 class RowLayoutAttachment: @unchecked Sendable {}
 
 /// The layout of an entity's rows. *Positions* are those of the attributes in the entity's list.
 ///
-/// 1. Slots stand from the header on, in the order of the attributes, without gaps; then the presence bits; then, from
+/// 1. Slots follow the header, in the order of the attributes, without gaps; then the presence bits; then, from
 ///    `variableOffset` on, the variable values.
 /// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
 ///
-/// Sound although it is shared: nothing changes after `init`, the memory of the slots and of what a `RowShape` points
-/// to included.
+/// Sound although it is shared: nothing changes after `init`, including the memory of the slots and of the `RowShape`.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
     /// Of its attributes: shared by the rows that are copied.
@@ -39,25 +38,25 @@ package final class RowLayout: @unchecked Sendable {
     /// The same, where rows find them without counting references.
     private let slotMemory: UnsafePointer<RowSlot>
     private let variableMemory: UnsafePointer<UInt16>
-    /// What a `RowShape` points to.
+    /// The memory that a `RowShape` points to.
     let shapeMemory: UnsafePointer<RowShape.Content>
     let hasDefaults: Bool
     package let presenceOffset: Int
-    /// Where the variable values begin, and the size of a row that has none.
+    /// The offset of the variable values, which is the size of a row without any.
     package let variableOffset: Int
     /// The positions of the variable attributes.
     package let variables: [UInt16]
     /// Attribute numbers in the upper half, their positions in the lower; ascending.
     private let positions: [UInt32]
 
-    /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows
-    /// of the others.
+    /// Layouts of one family place the same attributes at the same positions: code that reads rows of one also reads
+    /// rows of another.
     let family: ObjectIdentifier
     private final class Family: Sendable {}
     /// Keeps the identifier from being used again.
     private let familyObject: Family
-    /// The address of what the layers above have worked out for this layout, which this object holds; 0 for nothing.
-    /// (`AtomicLazyReference` looks types up at every load, which takes an object by its ID a sixth longer.)
+    /// The address of the attachment of the layers above, which this object retains; 0 for nothing.
+    /// (`AtomicLazyReference` looks types up at every load, which makes getting an object by its ID a sixth slower.)
     private let attached = Atomic<UInt>(0)
 
     /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is
@@ -116,13 +115,13 @@ package final class RowLayout: @unchecked Sendable {
         return UnsafePointer(memory)
     }
 
-    /// What the layers above have worked out; nil if they have not yet.
+    /// The attachment of the layers above; nil before they attach one.
     @inline(__always)
     var attachment: RowLayoutAttachment? {
         Self.attachment(at: attached.load(ordering: .acquiring))?.takeUnretainedValue()
     }
 
-    /// Attaches something, unless something is attached already. Returns what is attached.
+    /// Attaches an object unless the layout has an attachment. Returns the attachment.
     func attach(_ attachment: RowLayoutAttachment) -> RowLayoutAttachment {
         let held = Unmanaged.passRetained(attachment)
         let (isStored, before) = attached.compareExchange(

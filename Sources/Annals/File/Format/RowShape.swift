@@ -1,13 +1,12 @@
-// Where the attributes of an entity stand in a row: what reading and writing one value needs to know, laid out for
-// speed.
+// The locations of an entity's attributes in a row, arranged for fast reading and writing of one value.
 
-/// Where an attribute stands in a row.
+/// The location of an attribute in a row.
 package struct RowSlot: Sendable {
     /// From the row's start.
     package let offset: UInt16
-    /// The slot of the variable attribute before, which says where this one's value begins; 0 if it is the first.
+    /// The slot of the previous variable attribute, which holds the start of this one's value; 0 for the first.
     let previousOffset: UInt16
-    /// Counts the variable attributes; meaningless for others.
+    /// The index among the variable attributes; meaningless for fixed ones.
     let variableIndex: UInt16
     let typeNumber: UInt8
     let isVariable: Bool
@@ -34,7 +33,7 @@ package struct RowSlot: Sendable {
 /// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so holding the
 /// catalog keeps it.
 package struct RowShape {
-    /// What the layout keeps in memory of its own, for as long as it lives.
+    /// The content that a layout keeps in memory of its own, for as long as it lives.
     struct Content {
         let layout: Unmanaged<RowLayout>
         let family: ObjectIdentifier

@@ -48,7 +48,8 @@ extension SchemaDefinition {
 }
 
 extension SchemaDefinition {
-    /// Adds what the next schema frame of the same transaction says; damage where it defines another version.
+    /// Adds the definitions of the transaction's next schema frame. Throws `damaged` if that frame defines another
+    /// version.
     package mutating func append(_ next: SchemaDefinition) throws(StoreError) {
         guard next.version == version else {
             throw StoreError(.damaged, "The schema frames of a transaction define different versions.")
@@ -131,7 +132,7 @@ extension EntityDefinition {
 }
 
 extension ByteReader {
-    /// The reader must stand at a multiple of 8.
+    /// The reader must be at a multiple of 8.
     fileprivate mutating func readEntityDefinition() throws(StoreError) -> EntityDefinition {
         let start = currentOffset
         let size = try readUInt32()
@@ -140,8 +141,7 @@ extension ByteReader {
         }
         var part = try readPart(size - 4)
         let definition = try part.readEntityBody()
-        // The part begins after the size, so its multiples of 8 are 4 off: the padding is what is left, and less than
-        // 8.
+        // The part begins after the size, so its multiples of 8 are 4 off: the rest is padding, and less than 8 bytes.
         guard part.remaining < 8 else { throw part.damaged("There are bytes behind the last field.") }
         try part.readZeros(part.remaining)
         do {

@@ -1,8 +1,8 @@
 // F25 as far as one definition can show it: limits, names, numbers, flags, defaults.
 
 extension EntityDefinition {
-    /// Throws an error of code `damaged` if the definition breaks a rule by itself; what needs the versions before
-    /// it is checked by `SchemaCatalog`. A writer checks before it writes, and uses an error code of its own.
+    /// Throws an error of code `damaged` if the definition breaks a rule by itself; `SchemaCatalog` checks the rules
+    /// that concern earlier versions. A writer checks before it writes, and uses an error code of its own.
     package func validate() throws(StoreError) {
         try require(number != 0, "An entity has the number 0.")
         if state == .removed {

@@ -1,6 +1,6 @@
-// What a schema says: entities, their attributes and keys, as values.
+// The content of a schema: entities, their attributes and keys, as values.
 
-/// Where the fields of a schema frame's table stand.
+/// Offsets of the fields of a schema frame's table.
 package enum SchemaField {
     package static let version = 0
     package static let definitions = 2
@@ -8,7 +8,7 @@ package enum SchemaField {
     package static let bytes = 8
 }
 
-/// Where the fields of an entity's definition stand.
+/// Offsets of the fields of an entity's definition.
 package enum EntityField {
     package static let definitionBytes = 0
     package static let entity = 4
@@ -21,7 +21,7 @@ package enum EntityField {
     package static let bytes = 16
 }
 
-/// Where the fields of an attribute's definition stand.
+/// Offsets of the fields of an attribute's definition.
 package enum AttributeField {
     package static let number = 0
     package static let type = 2
@@ -35,7 +35,7 @@ package enum AttributeField {
     package static let parameterBytes = 16
     package static let zero2 = 18
     package static let bytes = 20
-    /// What `defaultBytes` says if there is none.
+    /// The value of `defaultBytes` for an attribute without a default.
     package static let noDefault: UInt32 = 4_294_967_295
 }
 
@@ -100,7 +100,7 @@ package struct KeyDefinition: Hashable, Sendable {
 
 /// An entity as one schema version defines it.
 package struct EntityDefinition: Hashable, Sendable {
-    /// What the names of entities begin with that a store keeps for itself: their objects are the store's own notes.
+    /// The prefix of the names of entities that a store keeps for itself: their objects are the store's own notes.
     package static let reservedPrefix = "_annals."
 
     package enum State: UInt8, Sendable {
@@ -123,7 +123,7 @@ package struct EntityDefinition: Hashable, Sendable {
         self.init(number, .present, keepsNoHistory, IdentifierName(name), attributes, keys)
     }
 
-    /// Says that the entity is there no more.
+    /// The definition that removes an entity.
     package static func removal(of number: UInt16) -> EntityDefinition {
         EntityDefinition(number, .removed, false, IdentifierName(""), [], [])
     }
@@ -141,7 +141,7 @@ package struct EntityDefinition: Hashable, Sendable {
     }
 }
 
-/// What is new or different in one schema version.
+/// The additions and changes of one schema version.
 package struct SchemaDefinition: Hashable, Sendable {
     package var version: UInt16
     package var entities: [EntityDefinition]

@@ -1,9 +1,9 @@
-// Old states in the terms of the newest schema: which attribute of an older version is which one now.
+// Presents old states in terms of the newest schema: maps attributes of an older version to those of the newest.
 //
 // Invariants:
 // PS1  An attribute is the same in two versions if it has the same number, whatever its name.
-// PS2  An attribute that replaced another one of the same name stands for that one in the versions before it.
-// PS3  What a version does not have reads as in a row of the newest state that is older: by its default.
+// PS2  An attribute that replaced another one of the same name represents that one in the earlier versions.
+// PS3  An attribute missing in a version reads as it does in an old row of the newest state: by its default.
 
 extension SchemaCatalog {
     /// This catalog with one more version, which describes the rows of an older version in the terms of the newest:

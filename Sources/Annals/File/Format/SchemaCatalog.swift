@@ -3,11 +3,11 @@
 /// Finds the layout of a row from its schema version and entity number.
 ///
 /// 1. Versions are 1 to `newestVersion`, without gaps.
-/// 2. An entity has one step for each version that defined it, in ascending order; between two steps it is as the first
-///    says. So versions share what they do not change, and a file of n definitions takes memory for n.
+/// 2. An entity has one step for each version that defined it, in ascending order; between two steps, the definition of
+///    the earlier one holds. So versions share unchanged definitions, and a file of n definitions takes memory for n.
 /// 3. Every definition is valid by itself and with those before it (F25).
 ///
-/// A value: a copy stays as it is while the original changes, which is what a snapshot needs.
+/// A value: a copy does not change with the original, as a snapshot requires.
 package struct SchemaCatalog: Sendable {
     private struct Step: Sendable {
         let version: UInt16
@@ -38,15 +38,14 @@ package struct SchemaCatalog: Sendable {
     private(set) var isOfPast = false
     /// One for each entity that ever was, in the order of their first definitions.
     private var histories: [History] = []
-    /// At index n where in `histories` the entity with the number n is, plus 1; 0 if there is none. Numbers alone,
-    /// because a file may use the highest ones, and then every copy of the catalog would pay for histories that there
-    /// are not.
+    /// At index n: the index in `histories` of the entity with number n, plus 1; 0 if it does not exist. Only numbers,
+    /// because a file may use the highest ones, and then every copy of the catalog would pay for unused histories.
     private var places: [UInt16] = []
     /// The numbers of all entities that ever were, ascending.
     package private(set) var entityNumbers: [UInt16] = []
     /// The entities of the newest version.
     private var numbers = NameNumbers()
-    /// Where layouts are from; nil for new ones.
+    /// The pool that layouts come from; nil to make new ones.
     private let layouts: LayoutPool?
     /// The mark of the store (`UUIDBytes.mark`); 0 if it does not matter.
     private let mark: UInt32
@@ -91,7 +90,7 @@ package struct SchemaCatalog: Sendable {
         entityNumbers.compactMap { entity($0, version: version) }
     }
 
-    /// What a version defined, as its schema frames say.
+    /// The definitions of a version's schema frames.
     package func definition(version: UInt16) -> SchemaDefinition {
         var entities: [EntityDefinition] = []
         for number in entityNumbers {
@@ -111,8 +110,8 @@ package struct SchemaCatalog: Sendable {
         history(entity)?.types[attribute] != nil
     }
 
-    /// The attribute of an entity's newest definition that was called so before; nil if there is none. Linear in the
-    /// entity's definitions.
+    /// The attribute of an entity's newest definition that once had this name; nil if no attribute had it. Linear in
+    /// the entity's definitions.
     func attribute(formerly name: String, of entity: UInt16) -> UInt16? {
         guard let steps = history(entity)?.steps, let newest = steps.last?.layout else { return nil }
         for step in steps.reversed() {
@@ -127,7 +126,7 @@ package struct SchemaCatalog: Sendable {
         history(number)?.steps.compactMap { $0.layout?.entity } ?? []
     }
 
-    /// What is not kept of the entity's history; nil if it has never been off.
+    /// The gap in the entity's history; nil if its history has never been off.
     package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
         guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {
             return nil
@@ -161,8 +160,8 @@ package struct SchemaCatalog: Sendable {
 
     // MARK: The next version
 
-    /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has
-    /// changed. Costs what the new definitions are, not what the catalog holds.
+    /// Adds the next version, defined by all its schema frames together. An error, of code `damaged`, leaves the
+    /// catalog unchanged. Linear in the new definitions, not in the catalog.
     package mutating func apply(_ schema: SchemaDefinition) throws(StoreError) {
         try validate(schema)
         for definition in schema.entities {
@@ -172,8 +171,8 @@ package struct SchemaCatalog: Sendable {
         newestVersion = schema.version
     }
 
-    /// Adds definitions to the newest version, which stands in several frames. Costs what the whole catalog holds: only
-    /// a version of more than half a MiB that compaction has folded is read so.
+    /// Adds definitions to the newest version, which spans several frames. Linear in the whole catalog: only a version
+    /// of more than half a MiB that compaction has folded is read so.
     package mutating func extend(_ schema: SchemaDefinition) throws(StoreError) {
         try require(
             schema.version == newestVersion && newestVersion > 0, "A schema version is not one more than the last.")
@@ -184,7 +183,8 @@ package struct SchemaCatalog: Sendable {
         self = extended
     }
 
-    /// With one more version, for reading rows of the past: no file has it, and it need not be valid after the others.
+    /// The catalog with one more version, for reading rows of the past. No file contains it, and it need not be valid
+    /// after the earlier ones.
     func following(_ definitions: [EntityDefinition]) -> SchemaCatalog {
         guard newestVersion < .max else { return self }
         var next = self
@@ -224,7 +224,7 @@ package struct SchemaCatalog: Sendable {
     /// The entity's definition in the newest version, nil if it has none or is removed.
     private func current(_ number: UInt16) -> EntityDefinition? { entity(number, version: newestVersion) }
 
-    /// Whether the next version may be this. Also what a writer asks before it writes one.
+    /// Throws unless the schema can be the next version. A writer calls it before writing.
     package func validate(_ schema: SchemaDefinition) throws(StoreError) {
         try require(
             newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
@@ -241,7 +241,7 @@ package struct SchemaCatalog: Sendable {
         }
     }
 
-    /// Numbers mean the same for ever: a removed entity does not come back, nor a removed attribute, and types stay.
+    /// Numbers keep their meaning permanently: a removed entity or attribute does not come back, and types stay.
     private func validateNumbers(_ definition: EntityDefinition) throws(StoreError) {
         guard let types = history(definition.number)?.types else {
             try require(definition.state == .present, "A schema version removes an entity that there is not.")

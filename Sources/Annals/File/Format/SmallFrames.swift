@@ -67,11 +67,11 @@ package enum MetadataRecord: Equatable, Sendable {
     case name(number: UInt32, text: String)
     /// The clock went back: the last transaction's time, and the time now.
     case clockStep(from: Int64, to: Int64)
-    /// What object numbers of an entity had come to when the file was compacted: one above the highest.
+    /// An entity's next object number when the file was compacted: one above the highest used.
     case objectNumbers(entity: UInt16, next: UInt64)
     /// How long history stays, and how much of it.
     case retention(RetentionLimits)
-    /// What the file uses of later formats from here on.
+    /// The features of later formats that the file uses from here on.
     case features(FormatFeatures)
 
     static let recordHeaderBytes = 8

@@ -1,7 +1,7 @@
-// Tables of what a schema and a file have few of.
+// Tables with few entries, for schemas and files.
 //
-// Not hash tables, as far as that goes: what the Swift runtime must find out about a hash table's types when a process
-// first uses one takes some 60 us, and opening a store takes some 500.
+// Arrays instead of dictionaries: the first use of a dictionary type costs about 60 us in the Swift runtime, and
+// opening a store takes about 500 us.
 
 /// Names and the numbers that go with them.
 package struct NameNumbers: Sendable {
@@ -10,7 +10,7 @@ package struct NameNumbers: Sendable {
         let number: UInt32
     }
 
-    /// In an object: a hash table among the properties would be requested its type wherever this is copied.
+    /// Boxed in a class: copying a struct with a dictionary would look up the dictionary's type metadata.
     ///
     /// Sound although it is shared: it is changed only through a table that alone refers to it.
     private final class OverflowTable: @unchecked Sendable {
@@ -18,9 +18,9 @@ package struct NameNumbers: Sendable {
         init(_ numbers: [IdentifierName: UInt32]) { self.numbers = numbers }
     }
 
-    /// Looked through one after the other.
+    /// Searched linearly.
     private var few: [Entry] = []
-    /// What there is no room for there.
+    /// Overflow beyond `maximumFew` entries.
     private var rest: OverflowTable?
     private static let maximumFew = 32
 
@@ -32,7 +32,7 @@ package struct NameNumbers: Sendable {
         return rest?.numbers[name]
     }
 
-    /// False, and nothing done, where the name is there.
+    /// Returns false, without a change, if the name already exists.
     package mutating func insert(_ name: IdentifierName, _ number: UInt32) -> Bool {
         guard self[name] == nil else { return false }
         if few.count < Self.maximumFew {
@@ -76,7 +76,7 @@ package struct AttributeTypes: Sendable {
         return index < entries.count && entries[index].number == number ? entries[index].type : nil
     }
 
-    /// Of constant time for a number above all others, otherwise linear. What is there stays.
+    /// Constant time for a number above all existing ones, otherwise linear. Existing entries stay.
     package mutating func insert(_ number: UInt16, _ type: AttributeType) {
         let index = place(of: number)
         if index < entries.count, entries[index].number == number { return }
@@ -116,7 +116,7 @@ extension [UInt16] {
 }
 
 extension [IdentifierName] {
-    /// Whether a name stands there twice.
+    /// Whether a name occurs twice.
     package var hasDuplicates: Bool {
         if count < 2 { return false }
         let sorted = sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }

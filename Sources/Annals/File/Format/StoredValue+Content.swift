@@ -1,8 +1,8 @@
-// Values from the bytes of a slot or a variable value, and back: defaults, and values that stand in value frames.
+// Converts values from the bytes of a slot or a variable value, and back: defaults, and values in value frames.
 
 extension StoredValue {
-    /// The value that these bytes are: the content of a slot, or a variable value as it stands in a row or in value
-    /// frames. Nil if they are not one of the type in its only form. A long value is copied whole.
+    /// Decodes the content of a slot, or a variable value in a row or in value frames. Nil if the bytes are not a value
+    /// of the type in its only form. A long value is copied whole.
     package init?(_ content: UnsafeRawBufferPointer, _ type: AttributeType) {
         guard type.isVariable || content.count == type.slotBytes else { return nil }
         let value: StoredValue? =
@@ -32,8 +32,7 @@ extension StoredValue {
         UInt64(littleEndian: content.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 
-    /// Appends the same bytes. Nothing for an absent value; for a reference, what stands in the row in the value's
-    /// stead.
+    /// Appends the same bytes. Nothing for an absent value; for a large value, its reference as in the row.
     package func appendContent(to writer: inout ByteWriter) {
         switch self {
         case .absent: break
@@ -63,7 +62,7 @@ extension StoredValue {
 }
 
 extension AttributeDefinition {
-    /// What a row reads as that was written before the attribute existed: the default, or absent.
+    /// The value that a row older than the attribute reads as: the default, or absent.
     package var valueBeforeItExisted: StoredValue {
         guard let defaultValue else { return .absent }
         return defaultValue.withUnsafeBytes { StoredValue($0, type) } ?? .absent

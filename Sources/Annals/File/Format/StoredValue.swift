@@ -10,14 +10,14 @@ package struct UUIDBytes: Hashable, Sendable {
         self.low = low
     }
 
-    /// A few bits by which references of different stores are told apart; never 0.
+    /// A few bits that distinguish references of different stores; never 0.
     var mark: UInt32 {
         let folded = high ^ low
         return max(1, UInt32(truncatingIfNeeded: folded ^ folded >> 32))
     }
 }
 
-/// Where the fields of a reference stand.
+/// Offsets of the fields of a reference.
 package enum ReferenceField {
     package static let offset = 0
     package static let valueBytes = 8
@@ -66,7 +66,7 @@ package enum StoredValue: Sendable {
     case orderedObjects([ObjectID])
     /// Strictly ascending; `Value.objectSet` makes them so, and encoding does if they are not.
     case objects([ObjectID])
-    /// A value of a variable type that stands in value frames.
+    /// A value of a variable type in value frames.
     case large(LargeValueReference)
 
     /// The `objects` value of these, sorted and each once.
@@ -125,8 +125,8 @@ extension StoredValue: Equatable {
 }
 
 extension StoredValue {
-    /// Whether Swift calls both equal: texts that differ in their form alone are. What is compared to be written is
-    /// compared as bytes instead, so that rows keep texts as they were given.
+    /// Whether the values are equal in Swift, where texts that differ only in their form are equal. Writers compare
+    /// bytes instead, so that rows keep texts as they were given.
     package func isSame(as other: StoredValue) -> Bool {
         switch (self, other) {
         case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a == b

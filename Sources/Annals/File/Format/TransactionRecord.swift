@@ -101,7 +101,7 @@ package struct TransactionRecord: Equatable, Sendable {
             && processID == other.processID && isCopied == other.isCopied
     }
 
-    /// The tag of a transaction as first written: what came before it and what it is.
+    /// The tag of a transaction when it is first written: a hash of its predecessor and its content.
     package static func tag(
         previousTag: UInt64, previousChecksum: UInt64, bodyChecksum: UInt64, table: UnsafeRawBufferPointer
     ) -> UInt64 {

@@ -2,14 +2,14 @@
 //
 // Made by Tests/Scripts/unicode.py from the data of Unicode 17.0.0: change the script, not this file.
 
-/// What text needs to be brought into its normal form NFC, as numbers in literals: six bits a character.
+/// Data for bringing text into its normal form NFC, as numbers in literals: six bits a character.
 enum UnicodeTables {
     /// How many decompositions.
     static let decompositions = 2081
     /// Scalars from here on are in no table.
     static let end: UInt32 = 0x30000
 
-    /// The combining classes that there are, ascending: two characters each.
+    /// All combining classes, ascending: two characters each.
     static let combiningClasses: StaticString = #"""
         01060708090:0;0<0=0>0?0@0A0B0C0D0E0F0G0H0I0J0K0L0M0N0O0P0Q0R0S0T1D1K1W1[1f1j2122243:3F3H3J3L3N3P3R3T3V3X3Y3Z\#
         3`
