@@ -15,21 +15,21 @@ package struct Appender {
 
     private unowned(unsafe) let log: Log
     private(set) var state: LogState
-    /// Where the last complete group that was written ends.
+    /// The end of the last complete group that was written.
     private(set) var writtenEnd: UInt64
     /// The file has at least this size; 0 for not known.
     private(set) var fileSize: UInt64
     private(set) var hasWritten = false
-    /// Whose transaction was appended, for the next one, if it differs from the one before.
+    /// The names of the appended transaction, for the next one, if they differ from those of the one before.
     private(set) var origin: TransactionOrigin?
-    /// The file refused a write: what stands there is not known.
+    /// Whether the file refused a write: its bytes there are unknown.
     private(set) var writeFailed = false
     private var tail: Tail
-    /// What was appended and waits to be written; nil if everything is written at once.
+    /// Appended bytes that wait to be written; nil if each frame is written at once.
     private var gathered: GatheredFrames?
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
-    /// What the wall clock showed just now; nil if that is too long ago.
+    /// The wall clock's latest reading; nil if that is too long ago.
     private var time: Int64?
 
     init(_ log: Log, state: consuming LogState, tail: Tail, fileSize: UInt64, time: Int64) {
@@ -91,7 +91,7 @@ package struct Appender {
             end: state.end)
     }
 
-    /// Where a large value of the transaction went.
+    /// The frames of a large value of the transaction.
     private struct ValuePlace {
         var first: UInt64
         var checksum: UInt64
@@ -143,7 +143,7 @@ package struct Appender {
         }
     }
 
-    /// Tells references where their values went. Returns the body's checksum then.
+    /// Sets references to their values' offsets. Returns the body's checksum after that.
     private func relocate(
         _ frame: UnsafeMutableRawBufferPointer, _ relocations: [Relocation], _ places: [ValuePlace],
         bodyChecksum: UInt64, _ tableBytes: Int
@@ -160,7 +160,7 @@ package struct Appender {
         return self.bodyChecksum(frame, tableBytes)
     }
 
-    /// The transaction's time and name numbers; writes what has to stand before it.
+    /// Settles the transaction's time and name numbers; first writes the frames that these need.
     private mutating func settle(
         _ transaction: PreparedFrames
     ) throws(StoreError) -> (Int64, TransactionOrigin) {
@@ -187,7 +187,7 @@ package struct Appender {
         _ transaction: PreparedFrames, _ table: inout [UInt8]
     ) throws(StoreError) -> TransactionOrigin {
         let last = log.writing.lastOrigin
-        // Mostly the transaction has its names from the one before it.
+        // Usually the transaction has the names of the one before it.
         if let last, last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context) {
             transaction.origin = last
             return last
@@ -247,17 +247,15 @@ package struct Appender {
         // would be whole again.
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
-            // What a torn tail holds is returned; that it may not be is no error. Not before the recovery frame
-            // stands: G4.
+            // Frees the space of a torn tail; failing to is no error. Not before the recovery frame is written: G4.
             try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
             fileSize = try log.fileSize()
         }
         try clearTornTail(to: fileSize)
     }
 
-    /// What is left of a torn tail becomes zeros: otherwise it would stand after the end of a sealed file (F27). Only
-    /// when the recovery frame stands below it, which keeps all of it from ever counting, whatever part of this a crash
-    /// leaves.
+    /// Overwrites the rest of a torn tail with zeros: otherwise it would follow the end of a sealed file (F27). Call
+    /// only with the recovery frame below it: then no byte of it can ever count, wherever a crash interrupts this.
     private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
@@ -277,7 +275,7 @@ package struct Appender {
         }
     }
 
-    /// Says that the store was closed cleanly. Everything below is durable already.
+    /// Marks the store as cleanly closed. Requires that everything below is durable.
     mutating func seal() throws(StoreError) {
         let record = SealRecord(
             time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
@@ -338,8 +336,8 @@ package struct Appender {
 
     // MARK: Copying
 
-    /// Appends a frame that is complete except for its header, in a file that nobody else has open. What is appended
-    /// from here on is written by `flush`.
+    /// Appends a frame that is complete except for its header, in a file that no other handle has open. From then on,
+    /// `flush` writes the appended frames.
     ///
     /// Returns the header. There must be room: `prepare`.
     mutating func append(
@@ -355,7 +353,7 @@ package struct Appender {
     /// Makes room for more, in the middle of a transaction that is being copied.
     mutating func prepareMore(_ bytes: UInt64) throws(StoreError) { try reserve(state.reach - state.end + bytes * 2) }
 
-    /// Writes what was gathered.
+    /// Writes the gathered frames.
     mutating func flush() throws(StoreError) {
         guard let gathered else { return }
         self.gathered = nil
@@ -389,7 +387,7 @@ package struct Appender {
         let frame = FrameView(
             offset: offset, header: header, table: table,
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
-        // In place: after an error the state counts for nothing any more, only if what was written before ends.
+        // Changed in place. After an error only the end of the frames written before still counts.
         writtenEnd = state.end
         _ = try state.accept(frame)
         hasWritten = true
@@ -406,7 +404,7 @@ package struct Appender {
         return header
     }
 
-    /// Makes the file reach one page beyond what will be written, and a step further if that is cheap.
+    /// Makes the file reach one page beyond the coming frames, and a step further if that is cheap.
     private mutating func reserve(_ bytes: UInt64) throws(StoreError) {
         let limits = log.limits
         // Names, a clock step, a recovery frame and a seal are small.
@@ -416,7 +414,7 @@ package struct Appender {
             throw StoreError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
         }
         if fileSize >= needed { return }
-        // Others may have made it longer, and what they reserved is not to be cut.
+        // Another handle may have extended it, and its reserved space must not be cut.
         fileSize = try log.fileSize()
         if fileSize >= needed { return }
         let step = min(max(state.end / 32, limits.minimumPreallocationBytes), limits.maximumPreallocationBytes)
@@ -426,7 +424,7 @@ package struct Appender {
                 fileSize = needed + step
                 return
             } catch {
-                // Space that cannot be reserved may still be written, or the write says why not.
+                // Space that cannot be reserved may still be writable; otherwise the write throws the reason.
             }
         }
         try log.files.setSize(log.file, to: needed)

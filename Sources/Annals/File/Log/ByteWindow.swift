@@ -1,15 +1,15 @@
-// Private copies of stretches of a file, read in large steps: what is checked here cannot change afterwards.
+// Private copies of parts of a file, read in large steps: checked bytes cannot change afterwards.
 
 /// Reads a file through one buffer. Bytes it lends live until the next call, and as long as the window: the code that
-/// makes one keeps it to the end of the function (`withExtendedLifetime`), because the last call is not the last use of
-/// what it lent.
+/// makes one keeps it to the end of the function (`withExtendedLifetime`), because lent bytes are used after the last
+/// call.
 ///
-/// Sound although it holds a pointer: the memory belongs to this object alone, and nobody else writes to it.
+/// Sound although it holds a pointer: the memory belongs to this object alone, and only this object writes to it.
 package final class ByteWindow {
     private let files: any FileSystem
     private let file: Descriptor
     private let stepBytes: Int
-    /// How much the next read asks for: little at first, because opening a store mostly needs little of it.
+    /// The size of the next read: small at first, because opening a store usually needs few bytes.
     private var nextBytes: Int
     private var buffer: UnsafeMutableRawBufferPointer
     private var start: UInt64 = 0
@@ -43,7 +43,7 @@ package final class ByteWindow {
 
     func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
 
-    /// Forgets what was read: the next call asks the file again.
+    /// Forgets the bytes read so far: the next call reads the file again.
     func forget() { filled = 0 }
 
     private func held(_ offset: UInt64, _ count: Int) -> UnsafeRawBufferPointer? {
@@ -66,7 +66,7 @@ package final class ByteWindow {
         }
     }
 
-    /// Moves what is already there to the front, so that no byte is read twice.
+    /// Moves the bytes already read to the front, so that no byte is read twice.
     private func keepOverlap(from offset: UInt64) {
         if offset >= start, offset - start < UInt64(filled) {
             let skipped = Int(offset - start)

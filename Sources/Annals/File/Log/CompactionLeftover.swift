@@ -24,14 +24,14 @@ package struct CompactionLeftover {
         name = TemporaryName.compaction.of(store.name)
     }
 
-    /// Removes what a compaction of this store has left. Any other file stays.
+    /// Removes the unfinished file of a compaction of this store. Keeps any other file.
     package func removeOwn() throws(StoreError) {
         do throws(StoreError) {
             if try kind() == .ofThisStore { try files.unlink(name, in: directory) }
         } catch  where [.notFound, .notARegularFile].contains(error.code) {}
     }
 
-    /// Makes room for a compaction: also removes what a compaction of another store did not complete.
+    /// Makes room for a compaction: also removes the unfinished file of another store's compaction.
     ///
     /// Throws `alreadyExists` if another kind of file has the name.
     func makeRoom() throws(StoreError) {
@@ -60,8 +60,7 @@ package struct CompactionLeftover {
         guard other.storeID == header.storeID else { return written.isEmpty ? .unfinishedOfAnother : .foreign }
         // A copy of the store's file as it is now.
         if other.checksum == header.checksum { return .foreign }
-        // The store's generation says little: a backup that was put in its place may have the leftover's, or a later
-        // one.
+        // The store's generation proves little: a restored backup may have the leftover's generation, or a later one.
         guard let hint = written.first else { return .ofThisStore }
         // The next hint is written when the file has the store's name, durably.
         if written.count > 1 { return .foreign }

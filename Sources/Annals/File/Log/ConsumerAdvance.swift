@@ -1,4 +1,4 @@
-// How a consumer's cursor moves: from a place that it says, so that one of two that move it gets an error.
+// Moves a consumer's cursor from an expected place, so that one of two callers that move it gets an error.
 
 /// A transaction's number and tag.
 package struct TransactionPlace: Hashable, Sendable {

@@ -1,4 +1,4 @@
-// What a commit waits for before it returns.
+// The condition that a commit waits for before it returns.
 
 /// When a commit returns.
 public enum Durability: Sendable, Hashable {

@@ -1,9 +1,9 @@
 // Looks above a bad place for evidence that bytes there were durable. For the verdict only, never for data.
 
-/// Looks at everything from `place` to the end of the file.
+/// Searches all bytes from `place` to the end of the file for evidence of durability.
 ///
-/// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint
-/// above it, or a frame header that checks and whose durable mark lies above it, is evidence. Linear in what was
+/// `position` is the end of the frames that count: `place`, or the start of the transaction that contains `place`. A
+/// hint above it, or a frame header that checks and whose durable mark lies above it, is evidence. Linear in the bytes
 /// written above the place.
 enum DurabilityEvidence {
     static func look(
@@ -13,8 +13,8 @@ enum DurabilityEvidence {
         var onlyZeros = true
         var offset = place
         let step = 1 << 16
-        // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before
-        // other bytes.
+        // Skips space that was reserved and never written, often some MiB. A header may begin in the zeros before other
+        // bytes.
         while let content = try window.content(from: offset) {
             offset = max(offset, (content - min(content, UInt64(FrameField.bytes))) & ~7)
             let bytes = try window.bytes(at: offset, count: step)

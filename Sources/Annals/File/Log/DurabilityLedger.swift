@@ -1,17 +1,16 @@
-// What is proved durable, and the sync that all threads of a handle share.
+// Records which bytes are proved durable, and shares one sync among all threads of a handle.
 //
 // Invariants:
 // D1  Everything below `proven` survives a loss of power.
-// D2  Bytes from `proven` up to `inheritedEnd` were there before this handle's descriptor: its own sync proves nothing
-//     about them until they have been written again.
-// D3  One sync at a time. What it covers is decided before it begins.
+// D2  Bytes from `proven` up to `inheritedEnd` are older than this handle's descriptor: its own sync proves nothing
+//     about them until it has written them again.
+// D3  One sync at a time. The bytes that it covers are decided before it begins.
 // D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
 
 internal import Synchronization
 
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics
-/// repeat at every commit what was true when it was last unlocked. With the lock accesses cannot
-/// overlap, and are not checked for it.
+/// Sound although it is shared: variables are touched only with `monitor` locked. The three atomics repeat, for every
+/// commit, the values at its last unlocking. Under the lock accesses cannot overlap, so overlap is not checked.
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
     private let knownMark: Atomic<UInt64>
@@ -31,8 +30,8 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// When the oldest unproven byte was written, on the monotonic clock.
     @exclusivity(unchecked) private var laggingSince: UInt64?
     @exclusivity(unchecked) private var isLaggingKnown = false
-    /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they
-    /// commit one after the other.
+    /// Threads in `makeDurable`, and their number at the end of the last sync: as many return soon if they commit
+    /// repeatedly.
     @exclusivity(unchecked) private var callers = 0
     @exclusivity(unchecked) private var lastCallers = 0
 
@@ -59,13 +58,13 @@ package final class DurabilityLedger: @unchecked Sendable {
         monitor.withLock { inheritedEnd.map { min(proven, $0)..<$0 } }
     }
 
-    /// Throws what made this handle unable to promise anything.
+    /// Throws the error that poisoned this handle, if any.
     func requireUsable() throws(StoreError) {
         guard isPoisoned.load(ordering: .acquiring) else { return }
         if let poison = monitor.withLock({ poison }) { throw poison }
     }
 
-    /// Frames up to `end` are in the file; the newest says that everything below `mark` is durable.
+    /// Frames up to `end` are in the file; the newest declares everything below `mark` durable.
     func advance(to end: UInt64, mark: UInt64) {
         monitor.withLock {
             written = max(written, end)
@@ -115,7 +114,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// When a background sync will be due if nothing more is written; nil for never.
     func syncDueTime(limits: LogLimits) -> UInt64? {
         monitor.withLock {
-            // What was there before this handle is proved when the handle first promises something, not before.
+            // Bytes older than this handle are proved when the handle first promises durability, not before.
             guard poison == nil, proven < written, let laggingSince else {
                 isLaggingKnown = false
                 return nil
@@ -182,9 +181,8 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every
-    /// second one half of them. A single one waits for nobody, and nobody waits for those that do not come soon. With
-    /// `monitor` locked.
+    /// Lets the committers of the last sync commit again, so that one sync covers them all instead of every other sync
+    /// half of them. A single committer does not wait, and the wait for slow ones is limited. With `monitor` locked.
     private func waitForOthers() {
         guard callers < lastCallers else { return }
         let deadline = environment.monotonicMicroseconds() &+ Self.longestGathering
@@ -197,14 +195,13 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// If nobody else has anything to do these take less than a short sync; where others compute, each look may take
-    /// long.
+    /// On an idle machine these looks take less than a short sync; on a busy one, each look may take long.
     private static let mostLooks = 64
     /// In microseconds.
     private static let longestGathering: UInt64 = 200
 
-    /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable:
-    /// others may have written before, too. Throws `durabilityUnknown` if the sync fails.
+    /// Returns when earlier writes of this handle cannot be lost before later ones. Claims nothing durable, because
+    /// another handle may have written before. Throws `durabilityUnknown` if the sync fails.
     func keepOrder() throws(StoreError) {
         monitor.lock()
         while isSynchronizing { monitor.wait() }
@@ -252,7 +249,7 @@ package final class DurabilityLedger: @unchecked Sendable {
             laggingSince = nil
             isLaggingKnown = false
         } else {
-            // What is not covered was written after this sync began.
+            // The bytes that it did not cover were written after this sync began.
             laggingSince = began
         }
     }

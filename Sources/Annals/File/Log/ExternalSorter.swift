@@ -2,7 +2,7 @@
 //
 // Invariants:
 // ES1  The records in `pending` and those in `runs` together are all that were appended.
-// ES2  Each run is sorted and stands in the spill file from `start` on.
+// ES2  Each run is sorted and lies in the spill file from `start` on.
 
 /// Records of one size that may be copied as bytes. Nothing but a temporary file of this process ever holds them.
 package protocol SortRecord: BitwiseCopyable, Comparable {}
@@ -47,7 +47,7 @@ package final class ExternalSorter<Record: SortRecord> {
 
     package func append(_ record: Record) throws(StoreError) {
         if pending.count >= maximumPending { try spill() }
-        // Doubling an array that is nearly full would hold three times what is needed: it gets all of its room at once.
+        // Doubling a nearly full array would need three times the memory: this reserves all of it at once.
         if pending.count == pending.capacity, pending.count * 4 > maximumPending {
             pending.reserveCapacity(maximumPending)
         }
@@ -109,8 +109,7 @@ package final class ExternalSorter<Record: SortRecord> {
     }
 }
 
-/// What a sorter returns: what fits in memory, otherwise what is merged. Lives no longer than the sorter, which has
-/// the file.
+/// The records of a sorter: in memory if they fit, otherwise merged. Must not outlive the sorter, which owns the file.
 package struct SortedRecords<Record: SortRecord> {
     private let records: [Record]
     private var position = 0

@@ -1,6 +1,6 @@
 // Reads single frames through a window, and steps from one to the next by their own headers.
 
-/// Knows nothing of the chain: what a frame has to follow, and what a bad one means, is decided by its users.
+/// Knows nothing of the chain: its users decide which frame must follow, and what a bad one means.
 struct FrameCursor {
     let window: ByteWindow
     let salt: UInt64
@@ -17,12 +17,12 @@ struct FrameCursor {
 
     func isZero() throws(StoreError) -> Bool { try start().allZero }
 
-    /// What the header at the position is.
+    /// The decoded header at the position.
     func decoded() throws(StoreError) -> DecodedFrameHeader {
         FrameHeader.decode(try start(), offset: position, salt: salt)
     }
 
-    /// Whether a header stands at the position that checks, but for its sizes.
+    /// Whether the header at the position has a valid checksum but impossible sizes.
     func hasImpossibleSize() throws(StoreError) -> Bool {
         FrameHeader.hasImpossibleSize(try start(), offset: position, salt: salt)
     }
@@ -30,8 +30,8 @@ struct FrameCursor {
     /// The header at the position; nil if none checks. Throws `unsupportedVersion` if a newer program wrote it.
     func header() throws(StoreError) -> FrameHeader? { try decoded().header(at: position) }
 
-    /// The frame with that header, which stands at the position. Its checksums are not looked at; nil if the file ends
-    /// within it. Its bytes live until the window reads on.
+    /// The frame with that header at the position. Its checksums are not verified; nil if the file ends within it. Its
+    /// bytes live until the window's next read.
     func unverified(_ header: FrameHeader) throws(StoreError) -> FrameView? {
         let bytes = try window.bytes(at: position, count: Int(header.frameBytes))
         return bytes.count < Int(header.frameBytes) ? nil : FrameView(bytes, header: header, offset: position)

@@ -1,8 +1,8 @@
-// Reads frames one after the other, following the chain. It only reads: what a bad place means is decided elsewhere.
+// Reads frames one after the other, following the chain. It only reads: its callers judge a bad place.
 
 /// Why a scanner stopped.
 package enum ScanStop: Equatable, Sendable {
-    /// Fewer than 64 bytes are left in the file, or 64 zero bytes stand here.
+    /// Fewer than 64 bytes are left in the file, or the next 64 are zeros.
     case nothing
     case badHeader
     /// A header whose checksum is right, with sizes that no frame has.
@@ -58,7 +58,7 @@ final class FrameScanner {
 
     var position: UInt64 { cursor.position }
 
-    /// The next frame, or why there is none. After a stop the same place is looked at again.
+    /// The next frame, or the reason for stopping. After a stop, the next call reads the same place again.
     func next() throws(StoreError) -> ScanStep {
         let header: FrameHeader
         switch try cursor.decoded() {

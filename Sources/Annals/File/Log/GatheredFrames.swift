@@ -1,4 +1,4 @@
-// What a long transaction or a compaction appends, gathered so that it takes few system calls.
+// Frames of a long transaction or a compaction, gathered so that few system calls write them.
 
 /// Frames that follow each other, to be written in one piece.
 final class GatheredFrames {
@@ -13,7 +13,7 @@ final class GatheredFrames {
 
     func append(_ frame: UnsafeRawBufferPointer) { writer.append(frame) }
 
-    /// What was gathered is in the file.
+    /// Continues after the gathered frames were written.
     func goOn() {
         offset += UInt64(writer.count)
         writer.truncate()

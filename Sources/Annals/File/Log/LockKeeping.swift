@@ -1,21 +1,21 @@
-// When the writer lock is kept from one commit to the next: while a handle makes one short commit directly after the
-// other.
+// Decides when the writer lock is kept from one commit to the next: while a handle makes short commits one directly
+// after the other.
 //
-// Taking the lock and giving it back costs more than writing a row. A handle that keeps it still holds it, as the
-// system sees it: a kept lock changes who waits, and for how long, and never who may write.
+// Taking and releasing the lock costs more than writing a row. A handle that keeps it still holds it for the system: a
+// kept lock changes which process waits, and for how long, but never which may write.
 //
 // Invariants:
-// K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
-// K2  A waiting process announces it. The one that keeps the lock looks for that each time a lease has passed, and then
-//     lets the other one go first. A lease is longer only after one that went by without the other one coming.
-// K3  When commits cease a thread releases it: nobody waits longer than a lease, or twice the idle time, for a handle
-//     that does nothing.
+// K1  While the lock is kept, no other handle can have appended: the state of the last commit is the newest.
+// K2  A waiting process announces itself. The keeper looks for an announcement after each lease, and then lets the
+//     waiting process go first. A lease is longer only if the waiting process did not come during the one before.
+// K3  When commits cease, a thread releases the lock: a waiting process loses at most a lease, or twice the idle time,
+//     to an idle handle.
 
-/// What a handle knows about the lock between its commits. Times are of the wall clock, which every commit reads: where
-/// that is set to another time the lock is returned sooner.
+/// A handle's facts about the lock between its commits. Times are of the wall clock, which every commit reads: if that
+/// clock is set, the lock is released sooner.
 struct LockKeeping {
     private let limits: LockKeepingLimits
-    /// Whether the lock is held although nobody commits.
+    /// Whether the lock is held between commits.
     private(set) var isKept = false
     /// Whether the thread that releases it is awake.
     var isWatched = false
@@ -36,7 +36,7 @@ struct LockKeeping {
 
     func isLeaseOver(_ now: Int64) -> Bool { !Self.isWithin(lease, since: leaseStart, now) }
 
-    /// Nobody waits.
+    /// Starts a new lease because no process waits.
     mutating func renewLease(_ now: Int64) {
         leaseStart = now
         lease = limits.leaseMicroseconds

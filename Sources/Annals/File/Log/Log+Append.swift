@@ -1,4 +1,4 @@
-// Appending: under the writer lock, adopt what others wrote, settle numbers and offsets, write, publish.
+// Appending: under the writer lock, adopt the frames of other handles, settle numbers and offsets, write, publish.
 
 /// A transaction that is in the file.
 package struct AppendedTransaction: Equatable, Sendable {
@@ -56,7 +56,7 @@ extension Log {
         do throws(StoreError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
 
-    /// Adopts what others appended, where any can have, and, the first time, looks at everything above the end.
+    /// Adopts frames of other handles, if there can be any. The first time, also judges all bytes above the end.
     @inline(never)
     func beginAppending(
         _ durability: Durability?, at time: Int64, isNewest: Bool
@@ -69,7 +69,8 @@ extension Log {
             if hasNews, try !isJudgedTailAdopted() { known.isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
             if hasNews { try requireWritable(known.state) }
             if !known.isTailJudged || known.state.isReplacing {
-                // Before anything is removed: beside a file that was replaced stands what compacts the new one.
+                // Before anything is removed: the temporary file beside a replaced file may belong to the compactor of
+                // the new one.
                 try requireIdentity()
                 if hasNews { removeLeftover() }
             }
@@ -81,10 +82,10 @@ extension Log {
         }
     }
 
-    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands after it. Then
-    /// it need not be judged once more, which means looking at all that is above. Since it was, only they have written,
-    /// each directly after the other, and who died writing has left the beginning of something; but who died recovering
-    /// may have left what was torn. With `follow` locked.
+    /// After this handle has judged the end once: adopts frames of other handles and returns whether nothing follows
+    /// them. Then the end need not be judged again, which would read all bytes above it. Since the judgment only lock
+    /// holders have written, one after another. A writer that died left at most an unfinished frame; one that died
+    /// during recovery may also have left torn bytes. With `follow` locked.
     private func isJudgedTailAdopted() throws(StoreError) -> Bool {
         guard known.isTailJudged else { return false }
         let recoveries = known.state.recoveries
@@ -102,7 +103,7 @@ extension Log {
         writing.lastIdentityCheck = now
     }
 
-    /// Throws if the name no longer stands for this file, or not for it alone.
+    /// Throws unless the name still leads to this file, and the file has no other name.
     func requireIdentity() throws(StoreError) {
         let found = try identityInPlace()
         guard found.links == 1 else {
@@ -113,11 +114,11 @@ extension Log {
         }
     }
 
-    /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves
-    /// it.
+    /// Writes the unproven bytes of an earlier process again, unchanged and at the same place, so that a sync proves
+    /// them.
     func rewriteInheritedPart() throws(StoreError) {
         guard let range = ledger.inherited else { return }
-        // The chain up to the end that was read when this handle was opened: its last checksum stands for all of it.
+        // The chain up to the end that was read at opening: its last checksum covers all of it.
         var position = range.lowerBound
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
@@ -126,7 +127,7 @@ extension Log {
         if case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) {
             previousChecksum = first.previousChecksum
         } else {
-            // The mark is not the end of a frame, or the frame there is gone: then the whole chain tells.
+            // The mark is not the end of a frame, or the frame there is gone: then verify the whole chain.
             position = UInt64(FormatLimits.pageBytes)
         }
         let scanner = FrameScanner(
@@ -136,7 +137,7 @@ extension Log {
             guard case .frame(let frame) = try scanner.next() else { throw changedSinceOpened(scanner.position) }
             checksum = frame.header.checksum
             if frame.end <= range.lowerBound { continue }
-            // What was just checked, from the same private copy.
+            // The bytes just verified, from the same private copy.
             let bytes = try window.bytes(at: frame.offset, count: Int(frame.header.frameBytes))
             do throws(StoreError) {
                 try files.writeAll(file, at: frame.offset, bytes)
@@ -150,7 +151,7 @@ extension Log {
         ledger.inheritedPartWasRewritten()
     }
 
-    /// The system has dropped what it could not write: nothing can be built on it.
+    /// The error after the system has dropped bytes that it could not write: no transaction can follow them.
     private func changedSinceOpened(_ offset: UInt64) -> StoreError {
         let unknown =
             overwritten()
@@ -163,8 +164,8 @@ extension Log {
         return unknown
     }
 
-    /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next
-    /// writer.
+    /// After a failed write: adopts complete groups (other handles may have done so); the rest is a torn tail for the
+    /// next writer.
     ///
     /// - Returns: the error to throw.
     @inline(never)
@@ -184,9 +185,9 @@ extension Log {
             if isUnknown { return poisoned(by: error) }
             do throws(StoreError) {
                 _ = try adopt(asker: .judge)
-                // Space that the failed write took is returned; that it may not be is no error. Never below what
-                // others may have adopted, and only if something of it stands after the end: otherwise others, who know
-                // how long the file was, would not look again.
+                // Frees the space of the failed write; failing to is no error. Never cuts bytes that another handle may
+                // have adopted. Cuts only if bytes follow the end; otherwise handles that remember the old size would
+                // not look again.
                 let end = max(known.state.end, appender.writtenEnd)
                 if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
@@ -196,9 +197,9 @@ extension Log {
         }
     }
 
-    /// After an input/output error in a write nobody knows what the file holds: this handle writes nothing more.
+    /// After an input/output error in a write the file's content is unknown: this handle must not write again.
     ///
-    /// - Returns: the error that says so; other errors as they are.
+    /// - Returns: the poison, or other errors as they are.
     private func poisoned(by error: StoreError) -> StoreError {
         guard error.code == .inputOutput else { return error }
         let unknown = StoreError(

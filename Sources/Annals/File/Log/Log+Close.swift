@@ -3,7 +3,7 @@
 extension Log {
     // MARK: In the background
 
-    /// Synchronises if what relaxed commits wrote lags too far behind. The background thread calls this.
+    /// Synchronises if relaxed commits lag too far behind the disk. The background thread calls this.
     package func synchronizeIfDue() throws(StoreError) {
         guard ledger.isSyncDue(now: environment.monotonicMicroseconds(), limits: limits) else { return }
         try synchronizeEverything()
@@ -13,8 +13,8 @@ extension Log {
     package func synchronizeEverything() throws(StoreError) { try makeDurable(through: current.end) }
 
     func startBackgroundSync() throws(StoreError) {
-        // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the
-        // thread has ended, and what the thread refers to while it runs a step lives as long.
+        // Not weak: that would slow all reference counting of this handle. Sound: `deinit` waits until the thread has
+        // ended, and a running step keeps the objects that it uses alive.
         let handle = Unmanaged.passUnretained(self)
         try background.start(name: "annals-sync") {
             let log = handle.takeUnretainedValue()
@@ -22,12 +22,13 @@ extension Log {
         }
     }
 
-    /// One turn of the background thread: what it is to do next.
+    /// One turn of the background thread. Returns its next step.
     private func backgroundStep() -> BackgroundWork.Next {
         do throws(StoreError) {
             try synchronizeIfDue()
         } catch {
-            // A failed sync has poisoned the handle, and the next commit says so. Anything else may pass.
+            // A failed sync has poisoned the handle, and the next commit throws that error. Other errors may be
+            // temporary.
             return .again(at: environment.monotonicMicroseconds() &+ limits.syncLagMicroseconds)
         }
         return ledger.syncDueTime(limits: limits).map { .again(at: $0) } ?? .wait
@@ -35,14 +36,14 @@ extension Log {
 
     // MARK: Closing
 
-    /// Makes everything durable, and says in the file that it was closed cleanly if this handle has written to it.
+    /// Makes everything durable. If this handle has written to the file, also marks it as cleanly closed.
     ///
-    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last
-    /// transactions from being made durable; the handle is closed all the same. Closing twice does nothing, and neither
-    /// does closing in a child after `fork`.
+    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws the error that prevented
+    /// the last transactions from becoming durable; the handle is closed even so. Closing twice does nothing, and
+    /// neither does closing in a child after `fork`.
     ///
-    /// A file that is not published has only the name of something temporary, by which nobody opens it, and gets the
-    /// store's name afterwards: what its seal says need not be true before, and one sync proves all.
+    /// A file that is not published has only a temporary name, by which no program opens it, and gets the store's name
+    /// afterwards: its seal need not be true before, and one sync proves everything.
     package func close(isPublished: Bool = true) throws(StoreError) {
         if process.wasForked { return }
         stopThreads()
@@ -53,7 +54,7 @@ extension Log {
         do throws(StoreError) {
             try seal(isPublished: isPublished)
         } catch {
-            // A seal is a convenience; what was committed is not, and is durable then.
+            // A seal is a convenience. Commits are not: they must be durable even without it.
             guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
             try synchronize(through: current.end)
             guard Self.keepsFromSealing.contains(error.code) else { throw error }
@@ -65,8 +66,8 @@ extension Log {
         .busy, .storeRemoved, .storeReplaced, .noSpace, .unsupportedVersion,
     ]
 
-    /// Nobody waits for the lock while this waits for the disk. If others append meanwhile, again and again, this does
-    /// not seal: the last of them does when it closes.
+    /// Releases the lock while waiting for the disk. If other handles append repeatedly at the same time, this does not
+    /// seal: the last of them does when it closes.
     private func seal(isPublished: Bool) throws(StoreError) {
         if isPublished {
             if ledger.inherited != nil { try locked(.full, isHeld: true) { (_) throws(StoreError) in } }
@@ -92,15 +93,14 @@ extension Log {
         }
     }
 
-    /// Notes in the header page what a sync has just proved. Failing to is no error: nobody relies on a hint.
+    /// Records the result of a sync in the header page. Failing to is no error: a hint is never needed.
     private func writeHint(for state: LogState) throws(StoreError) {
         writing.hintedCheckpoint = state.checkpoint?.offset ?? 0
         try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: writing.hintedCheckpoint)
     }
 
-    /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once,
-    /// and at most once a second how far the file is durable. A file that is cut below that is known to be
-    /// damaged.
+    /// With the writer lock, after a commit: records the result of syncs in the header page. A new checkpoint at once;
+    /// the durable end at most once a second. A file cut below that end is known to be damaged.
     func hintIfDue(_ state: LogState) {
         if let place = state.checkpoint, place.offset != writing.hintedCheckpoint, ledger.mark >= place.end {
             writing.hintedCheckpoint = place.offset
@@ -123,7 +123,7 @@ extension Log {
         writing.nextHint = (state.end, state.lastNumber)
     }
 
-    /// How long a hint stands, at least.
+    /// The minimum time between two hints.
     private static let hintMicroseconds: Int64 = 1_000_000
 
     private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(StoreError) {

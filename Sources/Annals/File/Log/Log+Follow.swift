@@ -1,14 +1,14 @@
-// Following: adopting what others have appended.
+// Following: adopting frames of other handles.
 
 extension Log {
-    /// Reads what was appended since this handle last looked. Takes no lock that another process could hold.
+    /// Reads the frames appended since this handle last looked. Takes no lock that another process could hold.
     ///
-    /// - Returns: what is known then.
-    /// - Throws: `damaged`, `diverged`, and what reading throws.
+    /// - Returns: the state after that.
+    /// - Throws: `damaged`, `diverged`, and errors of reading.
     @discardableResult
     package func catchUp() throws(StoreError) -> LogState { try catchUp { $0 } }
 
-    /// The same; `body` sees the state before anybody can change it. Throws `storeReplaced` if another file has taken
+    /// The same; `body` runs before any thread can change the state. Throws `storeReplaced` if another file has taken
     /// this one's place, as `requireNotReplaced` does, unless `looksAtPlace` is false.
     func catchUp<Result>(
         looksAtPlace: Bool = true, _ body: (borrowing LogState) -> Result
@@ -22,7 +22,7 @@ extension Log {
         }
     }
 
-    /// Takes in everything that stands after `state.end`. With `follow` locked.
+    /// Adopts all groups after `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
         if let failure = known.adoptionFailure { throw failure }
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
@@ -33,7 +33,7 @@ extension Log {
         var walk = LogWalk(state: known.state, window: window, endsBesideWriters: true)
         defer {
             walk.state.dropOpenTransaction()
-            // A frame that the follower refused never counts for this handle: it stays before what was new.
+            // A frame that the follower refused never counts for this handle: the state stays before the new groups.
             if !walk.hasFailedToVisit, walk.state.end > known.state.end { adopt(walk.state) }
         }
         do throws(StoreError) {
@@ -47,8 +47,8 @@ extension Log {
         }
     }
 
-    /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With
-    /// `follow` locked.
+    /// Throws if the last adopted frame has changed: a lost transaction's place may hold another one. With `follow`
+    /// locked.
     func compareLastFrame() throws(StoreError) {
         guard let last = known.state.lastFrame else { return }
         let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
@@ -88,11 +88,11 @@ extension Log {
         follower?.publish(next)
     }
 
-    /// Whether nobody has begun a frame after `state.end`, and what is below it still stands. With `follow` locked.
+    /// Whether no frame begins after `state.end`, and the last frame below it is unchanged. With `follow` locked.
     func isNothingNew() throws(StoreError) -> Bool {
         try compareLastFrame()
-        // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that
-        // page was mostly never touched, and the system reads megabytes of nothing ahead of it.
+        // A frame is written from its beginning. The part of the header on the next page is ignored: that page has
+        // usually never been touched, and the system would read ahead megabytes of zeros.
         let pageBytes = FormatLimits.pageBytes
         let inPage = min(FrameField.bytes, pageBytes - Int(known.state.end % UInt64(pageBytes)))
         return try bytes(at: known.state.end, count: inPage) { $0.allZero } ?? true

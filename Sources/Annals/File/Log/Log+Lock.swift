@@ -1,21 +1,19 @@
 // The writer lock of a handle: its threads first, then other processes; and keeping it between commits.
 
 extension Log {
-    /// Runs `body` under the writer lock, after adopting what other processes wrote; publishes what `body` appended,
-    /// and rolls back if something fails. There is no other way to append.
+    /// Runs `body` under the writer lock, after adopting the frames of other processes; publishes the frames that
+    /// `body` appended, and rolls back if it throws. There is no other way to append.
     ///
     /// It is inlined, because otherwise a commit of one row would spend a tenth of its time on counting references of
     /// closures.
     ///
-    /// - Parameters:
-    ///   - durability: With `.relaxed`, a background sync makes it durable. With `.full` or nil, the caller sees to it,
-    ///     or need not.
-    ///   - isHeld: Whether the caller keeps the handle open already.
-    ///   - patience: How long to wait for the lock, in microseconds; nil for as long as the store's options say.
-    ///   - mayKeepLock: Whether the lock may stay taken for the next commit, if somebody is there to release it.
+    /// - Parameters: - durability: With `.relaxed`, a background sync makes it durable. With `.full`, the caller makes
+    ///   it durable; with nil, it need not be. - isHeld: Whether the caller keeps the handle open already. - patience:
+    ///   How long to wait for the lock, in microseconds; nil for as long as the store's options say. - mayKeepLock:
+    ///   Whether the lock may stay taken for the next commit, if a thread can release it.
     ///
     /// Throws `busy`, `closed`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `diverged`,
-    /// `durabilityUnknown`, and what `body` throws.
+    /// `durabilityUnknown`, and errors of `body`.
     @inline(__always)
     package func locked<Result>(
         _ durability: Durability?, isHeld: Bool = false, patience: UInt64? = nil,
@@ -36,7 +34,7 @@ extension Log {
             let time = try lockFile(longestPause, patience)
             var keeps = false
             defer { if !keeps { unlockFile() } }
-            // Not kept any more: others had it in between, and may have appended.
+            // No longer kept: another handle had the lock in between, and may have appended.
             var appender = try beginAppending(durability, at: time, isNewest: isKept && writing.keeping.isKept)
             do throws(StoreError) {
                 if durability == .full { try rewriteInheritedPart() }
@@ -54,8 +52,7 @@ extension Log {
         return result
     }
 
-    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for
-    /// long.
+    /// Blocks all writers for this time. Throws the errors of taking the lock, but does not wait for it for long.
     package func keepWritersOut(microseconds: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             let patience = min(options.lockTimeoutMicroseconds, 100_000)
@@ -73,7 +70,7 @@ extension Log {
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
         do throws(StoreError) { try requireWritable(current) } catch { throw error.at(path: path) }
-        // Threads wait in real time, whatever clock the environment has.
+        // Threads wait in real time, even if the environment has another clock.
         guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw StoreError(
                 .busy,
@@ -88,7 +85,7 @@ extension Log {
         guard state.allowsWriting || options.writesForNewer else { throw .readableOnly() }
     }
 
-    /// With `writer` locked. Returns what the wall clock shows.
+    /// With `writer` locked. Returns the time of the wall clock.
     private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(StoreError) -> Int64 {
         if writing.keeping.isKept {
             let now = environment.wallClockMicroseconds()
@@ -113,8 +110,8 @@ extension Log {
 
     // MARK: Between commits
 
-    /// With `writer` locked, after a commit that began at `time`: whether the lock stays held. Never if nobody
-    /// would give it back.
+    /// With `writer` locked, after a commit that began at `time`: whether the lock stays held. Never without a thread
+    /// to release it.
     private func keepLock(afterCommitAt time: Int64) -> Bool {
         guard writing.keeping.isWorthKeeping(afterCommitAt: time) else { return false }
         if !writing.keeping.isWatched, !options.releasesLockByHand {

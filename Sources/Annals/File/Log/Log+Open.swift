@@ -4,7 +4,7 @@ extension Log {
     /// Opens an existing store. Read-only opening writes nothing, makes nothing and takes no lock.
     ///
     /// Without `start` it reads the whole file once: linear in its size. Throws `notFound`, `notAStore`,
-    /// `unsupportedVersion`, `damaged` (with the offset), `permissionDenied` and what the system calls say.
+    /// `unsupportedVersion`, `damaged` (with the offset), `permissionDenied` and errors of system calls.
     package static func open(
         _ path: String, access: FileAccess = .readWrite, options: LogOptions = LogOptions(),
         files: any FileSystem, environment: any Environment, start: StartOfReading? = nil
@@ -86,7 +86,7 @@ extension Log {
         return (walk.state, report)
     }
 
-    /// With the newest good hint; nil if there is none.
+    /// Also returns the newest good hint; nil without one.
     static func readHeaderAndHint(_ window: ByteWindow) throws(StoreError) -> (FileHeader, Hint?) {
         let page = try window.bytes(at: 0, count: FormatLimits.pageBytes)
         let header = try FileHeader.decode(page)
@@ -101,8 +101,8 @@ extension Log {
 
     /// Creates an empty store and opens it. Throws `alreadyExists` if the name is taken.
     ///
-    /// The file gets its name when it is complete, durable and open. So neither a crash nor an error leaves a store
-    /// that nobody can use.
+    /// The file gets its name when it is complete, durable and open. So neither a crash nor an error leaves an unusable
+    /// store.
     package static func create(
         _ path: String, storeID: UUIDBytes? = nil, options: LogOptions = LogOptions(), files: any FileSystem,
         environment: any Environment, start: StartOfReading? = nil
@@ -178,8 +178,8 @@ extension FileSystem {
         }
     }
 
-    /// Lets users read and write a file that was just made, whatever the process's file mode creation mask takes away:
-    /// a store that its owner cannot open is of no use.
+    /// Lets users read and write a file that was just made, regardless of the process's file mode creation mask: its
+    /// owner must be able to open it.
     func allow(_ mode: UInt32, _ file: Descriptor) throws(StoreError) {
         let status = try status(file)
         if status.mode & mode == mode { return }

@@ -1,7 +1,7 @@
-// Whether the store's name still stands for this file: asked by writers, and by those who wait for others.
+// Checks whether the store's name still leads to this file: for writers, and for callers that wait for changes.
 
 extension Log {
-    /// Where this handle finds its store, whatever its directory is called now. The descriptor is this handle's.
+    /// The location of this handle's store, even after its directory was renamed. The descriptor is this handle's.
     var place: StorePlace { StorePlace(directory: directory, directoryPath: directoryPath, name: name) }
 
     /// The same, with a descriptor of its own for a caller that may outlive this handle.
@@ -9,21 +9,21 @@ extension Log {
         try whileOpen { () throws(StoreError) in try files.reopen(place) }
     }
 
-    /// Throws `storeRemoved` or `storeReplaced` if the name stands for nothing or for another file. One system call.
+    /// Throws `storeRemoved` or `storeReplaced` if the name leads to no file or to another one. One system call.
     package func requirePlace() throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             do throws(StoreError) { _ = try identityInPlace() } catch { throw error.at(path: path) }
         }
     }
 
-    /// Waits until no append of this handle is under way, as long as a writer waits at most: one that compacts goes on
-    /// for a while once another file has the name, and nobody here learns of that file before it is done. Throws
-    /// `closed`, `forked`.
+    /// Waits until no append of this handle is under way, but not longer than a writer waits. An append that compacts
+    /// continues for a while after the new file has the name, and this handle learns of that file only afterwards.
+    /// Throws `closed`, `forked`.
     package func awaitAppend() throws(StoreError) {
         try whileOpen { if writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) { writer.unlock() } }
     }
 
-    /// What stands in the store's place, which is this file.
+    /// The identity of the file that has the store's name, which must be this file.
     func identityInPlace() throws(StoreError) -> FileIdentity {
         let found: FileIdentity
         do throws(StoreError) {

@@ -1,8 +1,8 @@
-// Publishing: what was appended counts for this handle, even if what follows in the same hold of the lock fails.
+// Publishing: appended frames count for this handle, even if later steps under the same lock fail.
 
 extension Log {
-    /// With the writer lock, at the end of a hold (`isLast`) or before: then, if what follows fails, only that is
-    /// rolled back.
+    /// With the writer lock, at the end of a hold (`isLast`) or before: then a later failure rolls back only later
+    /// frames.
     @inline(__always)
     func publish(_ appender: borrowing Appender, isLast: Bool = false) {
         follow.lock()
@@ -14,7 +14,7 @@ extension Log {
         if let origin = appender.origin { writing.lastOrigin = origin }
     }
 
-    /// For a commit that was published and then failed: what counts is made durable in time all the same.
+    /// For a commit that was published and then failed: the published frames become durable in time even so.
     func wakeBackgroundSync() {
         if background.isStarted, ledger.needsAttention() { background.wake() }
     }

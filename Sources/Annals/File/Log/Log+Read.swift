@@ -1,13 +1,11 @@
-// Reading back: all frames in order, and large values piece by piece. What is handed out was verified in a private
-// copy.
+// Reading back: all frames in order, and large values piece by piece. Lent bytes were verified in a private copy.
 
 extension Log {
     /// Hands out every frame that counts, from the first to the last that this handle knows of, verified.
     ///
-    /// `visit` gets the frame and the state up to it; the frame's bytes live until it returns. Frames of
-    /// a transaction come before it is known that the transaction counts, but all up to the end that was known at the
-    /// call do. Linear in the size of the file, in memory of a window. Throws `damaged` with the offset, and what
-    /// `visit` throws.
+    /// `visit` gets the frame and the state up to it; the frame's bytes live until it returns. `visit` gets the frames
+    /// of a transaction before its commit frame is read; but up to the end known at the call, all transactions count.
+    /// Linear in the size of the file, in memory of a window. Throws `damaged` with the offset, and errors of `visit`.
     package func forEachFrame(
         _ visit: (FrameView, LogState) throws(StoreError) -> Void
     ) throws(StoreError) {

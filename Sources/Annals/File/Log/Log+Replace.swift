@@ -1,11 +1,11 @@
-// Being replaced by a compacted file: how a handle notices, and what a compactor that died has left behind.
+// Replacement by a compacted file: how a handle notices it, and the removal of a dead compactor's file.
 
 internal import Synchronization
 
 extension Log {
-    /// Throws `storeReplaced` if another file has taken this one's place. Looks only if the last frame says that one is
-    /// about to, or if the second of the last look is over. If the name stands for nothing, readers go on with what
-    /// they have. With `follow` locked.
+    /// Throws `storeReplaced` if another file has taken this one's place. Looks only if the last frame announces a
+    /// replacement, or once a second. If the name does not exist, readers continue with this file. With `follow`
+    /// locked.
     @inline(__always)
     func requireNotReplaced() throws(StoreError) {
         let second = environment.coarseSeconds()
@@ -21,11 +21,11 @@ extension Log {
             throw error.at(path: path)
         }
         try requireLiveMapping()
-        // Only if nothing was found to be wrong: otherwise the next call is told again.
+        // Only without an error: otherwise the next call throws again.
         known.lookedAtPlace = second
     }
 
-    /// Throws `storeReplaced` if the mapping does not show what the file has after the end.
+    /// Throws `storeReplaced` if the mapping differs from the file's bytes after the end.
     ///
     /// On an overlay file system, a file of the lower layer is copied up when a writer opens it. Since then a reader's
     /// descriptor reads the copy, which has the same inode number, and its mapping goes on showing the lower file. A
@@ -52,7 +52,7 @@ extension Log {
                 + "open the store again.", path: path)
     }
 
-    /// The error that says so if somebody has written another file over this one; nil if this is still the store.
+    /// The error if another file's bytes were written over this one; nil if this is still the store.
     func overwritten() -> StoreError? {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
         if let found = try? Self.readHeader(window).0, found.checksum == header.checksum { return nil }
@@ -62,14 +62,14 @@ extension Log {
                 + "restore a copy, rename it over the store; never write over a file that is open.", path: path)
     }
 
-    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name
-    /// where it was found to be: this file's. If it cannot be removed, that is no error: the next one tries again.
+    /// Removes the temporary file of a dead compactor, unless one is at work. Call with the writer lock, so that the
+    /// name keeps leading to this file. Failing to is no error: the next writer tries again.
     func removeLeftover() {
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }
         try? leftover.removeOwn()
-        // What is done with the writer lock may take long: a compactor would take this handle for another compactor,
-        // and give up.
+        // Released at once, because this handle may hold the writer lock for long: a compactor would take it for
+        // another compactor, and give up.
         try? files.unlock(file, range)
     }
 

@@ -1,11 +1,12 @@
-// One open store file: what it says, following what others append, and appending.
+// One open store file: its state, following other handles' appends, and appending.
 //
 // Invariants:
 // G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
-// G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
+// G2  While `isAppending`, this handle holds the writer lock and has adopted everything: no other handle can have
+//     appended.
 // G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
-// G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery
-//     frame, a seal, or what was written of a transaction that failed.
+// G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery frame, a
+//     seal, or the frames of a failed transaction.
 
 internal import Synchronization
 
@@ -21,7 +22,7 @@ package final class Log: @unchecked Sendable {
     package let directoryPath: String
     package let access: FileAccess
     package let limits: LogLimits
-    /// What opening found at the end of the file.
+    /// The findings of opening at the end of the file.
     package let openingReport: OpeningReport
     let files: any FileSystem
     let environment: any Environment
@@ -33,7 +34,7 @@ package final class Log: @unchecked Sendable {
     let process = OwnProcess()
     /// The writing process: read once, because that costs system calls.
     package let processID: UInt32
-    /// What this process has made in the store.
+    /// The transactions of this process in the store.
     package let ownTransactions: OwnTransactions
     /// The environment reads it once.
     package var processName: String { environment.processName() }
@@ -56,7 +57,7 @@ package final class Log: @unchecked Sendable {
     static let closingBit: UInt64 = 1 << 63
     /// Whether another file has taken this one's place.
     let isRetired = Atomic<Bool>(false)
-    /// Where closing waits for `uses` to sink.
+    /// Closing waits here for `uses` to sink.
     let lifetime = Monitor()
     /// The checksum at the end that opening read.
     let openedChecksum: UInt64
@@ -94,11 +95,11 @@ package final class Log: @unchecked Sendable {
     }
 
     deinit {
-        // Its locks may be held for ever there, and its descriptors are closed.
+        // The child must not take its locks, which may never be released there; its descriptors are closed.
         if process.wasForked { return }
         stopThreads()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
-        // Dropped without `close`: what was promised for the last second still holds, but in a file that was replaced.
+        // Dropped without `close`: the promise for the last second still holds, except in a file that was replaced.
         if access == .readWrite, writing.hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
             try? files.synchronize(file)
         }
@@ -113,7 +114,7 @@ package final class Log: @unchecked Sendable {
         lockWatch.join()
     }
 
-    /// Closes the descriptors. Called once, when nobody uses them.
+    /// Closes the descriptors. Called once, when no thread uses them.
     func release() {
         follower?.close()
         files.close(file)
@@ -151,12 +152,12 @@ package final class Log: @unchecked Sendable {
         }
     }
 
-    // MARK: What is known
+    // MARK: The known state
 
-    /// What the file said when this handle last looked.
+    /// The state when this handle last looked at the file.
     package var current: LogState { follow.withLock { known.state } }
 
-    /// Runs `body` while nobody can change what is known. Throws `closed`, `forked`.
+    /// Runs `body` while no thread can change the known state. Throws `closed`, `forked`.
     func whatIsKnown<Result>(_ body: () -> Result) throws(StoreError) -> Result {
         try whileOpen { follow.withLock { body() } }
     }
@@ -165,13 +166,13 @@ package final class Log: @unchecked Sendable {
     package var durableEnd: UInt64 { ledger.mark }
 }
 
-/// What was found at the end of a file when it was opened or checked.
+/// The findings at the end of a file when it was opened or checked.
 package struct OpeningReport: Equatable, Sendable {
-    /// The end of what counts.
+    /// The end of the groups that count.
     package var end: UInt64
     package var fileBytes: UInt64
     package var isSealed: Bool
-    /// Where a write that did not finish begins; nil for none.
+    /// The offset of an unfinished write; nil without one.
     package var tornTail: UInt64?
     /// Why reading stopped there.
     package var reason: String

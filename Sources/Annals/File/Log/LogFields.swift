@@ -1,6 +1,6 @@
-// What the two locks of a handle on a store file guard.
+// The fields that the two locks of a handle guard.
 
-/// What `Log.writer` guards.
+/// The fields that `Log.writer` guards.
 struct WriterFields {
     var hasAppended = false
     /// On the wall clock; nil for never.
@@ -19,7 +19,7 @@ struct WriterFields {
     }
 }
 
-/// What `Log.follow` guards: what this handle knows of the file.
+/// The fields that `Log.follow` guards: this handle's knowledge of the file.
 struct KnownFields {
     var state: LogState
     var isAppending = false
@@ -33,8 +33,8 @@ struct KnownFields {
     /// The file has at least this size as long as nothing follows `state.end`, because cutting a file leaves something
     /// there: G4. 0 for not known.
     var knownSize: UInt64 = 0
-    /// Why the follower could not adopt what others appended: it is part way then, and this handle reads and writes
-    /// nothing more.
+    /// Why the follower could not adopt a frame of another handle. It may have adopted a part; this handle reads and
+    /// writes nothing more.
     var adoptionFailure: StoreError?
     /// Whether the mapping may show another file than the descriptor reads (`requireLiveMapping`).
     var mayMapOtherFile: Bool

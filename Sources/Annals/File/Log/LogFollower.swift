@@ -1,16 +1,16 @@
-// What is told of everything that counts, in order: the indexes that stand above the log.
+// Observes every frame that counts, in order: the indexes above the log.
 
 /// Follows a log: sees every frame that counts exactly once, in order, whether another handle appended it or opening
 /// found it.
 ///
-/// What this handle itself appends is not shown: it is taken in before it is published.
+/// This handle's own frames are not shown: the follower has them before they are published.
 package protocol LogFollower: AnyObject, Sendable {
     /// A standalone frame, or the commit frame of a transaction, with the state after it. One thread at a time; the
     /// bytes live until the return.
     func adopt(_ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState) throws(StoreError)
-    /// Everything up to this state counts from now on, for everybody. One thread at a time.
+    /// From now on everything up to this state counts for all threads. One thread at a time.
     func publish(_ state: LogState)
-    /// The descriptors and the mapping are about to go: returns when nobody reads any more.
+    /// Called before the descriptors and the mapping are released: returns when no thread reads any more.
     func close()
 }
 
@@ -21,7 +21,7 @@ package struct FileBeingOpened {
     package let file: Descriptor
     package let path: String
     package let header: FileHeader
-    /// The newest good one; nil if there is none.
+    /// The newest good one; nil without one.
     package let hint: Hint?
     package let mapping: SharedMapping?
     /// Of the file.
@@ -34,7 +34,7 @@ package struct LogStart {
     package var state: LogState?
 }
 
-/// A mapping that lives as long as somebody reads through it.
+/// A mapping that lives until its last reader is done.
 package final class SharedMapping: Sendable {
     package let mapping: Mapping
     private let files: any FileSystem

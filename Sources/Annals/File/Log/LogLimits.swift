@@ -8,9 +8,9 @@ package struct LogLimits: Equatable, Sendable {
     /// Space is reserved in steps of a 32nd of the file, between these two.
     package var minimumPreallocationBytes: UInt64 = 256 << 10
     package var maximumPreallocationBytes: UInt64 = 4 << 20
-    /// A background sync is due when so much is not proved durable ...
+    /// A background sync is due when this number of bytes is not proved durable ...
     package var syncLagBytes: UInt64 = 16 << 20
-    /// ... or the oldest of it is so old.
+    /// ... or the oldest of them has this age.
     package var syncLagMicroseconds: UInt64 = 1_000_000
     package var lockKeeping = LockKeepingLimits()
     /// Addresses reserved for reading the file through a mapping; 0 for none.
@@ -26,10 +26,10 @@ package struct LogLimits: Equatable, Sendable {
 
     package init() {}
 
-    /// Takes addresses for reading a file of that size, by a function that may refuse. Other stores and the program
-    /// need some, too: if a process has many stores open, a sixteenth of what is wanted, and at least twice what the
-    /// file needs. If a process may not have many (`ulimit -v`, valgrind), a quarter of what there is, and at least
-    /// that.
+    /// Reserves addresses for reading a file of that size, by a function that may refuse. Leaves some for other stores
+    /// and the program: if a process has many stores open, takes a sixteenth of the desired size, and at least twice
+    /// the file's. If the process may have few addresses (`ulimit -v`, valgrind), takes a quarter of the available
+    /// ones, and at least twice the file's size.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
         if mappingReserveBytes == 0 { return take(0) }
         if SystemCalls.hasAddresses(mappingReserveBytes * 64), let all = take(mappingReserveBytes) { return all }
@@ -39,7 +39,7 @@ package struct LogLimits: Equatable, Sendable {
         }
         var bytes = mappingReserveBytes / 2
         while bytes >= least {
-            // What shows how much there is is returned at once; another thread may take it meanwhile.
+            // This probe for the available size is released at once; another thread may take the addresses.
             if take(bytes) != nil, let some = take(max(bytes / 4, least)) { return some }
             bytes /= 2
         }
@@ -59,24 +59,24 @@ package struct LogLimits: Equatable, Sendable {
         limits.spoolBytes = 16384
         limits.spoolStepBytes = 4096
         limits.windowBytes = 8192
-        // Simulated time passes faster than a thread returns what is kept.
+        // Simulated time passes faster than a thread releases a kept lock.
         limits.lockKeeping.commits = .max
         return limits
     }
 }
 
-/// When the lock is kept and for how long.
+/// The conditions and times for keeping the lock.
 package struct LockKeepingLimits: Equatable, Sendable {
-    /// So many commits must follow one another ...
+    /// The number of commits that must follow one another ...
     package var commits = 8
-    /// ... each begun so soon after the one before; and so many where somebody else wrote before them.
+    /// ... each begun within this time after the one before; and the number required after another handle has written.
     package var gapMicroseconds: Int64 = 20
     package var commitsAfterOthers = 24
-    /// After so long, the handle that keeps it looks whether somebody waits.
+    /// The time after which the keeper looks for a waiting process.
     package var leaseMicroseconds: Int64 = 500
-    /// After so long at most, if the waiting process does not come when it may: it may have been stopped.
+    /// The longest such time, if the waiting process does not come when it may: it may have been stopped.
     package var longestLeaseMicroseconds: Int64 = 100_000
-    /// So long after the last commit it is returned.
+    /// The time after the last commit at which the lock is released.
     package var idleMicroseconds: Int64 = 500
 
     package init() {}

@@ -1,4 +1,4 @@
-// What a consumer's move comes to, by what the log says of it.
+// Validates a consumer's move against the log's state.
 
 extension ConsumerRecord {
     package var place: TransactionPlace { TransactionPlace(number: cursor, tag: tag) }

@@ -1,4 +1,4 @@
-// What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers,
+// Accepts frames outside of transactions: names, clock steps, retention, the base that compaction has made, consumers,
 // cleaning.
 
 /// Which transactions history still returns, and its readers.
@@ -38,7 +38,7 @@ package struct TrackingState: Equatable, Sendable {
                 hidden.append(entry)
             }
         }
-        // What is gone need not be hidden.
+        // Transactions before the horizon need not be hidden.
         hidden.removeAll { $0.before <= horizon + 1 }
     }
 
@@ -83,7 +83,7 @@ extension LogState {
         if !rare.features.isSuperset(of: features) { uniqueShared().features.formUnion(features) }
     }
 
-    /// What a checkpoint says of later formats; its document is not read.
+    /// The later features that a checkpoint declares; its document is not read.
     mutating func accept(checkpoint frame: FrameView) throws(StoreError) {
         let features = try CheckpointField.features(frame)
         try require(

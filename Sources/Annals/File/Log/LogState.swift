@@ -1,15 +1,16 @@
-// What the frames up to a place say together: a fold over the log, the same for opening, following, writing and
+// The combined content of the frames up to a place: a fold over the log, the same for opening, following, writing and
 // checking.
 //
 // Invariants, each also a rule of FileFormat.md:
 // L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
-// L2  `reach` is where reading has come to: `end`, or above it inside a transaction whose commit frame is not read yet.
+// L2  `reach` is the offset up to which frames were read: `end`, or above it inside a transaction whose commit frame is
+//     not read yet.
 // L3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
 
 package struct LogState: Sendable {
     package private(set) var end: UInt64
     package private(set) var endChecksum: UInt64
-    /// Where the frame that ends at `end` begins; nil before there is any.
+    /// The start of the frame that ends at `end`; nil before the first frame.
     package private(set) var lastFrame: UInt64?
     package private(set) var durableMark: UInt64
     package private(set) var lastNumber: UInt64
@@ -17,17 +18,17 @@ package struct LogState: Sendable {
     package private(set) var lastTag: UInt64
     /// Whether the last frame is a seal.
     package private(set) var isSealed = false
-    /// Whether the last frame says that another file is about to take this one's place.
+    /// Whether the last frame announces that another file is about to take this one's place.
     package private(set) var isReplacing = false
-    /// How many torn tails were dropped, as recovery frames tell.
+    /// The number of dropped torn tails, from recovery frames.
     package private(set) var recoveries = 0
     package private(set) var frames: UInt64 = 0
     /// The newest checkpoint.
     package private(set) var checkpoint: CheckpointPlace?
     package internal(set) var mayStepBack = false
-    /// Whether rows without history may stand here: where compaction has written everything, as far as is known.
+    /// Whether rows without history may come next: true as long as compaction may have written all frames so far.
     private var mayHoldRows: Bool
-    /// States are copied at every commit: what changes rarely stands after one reference.
+    /// States are copied at every commit: rarely changed fields are in one object.
     private(set) var rare: SharedLogState
     private var unfinished: OpenTransactionBox?
 
@@ -36,16 +37,16 @@ package struct LogState: Sendable {
     package var catalog: SchemaCatalog { rare.catalog }
     /// Author, context and process names; number n is at n - 1.
     package var names: [String] { rare.names }
-    /// Which transactions history still returns, and to whom they matter.
+    /// Which transactions history still returns, and which consumers need them.
     package var tracking: TrackingState { rare.tracking }
-    /// Whether no transaction stands in the file yet: what compaction folded comes before the first.
+    /// Whether the file has no transaction yet except the base of compaction.
     package var isInBase: Bool { lastNumber == rare.header.baseNumber && rare.header.generation > 0 }
     package var features: FormatFeatures { rare.features }
     /// Whether this program may append to the file, if it may write at all.
     package var allowsWriting: Bool {
         !rare.stopsWriters && rare.features.allowsWriting && rare.header.allowsWriting
     }
-    /// Whether a copy of the file would lack what stops writers: it was not declared, and no copy has it.
+    /// Whether a copy of the file would lack the mark that stops writers: it was not declared, and copies omit it.
     var stopsCopies: Bool { rare.stopsWriters && rare.features.allowsWriting && rare.header.allowsWriting }
     package var nameNumbers: NameNumbers { rare.nameNumbers }
     package var open: OpenTransaction? { unfinished?.transaction }
@@ -64,7 +65,7 @@ package struct LogState: Sendable {
         @exclusivity(unchecked) var names: [String] = []
         @exclusivity(unchecked) var nameNumbers = NameNumbers()
         @exclusivity(unchecked) var tracking: TrackingState
-        /// What the file uses of later formats, as far as records and checkpoints below `reach` say.
+        /// The later features that records and checkpoints below `reach` declare.
         @exclusivity(unchecked) var features = FormatFeatures.none
         /// Whether something that this program skips must be known by writers.
         @exclusivity(unchecked) var stopsWriters = false
@@ -89,7 +90,7 @@ package struct LogState: Sendable {
         }
     }
 
-    /// What this state alone refers to, and so may be changed.
+    /// The fields for changing, after copying them if another state shares them.
     mutating func uniqueShared() -> SharedLogState {
         if !isKnownUniquelyReferenced(&rare) { rare = SharedLogState(copying: rare) }
         return rare
@@ -121,9 +122,9 @@ package struct LogState: Sendable {
         fileprivate var frames: UInt64 = 0
         fileprivate var schemaFrames: UInt64 = 0
         fileprivate var changes: UInt64 = 0
-        /// What the first part says, which the others and the commit frame repeat.
+        /// The record of the first part, which the other parts and the commit frame repeat.
         fileprivate var record: TransactionRecord?
-        /// What the schema frames read so far define.
+        /// The definitions of the schema frames read so far.
         fileprivate var schema: SchemaDefinition?
         /// The catalog with that, once the schema frames are complete.
         fileprivate var catalog: SchemaCatalog?
@@ -152,7 +153,7 @@ package struct LogState: Sendable {
         lastTag = header.baseTag
     }
 
-    /// The state after a checkpoint frame, from what the checkpoint says. Throws `damaged` if it contradicts
+    /// The state after a checkpoint frame, from the checkpoint's document. Throws `damaged` if the document contradicts
     /// itself.
     package init(
         header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
@@ -192,8 +193,8 @@ package struct LogState: Sendable {
         case commit(TransactionRecord)
     }
 
-    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before except for an
-    /// open transaction, which is dropped.
+    /// Accepts the next frame. Throws `damaged` (with the broken rule); the state is then unchanged, except that an
+    /// open transaction is dropped.
     package mutating func accept(_ frame: FrameView) throws(StoreError) -> Accepted {
         do {
             let header = frame.header
@@ -234,7 +235,7 @@ package struct LogState: Sendable {
     // MARK: Members
 
     private mutating func acceptMember(_ frame: FrameView) throws(StoreError) -> Accepted {
-        // What it holds is changed in place, and dropped if the frame is refused.
+        // The open transaction is changed in place, and dropped if the frame is refused.
         let next =
             detachOpenTransaction()
             ?? OpenTransactionBox(
@@ -275,7 +276,7 @@ package struct LogState: Sendable {
         next.changes += UInt64(record.changes)
     }
 
-    /// What is still missing of a large value after one more piece; nil if it is complete.
+    /// The missing rest of a large value after one more piece; nil if it is complete.
     private func value(_ open: OpenValue?, after frame: FrameView) throws(StoreError) -> OpenValue? {
         let piece = try ValuePiece.decode(frame)
         if let open {
@@ -327,7 +328,7 @@ package struct LogState: Sendable {
         }
     }
 
-    /// The schema frames of a transaction count for what stands after them, once there is another frame.
+    /// Applies the schema frames of a transaction when its first frame of another kind follows.
     private func settleSchema(_ next: inout OpenTransaction) throws(StoreError) {
         guard let schema = next.schema, next.catalog == nil else { return }
         var changed = catalog
@@ -464,7 +465,7 @@ package struct LogState: Sendable {
             offset: end)
     }
 
-    /// Forgets members whose commit frame never came: what counts ends at `end`.
+    /// Forgets members whose commit frame never came: the groups that count end at `end`.
     package mutating func dropOpenTransaction() { unfinished = nil }
 }
 
@@ -476,10 +477,11 @@ package struct CheckpointPlace: Equatable, Sendable {
     package var number: UInt64
 }
 
-/// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
+/// The threshold of a clock step: a clock that lags behind the last transaction by more has stepped (FileFormat.md,
+/// "Other frames").
 package let clockStepMicroseconds: Int64 = 3_600_000_000
 
-/// Whether a clock that shows `to` has gone back so far since `from` that the log says so.
+/// Whether a clock that has gone back from `from` to `to` must be recorded in the log.
 func isClockStep(from: Int64, to: Int64) -> Bool {
     guard to < from else { return false }
     let (distance, overflow) = from.subtractingReportingOverflow(to)

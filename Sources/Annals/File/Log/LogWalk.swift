@@ -1,10 +1,10 @@
-// Walks the frames from a state to their end, and says what that end is.
+// Walks the frames from a state to their end, and judges that end.
 
-/// Where a walk ended and why.
+/// The end of a walk, and its reason.
 package struct WalkEnd {
     package var verdict: Verdict
     package var stop: ScanStop
-    /// Where reading stopped: at or above the end of what counts.
+    /// The offset at which reading stopped: at or above the end of the groups that count.
     package var place: UInt64
 }
 
@@ -16,7 +16,7 @@ package struct LogWalk {
     private let endsBesideWriters: Bool
     /// Whether `visit` has thrown: the state has a frame that it has not.
     private(set) var hasFailedToVisit = false
-    /// The file's size, asked after the walk began: what was acknowledged before stands below.
+    /// The file's size, read after the walk began: earlier acknowledged commits lie below it.
     private var knownSize: UInt64?
     /// How often the walk goes on because a writer has written more while it looked above the end.
     private static let maximumRounds = 8
@@ -29,12 +29,12 @@ package struct LogWalk {
             window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
     }
 
-    /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or
-    /// what else stops it.
+    /// Reads frames to the end, a torn tail or another stop. Hands each to `visit` after accepting it, with the state
+    /// after it.
     ///
-    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. If a writer
-    /// replaces a torn tail while it is read, frames that were handed out never counted: then `visit` is given the new
-    /// ones if `mayRepeat`, otherwise `busy` is thrown.
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and errors of reading and of `visit`. If a writer
+    /// replaces a torn tail while it is read, frames already handed out never counted: with `mayRepeat`, `visit` then
+    /// gets the new ones; otherwise this throws `busy`.
     package mutating func toTheEnd(
         asker: StopFindings.Asker, mayRepeat: Bool = true,
         visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
@@ -128,7 +128,7 @@ package struct LogWalk {
         }
     }
 
-    /// Goes on from what counts: what was read after it may have been overwritten.
+    /// Continues from the end of the groups that count: later bytes may have been overwritten.
     private mutating func startOver(_ mayRepeat: Bool) throws(StoreError) {
         if state.open != nil, !mayRepeat {
             throw StoreError(.busy, "A writer has replaced what was being read: ask again.")

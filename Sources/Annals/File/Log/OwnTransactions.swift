@@ -1,7 +1,7 @@
-// Which transactions of a store this process has made, through any handle.
+// Records which transactions of a store this process has made, through any handle.
 //
-// The process ID and program name in a transaction do not tell: in two containers of one image both are equal. So a
-// process remembers what it wrote itself. A child of `fork` remembers nothing of its parent.
+// The process ID and program name in a transaction do not identify the process: in two containers of one image both are
+// equal. So a process remembers its own transactions. A child of `fork` starts with none.
 //
 // Invariants:
 // OW1  A transaction is noted before it is in the file, so no thread can read it before.

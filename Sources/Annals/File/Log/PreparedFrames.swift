@@ -1,8 +1,8 @@
-// What the log appends: a transaction's frames, complete except for what is known only under the writer lock.
+// The log's input: a transaction's frames, complete except for fields that are known only under the writer lock.
 //
 // Invariants:
-// PF1  A member in `spool` and the last frame are complete, apart from their headers, the transaction's record and what
-//      `relocations` name.
+// PF1  A member in `spool` and the last frame are complete, apart from their headers, the transaction's record and the
+//      references that `relocations` name.
 // PF2  They are appended once, and only to the file whose salt their checksums have.
 
 /// The frames of one transaction. A draft makes them; for one thread at a time.
@@ -17,7 +17,7 @@ package final class PreparedFrames {
     let salt: UInt64
     /// The frames before the last one, in order.
     @exclusivity(unchecked) var members: [PreparedFrame] = []
-    /// Where the members' bytes are.
+    /// The members' bytes.
     @exclusivity(unchecked) var spool: Spool
     /// The last frame; nil until the transaction is complete.
     @exclusivity(unchecked) var last: LastFrame?
@@ -42,7 +42,7 @@ package final class PreparedFrames {
         baseSchemaVersion = schemaVersion
     }
 
-    /// Sets both names, if they are others than before.
+    /// Sets both names, if they differ from the previous ones.
     func setOrigin(author: String?, context: String?) {
         if let origin, origin.isOrigin(of: author, context) { return }
         self.author = author

@@ -1,16 +1,17 @@
-// Where the frames of a long transaction wait for their commit: memory first, then an unnamed file.
+// Holds the frames of a long transaction until its commit: memory first, then an unnamed file.
 
 /// Bytes that are appended and later read back, in memory up to a limit.
 ///
-/// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name, so nothing of it remains.
+/// The first `fileBytes` bytes are in the file, the rest in `memory`. The file has no name, so the system frees it in
+/// any case.
 ///
-/// Once there is a file, little is gathered: what was just written is still in the processor's caches, from where the
-/// system copies it several times as fast.
+/// With a file, little is gathered in memory: bytes written just before are still in the processor's caches, from which
+/// the system copies them several times as fast.
 struct Spool: ~Copyable {
     private let files: any FileSystem
     private let directory: Descriptor
     private let limit: Int
-    /// So much is gathered for the file.
+    /// The number of bytes gathered for one write to the file.
     private let step: Int
     private var memory = ByteWriter(withoutMemory: ())
     private var file: Descriptor?
@@ -58,7 +59,7 @@ struct Spool: ~Copyable {
         try files.readAll(file, at: offset, into: buffer)
     }
 
-    /// Lends bytes that were appended at once, in place where they are in memory. The spool must not change meanwhile.
+    /// Lends bytes that one call appended, in place if they are in memory. The spool must not change during the call.
     func withBytes<Result>(
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {

@@ -1,14 +1,14 @@
 // The names that files have until they are complete.
 
-/// What is being written beside a store, or where a store will be. Each has one name for each store, so that the next
-/// process that does the same finds what a killed one has left.
+/// The kinds of temporary files beside a store. Each has one name per store, so that the next process that does the
+/// same finds the file of a killed one.
 package enum TemporaryName: String, CaseIterable, Sendable {
     case compaction = ".compacting"
     case backup = ".annals-backup"
     case salvage = ".annals-salvage"
 
-    /// The name of the temporary file for the store of a name. Digits of a checksum stand for a name that would become
-    /// too long.
+    /// The name of the temporary file for the store of that name. If it would become too long, digits of a checksum
+    /// replace the store's name.
     package func of(_ name: String) -> String {
         let plain = (self == .compaction ? "" : ".") + name + rawValue
         if plain.utf8.count <= RealFileSystem.maximumNameBytes { return plain }

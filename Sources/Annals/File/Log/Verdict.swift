@@ -1,6 +1,6 @@
-// What a place is where reading stopped: the end, a torn tail, or damage. A pure decision table (Recovery.md).
+// Judges a place where reading stopped: the end, a torn tail, or damage. A pure decision table (Recovery.md).
 
-/// What is known of a place where no further frame of the chain could be read.
+/// The facts about a place where no further frame of the chain could be read.
 package struct StopFindings: Equatable, Hashable, Sendable {
     package var asker: Asker
     package var place: Place
@@ -27,7 +27,7 @@ package struct StopFindings: Equatable, Hashable, Sendable {
     }
 
     package enum Place: CaseIterable, Sendable {
-        /// The file ends here, or 64 zero bytes stand here.
+        /// The file ends here, or the next 64 bytes are zeros.
         case nothing
         /// Bytes that are no good frame of this chain.
         case bad
@@ -41,7 +41,7 @@ package struct StopFindings: Equatable, Hashable, Sendable {
         case notLooked
         case zeros
         case otherBytes
-        /// A hint, or a frame header that checks, says that bytes above the place are durable.
+        /// A hint, or a frame header that checks, proves that bytes above the place are durable.
         case evidence
     }
 
@@ -55,11 +55,11 @@ package struct StopFindings: Equatable, Hashable, Sendable {
 package enum Verdict: Equatable, Sendable {
     /// Nothing more for now.
     case endForNow
-    /// Look at what stands above, then ask again.
+    /// Look at the bytes above, then ask again.
     case lookAbove
     /// Read the place once more, then ask again.
     case lookAgain
-    /// A writer has finished meanwhile: read on.
+    /// A writer has finished in between: read on.
     case readOn
     case end
     case tornTail

@@ -1,13 +1,13 @@
-// The lock that a writer holds for the length of a commit: a range of the store file that tells who holds it and since
-// when.
+// The lock that a writer holds during a commit: a range of the store file that encodes its holder and the time of
+// locking.
 
 /// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far
 /// above as the process ID, so that a waiting process reads both from the range that is in the way.
 package enum WriterLock {
     static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
 
-    /// What a compactor locks while it works, on a descriptor of its own: from here on as many bytes as its process ID
-    /// says, and one.
+    /// The range that a compactor locks while it works, on a descriptor of its own: it begins here, and has one byte
+    /// more than the process ID.
     package static func compaction(processID: UInt32) -> LockRange {
         let start = UInt64(FormatLimits.maximumFileBytes)
         return LockRange(start: start, end: start + UInt64(processID) + 1)
@@ -42,7 +42,7 @@ package enum WriterLock {
     /// A writer looking for a compactor's leftover holds the lock while it looks.
     private static let compactionAttempts = 20
 
-    /// What a waiting process locks while it waits for a writer: a handle that keeps the lock between commits looks
+    /// The range that a process locks while it waits for a writer: a handle that keeps the lock between commits looks
     /// for it.
     package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
 
@@ -53,8 +53,8 @@ package enum WriterLock {
         return false
     }
 
-    /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system
-    /// would prepare two more locks, for what might be left on both sides of it (0.14 us of a commit).
+    /// The whole file. Unlocking always names it: a descriptor holds no other lock, and for a part of a file the system
+    /// would prepare two more locks for the remainders on both sides (0.14 us of a commit).
     static let everything = LockRange(start: 0, end: UInt64(Int64.max))
 
     package static func range(processID: UInt32, timeMicroseconds: Int64) -> LockRange {
@@ -91,7 +91,7 @@ package enum WriterLock {
     static let politePause: UInt64 = 1000
     package static let eagerPause: UInt64 = 100
 
-    /// After giving way, so much time passes at most for the other process to take the lock: it may have stopped.
+    /// The longest time for the other process to take the lock after this one gave way: it may have stopped.
     private static let longestDeference: UInt64 = 2000
     /// The shortest wait, if waiting is allowed at all: a little longer than the lock is held without writing.
     private static let leastPatience: UInt64 = 3000
@@ -112,9 +112,8 @@ package enum WriterLock {
         return false
     }
 
-    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at
-    /// least.
-    ///
+    /// Takes the lock. Throws `busy` naming the holder after `timeoutMicroseconds`, but not before 3 milliseconds.
+    /// - Returns: The wall clock's time at the last request.
     /// - Returns: What the wall clock showed when it was requested the last time.
     package static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
