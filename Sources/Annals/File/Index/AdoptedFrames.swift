@@ -1,11 +1,11 @@
-// Frames that others appended and this handle has copied, one after the other.
+// Frames of other handles that this handle has copied, in file order.
 
-/// Where they stand. The copies themselves are kept elsewhere.
+/// Their offsets. `VerifiedFile` keeps the copies themselves.
 struct AdoptedFrames {
     typealias Border = (end: UInt64, checksum: UInt64)
 
     let start: UInt64
-    /// Where those end that count; nil if none does yet. Above may be the beginning of a transaction.
+    /// The end of the last frame that counts; nil if none does yet. The frames above may begin a transaction.
     private(set) var counted: Border?
     private var last: Border
 

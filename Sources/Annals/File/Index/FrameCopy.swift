@@ -1,6 +1,6 @@
 // Frames in private memory, verified there: bytes of a mapping can change after they were verified.
 
-/// Copies frames one at a time. What it lends lives until the next call.
+/// Copies frames one at a time. A lent frame lives until the next call.
 ///
 /// Sound although it holds memory: the memory belongs to this object alone, and one thread uses it.
 final class FrameCopy {
@@ -22,7 +22,7 @@ final class FrameCopy {
         try append(from: offset, count: FrameField.bytes, core, frame: offset)
         let decoded = FrameHeader.decode(buffer.bytes, offset: offset, salt: core.file.salt)
         guard let header = try decoded.header(at: offset) else { throw Self.damaged(offset) }
-        // So that appending the body does not move what is lent.
+        // Room for the whole frame, so that appending the body does not move lent bytes.
         buffer.reserve(Int(header.frameBytes))
         try append(from: offset + UInt64(FrameField.bytes), count: Int(header.tableBytes), core, frame: offset)
         let table = buffer.bytes.slice(FrameField.bytes, Int(header.tableBytes))

@@ -1,6 +1,6 @@
 // The key that an ordered index keeps of a row: the encoded values, and of long ones the beginning and a hash.
 
-/// Keys as they stand in ordered indexes.
+/// Keys as ordered indexes store them.
 ///
 /// A key is the encoded components one after the other (`OrderedKey`), of texts their normal form. One of more than 240
 /// bytes is *cut*: its first 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian;
@@ -8,16 +8,15 @@
 /// shorter: hash = `Checksum.hash`(block, seed: hash).
 ///
 /// So for any two keys:
-/// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same
-///    240 bytes at their beginning and the same hash. To be certain, compare the rows.
-/// 2. What is kept compares as the keys do, unless both are cut and begin with the same 240 bytes: these stand together
-///    in an order of their own, and reading them in order sorts them by their rows. (An uncut key never stands among
-///    them: it would have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key
-///    is.)
-/// 3. Keys that begin with some bytes, at most 240, are kept with these bytes at their beginning.
+/// 1. Equal keys are stored as equal bytes. Different keys are stored as different bytes, unless both are cut, equally
+///    long, and agree in their first 240 bytes and their hash. To be certain, compare the rows.
+/// 2. Stored keys compare as the keys do, unless both are cut and begin with the same 240 bytes: these lie together in
+///    an order of their own, and reading them in order sorts them by their rows. (An uncut key never lies among them:
+///    it would have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key is.)
+/// 3. Keys that begin with certain bytes, at most 240, are stored with these bytes at their beginning.
 package enum IndexKey {
     package static let maximumBytes = OrderedLimits.maximumKeyBytes
-    /// What a key that is not cut has at most, and what is kept of one that is.
+    /// The longest key that is not cut, and the bytes stored of one that is.
     package static let uncutBytes = 240
     static let blockBytes = 4096
 
@@ -34,8 +33,8 @@ package enum IndexKey {
     /// Appends the key of a row: at most `maximumBytes` bytes. Returns whether a component is absent: such a key
     /// conflicts with none, also in a unique index.
     ///
-    /// `large` reads values that stand in value frames. Throws what it throws, `damaged` if a value of the
-    /// row is malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
+    /// `large` reads values in value frames. Throws errors of `large`, `damaged` if a value of the row is malformed,
+    /// and `invalidArgument` for a list of objects; the writer is then unchanged.
     @discardableResult
     package static func append(
         row: RowImage, columns: [IndexColumn], to writer: inout ByteWriter, large: LargeValueReader
@@ -76,8 +75,8 @@ package enum IndexKey {
     /// Appends the key with these values: all components of an index, or the first ones. Returns whether one is
     /// absent.
     ///
-    /// Throws `invalidArgument` if a value is not of its type, is a list of objects, or stands in value frames (read
-    /// it first); the writer then is as it was.
+    /// Throws `invalidArgument` if a value is not of its type, is a list of objects, or is in value frames (read it
+    /// first); the writer is then unchanged.
     @discardableResult
     package static func append(
         values: [StoredValue], types: [AttributeType], to writer: inout ByteWriter

@@ -2,9 +2,9 @@
 
 /// A key on its way into a writer, from `start` on.
 ///
-/// 1. As long as `hashed` is 0, all bytes of the key stand in the writer.
-/// 2. Otherwise `hashed` is a multiple of the block size, `hash` is the hash of so many bytes, and the writer has the
-///    first 240 and those that are not hashed yet.
+/// 1. As long as `hashed` is 0, all bytes of the key are in the writer.
+/// 2. Otherwise `hashed` is a multiple of the block size, `hash` is the hash of that number of bytes, and the writer
+///    has the first 240 bytes and those that are not hashed yet.
 struct IndexKeyAssembly {
     private let start: Int
     private var hashed: UInt64 = 0
@@ -12,7 +12,7 @@ struct IndexKeyAssembly {
 
     init(start: Int) { self.start = start }
 
-    /// Where in the writer the bytes begin that are not hashed yet.
+    /// The index in the writer of the first byte that is not hashed yet.
     private var pending: Int { hashed == 0 ? start : start + IndexKey.uncutBytes }
 
     /// Appends the component of a large value, in memory of a few blocks, of a text in that of a few pieces.
@@ -28,7 +28,7 @@ struct IndexKeyAssembly {
         writer.append(0 as UInt16)
     }
 
-    /// Appends a piece of a component, without the byte that says present and without the end.
+    /// Appends a piece of a component, without the presence byte and without the end.
     private mutating func append(_ piece: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         var part = ByteWriter(capacity: 2 * IndexKey.blockBytes)
         var rest = piece

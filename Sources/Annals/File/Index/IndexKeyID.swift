@@ -59,9 +59,9 @@ package struct IndexID: Hashable, Sendable {
         }
     }
 
-    /// Where a row of that layout has the attributes of this index.
+    /// The location of each attribute of this index in rows of that layout.
     ///
-    /// `entity` is the definition in force: it knows what an attribute reads as in rows from before it existed. Throws
+    /// `entity` is the definition in force: it defines the value of an attribute in older rows. Throws
     /// `invalidArgument` if it does not have an attribute of the index.
     package func columns(
         in layout: RowLayout, of entity: EntityDefinition
@@ -82,7 +82,7 @@ package struct IndexID: Hashable, Sendable {
     }
 }
 
-/// Where one component of a row's key comes from.
+/// The source of one component of a row's key.
 package enum IndexColumn: Sendable {
     /// The attribute at that position of the row's layout.
     case position(Int)

@@ -1,9 +1,9 @@
-// The nodes of indexes as they stand in the file, and how they refer to each other.
+// The nodes of indexes as they are stored in the file, and their references to each other.
 
 /// A node has the same size in all indexes.
 package enum IndexNode {
     package static let bytes = 4096
-    /// A node of the row index is so many words: references to nodes below, or in a leaf to row versions.
+    /// The number of words in a node of the row index: references to lower nodes, or in a leaf to row versions.
     package static let words = 512
     static let bits: UInt64 = 9
     /// Object numbers have 48 bits.

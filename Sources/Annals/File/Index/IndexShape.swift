@@ -1,6 +1,6 @@
 // An ordered index as the newest schema defines it: which keys a row has in it.
 
-/// An ordered index, and where its attributes stand in the newest layout.
+/// An ordered index, and the locations of its attributes in the newest layout.
 struct IndexShape: Sendable {
     let id: IndexID
     let layout: RowLayout
@@ -57,7 +57,7 @@ struct IndexShape: Sendable {
         case .object(let object): return [object]
         case .orderedObjects(let objects), .objects(let objects): return objects
         case .large(let reference):
-            // A list always stands in its row.
+            // A list always lies in its row.
             try large(reference) { (_) in }
             return []
         default: return []
@@ -90,14 +90,14 @@ struct IndexShape: Sendable {
 }
 
 extension IndexShape {
-    /// What an indexed value that stands in value frames is refused with; no writer makes such rows.
+    /// Rejects an indexed value in value frames; no writer makes such rows.
     static func noLargeKeys(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
         throw tooLarge([], of: nil)
     }
 
-    /// Why a row of the newest schema has no key: values of the key stand in value frames. Nil if none does.
+    /// The reason why a row of the newest schema has no key: values of the key are in value frames. Nil if it has one.
     func tooLarge(_ row: RowImage, _ object: ObjectID) throws(StoreError) -> StoreError? {
         guard row.isLike(layout) else { return nil }
         var names: [String] = []

@@ -7,7 +7,7 @@
 
 /// A key with zeros after it, the object that has it, and whether a component is absent.
 package struct KeyRecord<let words: Int>: SortRecord {
-    /// The bytes of the key, as they stand in memory.
+    /// The bytes of the key, as they lie in memory.
     private(set) var key: InlineArray<words, UInt64>
     /// From the highest bit on: the size of the key, the number of the object in 48 bits, and one bit for an absent
     /// component. So records with the same words are in order by this alone.
@@ -70,7 +70,7 @@ package struct KeySorter {
     private let middle: ExternalSorter<MiddleRecord>
     private let long: ExternalSorter<LongKeyRecord>
 
-    /// `memoryBytes` is what all keys together take at most; the rest waits in files.
+    /// `memoryBytes` limits the memory of all keys together; the rest waits in files.
     package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(StoreError) -> Descriptor) {
         short = ExternalSorter(files, memoryBytes: memoryBytes / 3, makeFile: makeFile)
         middle = ExternalSorter(files, memoryBytes: memoryBytes / 3, makeFile: makeFile)
@@ -96,7 +96,7 @@ package struct KeySorter {
     }
 }
 
-/// What a sorter of keys returns. Lives no longer than the sorter.
+/// The keys in a sorter's order. Must not outlive the sorter.
 package struct SortedKeys {
     private var short: SortedRecords<KeyRecord<3>>
     private var middle: SortedRecords<KeyRecord<10>>

@@ -1,5 +1,4 @@
-// Where frames begin, one for each MiB of the file: how a frame is found from an offset, and a transaction from its
-// number.
+// The start of one frame for each MiB of the file: leads from an offset to a frame, and from a number to a transaction.
 //
 // Invariants:
 // M1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as
@@ -35,7 +34,7 @@ package struct Landmarks: Sendable {
         all = stored
     }
 
-    /// Notes a frame that counts, if it is the first that is noted in its MiB; tells whether it was.
+    /// Notes a frame that counts, if it is the first that is noted in its MiB; returns whether it was.
     @inline(__always)
     package mutating func note(_ offset: UInt64, number: UInt64) -> Bool {
         guard offset >> Self.stepBits >= UInt64(all.count) else { return false }

@@ -1,4 +1,4 @@
-// Where a range of an ordered index begins and ends.
+// The beginning and the end of a range of an ordered index.
 
 /// One end of a range. The bytes are an encoded key, or the first components of one: as no component is the beginning
 /// of another one, the keys that begin with them are those that have these components.
@@ -8,7 +8,7 @@ package enum IndexBound: Equatable, Sendable {
     case including([UInt8])
     /// The range does not hold them.
     case excluding([UInt8])
-    /// The range ends next to this entry, without it: where reading goes on after what was read last.
+    /// The range ends next to this entry and excludes it: reading continues here after the last entry read.
     case beside(key: [UInt8], ObjectID)
 
     /// The cut that a range from here begins at.

@@ -4,7 +4,7 @@ extension OrderedIndex {
     /// Hands out the entries between two bounds, ascending or descending, until `body` returns false.
     ///
     /// A key lives until `body` returns. Logarithmic, then linear in the entries handed out; allocates nothing. Throws
-    /// what the source and `body` throw, and `damaged`.
+    /// errors of the source and of `body`, and `damaged`.
     package func forEach(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, _ source: any NodeSource,
         _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Bool
@@ -102,7 +102,7 @@ extension OrderedIndex {
         return next
     }
 
-    /// The first object with exactly this key; nil if there is none.
+    /// The first object with exactly this key; nil without one.
     package func first(
         _ key: UnsafeRawBufferPointer, _ source: any NodeSource
     ) throws(StoreError) -> ObjectID? {

@@ -4,8 +4,8 @@ extension OrderedIndex {
     /// Hands out each node that is not in the file yet as its 4096 bytes, children before parents; `write` returns the
     /// offset that it will have there, a multiple of 8 and not 0. The bytes live until `write` returns.
     ///
-    /// Returns the offset of the highest node, 0 for an empty index. Afterwards nothing is in memory. Where `write`
-    /// throws, the index is as it was. Snapshots keep their nodes.
+    /// Returns the offset of the highest node, 0 for an empty index. Afterwards no node is in memory. If `write`
+    /// throws, the index is unchanged. Snapshots keep their nodes.
     package mutating func writeDirtyNodes(
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64 {
@@ -61,7 +61,7 @@ extension OrderedIndex {
         return limit - left
     }
 
-    /// Where the node stands then; nil if it must wait for the next time.
+    /// Returns the node's offset in the file; nil if it must wait for the next time.
     private static func write(
         some node: OrderedNode, _ left: inout Int, _ scratch: UnsafeMutableRawBufferPointer,
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64

@@ -1,6 +1,6 @@
 // The ordered index: which objects have which keys, as a B+tree that is a value.
 
-/// Where clean nodes are read from.
+/// The source of clean nodes.
 package protocol NodeSource {
     /// The node at that offset of the file: 4096 bytes, verified, which stay as they are as long as the engine lives.
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer
@@ -9,19 +9,19 @@ package protocol NodeSource {
 /// Entries of a key and an object, each once, in ascending order of both.
 ///
 /// A copy is a snapshot: it stays as it is, and any thread may read it, while one writer changes the original. Nodes
-/// that were not changed since the index was last written are read where they stand in the file; a changed node is a
-/// copy in memory, made anew when a snapshot has it too.
+/// that were not changed since the index was last written are read in place in the file; a changed node is a copy in
+/// memory, which is copied again if a snapshot shares it.
 ///
-/// 1. `root` is the highest node if that is in memory, and then `rootOffset` is 0; both are none only in an empty
-///    index.
-/// 2. Nodes in memory stand only below nodes in memory; `dirtyNodes` counts them.
+/// 1. `root` is the highest node if that is in memory, and then `rootOffset` is 0. In an empty index, and only there,
+///    `root` is nil and `rootOffset` is 0.
+/// 2. Nodes in memory are only below nodes in memory; `dirtyNodes` counts them.
 /// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as
 ///    that is known without reading it.
 ///
-/// Nodes that become empty are dropped, and no others are merged: deletions leave half-empty nodes, which later
+/// Nodes that become empty are dropped, and nodes are never merged: deletions leave half-empty nodes, which later
 /// insertions fill; Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than
-/// merge-at-half", 1989) found that to cost little space and to save most of the work. A node that is full when
-/// something comes after its last entry stays full, and only that goes to a new node: ascending keys fill their nodes.
+/// merge-at-half", 1989) found that to cost little space and to save most of the work. If an entry comes after the last
+/// one of a full node, only the new entry goes to a new node: ascending keys fill their nodes.
 package struct OrderedIndex: Sendable {
     private(set) var root: OrderedNode?
     private(set) var rootOffset: UInt64
@@ -31,7 +31,7 @@ package struct OrderedIndex: Sendable {
     /// An empty index.
     package init() { self.init(root: 0, entries: 0) }
 
-    /// An index that stands in the file: the offset of its highest node, 0 for an empty one.
+    /// An index stored in the file: the offset of its highest node, 0 for an empty one.
     package init(root: UInt64, entries: UInt64) {
         rootOffset = root
         self.entries = entries
@@ -42,14 +42,14 @@ package struct OrderedIndex: Sendable {
     /// The size of the nodes that are not in the file yet.
     package var dirtyBytes: Int { dirtyNodes * OrderedLimits.nodeBytes }
 
-    /// Forgets the nodes in memory: they stand in the file now.
+    /// Forgets the nodes in memory, after they were written to the file.
     mutating func becomeClean(root: UInt64) {
         self.root = nil
         rootOffset = root
         dirtyNodes = 0
     }
 
-    /// Forgets nodes that stand in the file now; the root is not among them.
+    /// Forgets nodes that were written to the file; the root is not among them.
     mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
 
     /// The highest node, with no other reference; nil if none is in memory.
@@ -60,8 +60,8 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Inserting
 
-    /// Adds an entry; false if it was there. Logarithmic. Throws what the source throws, and `damaged`; the index
-    /// then has the same entries as before. The key has at most `IndexKey.maximumBytes`.
+    /// Adds an entry; false if it exists. Logarithmic. Throws errors of the source, and `damaged`; the index then has
+    /// the same entries as before. The key has at most `IndexKey.maximumBytes`.
     @discardableResult
     package mutating func insert(
         _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource
@@ -69,7 +69,7 @@ package struct OrderedIndex: Sendable {
         let target = OrderedIndex.target(key, object)
         var place = Place(node: try mutableRoot(source), parent: nil, index: 0)
         while place.node.level > 0 {
-            // Full inner nodes are split on the way down: what is split further below finds room above it.
+            // Full inner nodes are split on the way down, so that a split further below finds room above it.
             if !place.node.hasRoomForSeparator { try splitInner(&place, target) }
             try descend(&place, target, source)
         }
@@ -137,7 +137,7 @@ package struct OrderedIndex: Sendable {
         return (first.slice(0, common + 1), 0)
     }
 
-    /// The node above, which is a new root if there was none. It has room for one more child.
+    /// The parent node, which is a new root if the node had none. It has room for one more child.
     private mutating func parent(of place: Place) throws(StoreError) -> OrderedNode {
         if let parent = place.parent { return parent }
         guard place.node.level < OrderedLimits.maximumLevel else {
@@ -152,8 +152,8 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Removing
 
-    /// Takes an entry away; false if it was not there. Logarithmic. Throws what the source throws, and `damaged`;
-    /// the index then has the same entries as before.
+    /// Removes an entry; false if it does not exist. Logarithmic. Throws errors of the source, and `damaged`; the index
+    /// then has the same entries as before.
     @discardableResult
     package mutating func remove(
         _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource

@@ -4,15 +4,15 @@ import Synchronization
 
 /// A node that was changed since the index was last written.
 ///
-/// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may stand in any order with
+/// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may lie in any order with
 ///    holes between them, and that the reference to a child in memory is its address with the lowest bit set.
-/// 2. `children` of an inner node has one element for each slot: the node whose address stands there, or nil for an
+/// 2. `children` of an inner node has one element for each slot: the node whose address is stored there, or nil for an
 ///    offset. That of a leaf is empty.
 /// 3. `entryBytes` is the sum of the entries' sizes, and all of them and the slots fit the node.
 ///
 /// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of
 /// that index: it asks `isKnownUniquelyReferenced` at every step from the root, so a shared parent is copied, and its
-/// children are shared from then on. All that others can reach stays as it is.
+/// children are shared from then on. Nodes that other indexes can reach do not change.
 final class OrderedNode: @unchecked Sendable {
     let base: UnsafeMutableRawPointer
     let level: Int
@@ -27,7 +27,7 @@ final class OrderedNode: @unchecked Sendable {
         lowestEntry = OrderedLimits.nodeBytes
     }
 
-    /// What stands between the slots and the entries is not copied: nobody reads it.
+    /// Omits the bytes between the slots and the entries: they are never read.
     private init(copyOf node: OrderedNode) {
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         level = node.level
@@ -167,14 +167,14 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index` stands in the file from now on.
+    /// The child at `index` is in the file from now on.
     func setStoredChild(_ offset: UInt64, at index: Int) {
         children[index] = nil
         bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index`, if it is in memory and has no other reference; only for a node that nobody else
-    /// reaches.
+    /// The child at `index`, if it is in memory and has no other reference. Requires that only this index reaches the
+    /// node.
     func ownChild(at index: Int) -> OrderedNode? {
         if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
         return children[index]
@@ -188,7 +188,7 @@ final class OrderedNode: @unchecked Sendable {
     /// Whether the child is in memory without another reference; only for a node without other references.
     func isChildUnique(at index: Int) -> Bool { OrderedNode.isUnique(&children[index]) }
 
-    /// The fence lets all that others read from the node, before they let go of it, have happened before it is changed.
+    /// The fence makes other threads' reads of the node, before they released it, happen before its changes.
     static func isUnique(_ node: inout OrderedNode?) -> Bool {
         guard isKnownUniquelyReferenced(&node) else { return false }
         atomicMemoryFence(ordering: .acquiring)
@@ -197,7 +197,7 @@ final class OrderedNode: @unchecked Sendable {
 
     // MARK: The common bytes
 
-    /// Shortens what the keys have in common to what `key`, soon to be among them, has too.
+    /// Shortens the common prefix of the keys to its part that `key`, soon to be among them, shares.
     private func admit(_ key: UnsafeRawBufferPointer, at index: Int) {
         guard index >= firstKey else { return }
         if count <= firstKey {
@@ -216,8 +216,8 @@ final class OrderedNode: @unchecked Sendable {
         }
     }
 
-    /// In an ordered node, what the first and the last key have in common is common to all. No longer than any key in
-    /// any node.
+    /// In an ordered node, the common prefix of the first and the last key is common to all keys. It is not longer than
+    /// the shortest key of the node.
     private func renewPrefix() {
         guard count > firstKey else { return setPrefix(0) }
         var limit = OrderedLimits.maximumKeyBytes
@@ -238,7 +238,7 @@ final class OrderedNode: @unchecked Sendable {
         return max(1, count &- 1)
     }
 
-    /// Moves the entries from `index` on to a new node, which is empty if there are none.
+    /// Moves the entries from `index` on to a new node, which is empty if `index` is the end.
     func splitOff(from index: Int) -> OrderedNode {
         let right = OrderedNode(level: level)
         guard index < count else { return right }
@@ -298,7 +298,7 @@ final class OrderedNode: @unchecked Sendable {
             as: UInt8.self, repeating: 0)
     }
 
-    /// Writes the node as it will stand in the file, with these offsets for the children that are in memory.
+    /// Writes the node as it will be stored in the file, with these offsets for the children that are in memory.
     func write(to target: UnsafeMutableRawBufferPointer, childOffsets: [UInt64]) {
         writeEntries(to: target)
         for (index, offset) in childOffsets.enumerated() where offset != 0 {

@@ -1,9 +1,9 @@
-// Where everything stands in a node of an ordered index: the constants of its format, and nothing else.
+// The layout of a node of an ordered index: the constants of its format, and nothing else.
 
-/// Where the fields of a node's header stand. Slots follow, one for each entry, ascending; entries fill the node from
+/// Offsets of the fields of a node's header. Slots follow, one for each entry, ascending; entries fill the node from
 /// its end.
 ///
-/// All integers are little-endian, but for a slot's head.
+/// All integers are little-endian, except a slot's head.
 package enum OrderedNodeField {
     /// u16: 0 in a leaf, one more than its children's in an inner node.
     package static let level = 0
@@ -11,17 +11,17 @@ package enum OrderedNodeField {
     package static let count = 2
     /// u16: the size of all entries together.
     package static let entryBytes = 4
-    /// u16: where the lowest entry begins. In the file nothing but zeros stands between it and the slots.
+    /// u16: the offset of the lowest entry. In the file, only zeros are between the slots and it.
     package static let lowestEntry = 6
-    /// u16: so many bytes at their beginning all keys of the node have in common (in an inner node, but for the first,
-    /// which is empty).
+    /// u16: the size of the common prefix of all keys of the node (in an inner node, of all but the first key, which is
+    /// empty).
     package static let prefixBytes = 8
     /// Zeros.
     package static let zero = 10
     package static let bytes = 16
 }
 
-/// Where the fields of a slot stand. In the file, entries stand one below the other in the order of their slots.
+/// Offsets of the fields of a slot. In the file, entries lie one below the other in the order of their slots.
 package enum OrderedSlotField {
     /// u32, big-endian: the four bytes of the key after the common ones, with zeros if it is shorter.
     package static let head = 0
@@ -32,10 +32,10 @@ package enum OrderedSlotField {
     package static let bytes = 8
 }
 
-/// Where the fields of an entry stand; the key follows.
+/// Offsets of the fields of an entry; the key follows.
 ///
-/// The key and the object of an inner node's entry separate: what is below its child is not less, and what is below the
-/// child before is less. The first entry of an inner node has an empty key and object 0, and separates nothing.
+/// The key and the object of an inner node's entry separate: entries below its child are not less, and entries below
+/// the previous child are less. The first entry of an inner node has an empty key and object 0, and separates nothing.
 package enum OrderedEntryField {
     /// u64: the object ID; in an inner node any number.
     package static let object = 0
@@ -45,7 +45,7 @@ package enum OrderedEntryField {
     package static let innerBytes = 16
 }
 
-/// What a node holds at most.
+/// Limits of a node.
 package enum OrderedLimits {
     package static let nodeBytes = 4096
     package static let maximumKeyBytes = 256

@@ -1,10 +1,10 @@
 // F31 for one node: whether it is written in its only form, and whether its keys ascend.
 
 extension OrderedNodeView {
-    /// Throws `damaged` unless the entries stand one below the other, in the order of the slots, and references can
-    /// name nodes.
+    /// Throws `damaged` unless the entries lie one below the other, in the order of the slots, and references can lead
+    /// to nodes.
     ///
-    /// That is what changing a copy of the node relies on; order and heads do not matter for it.
+    /// Changing a copy of the node relies on this; order and heads do not matter for it.
     func validateLayout() throws(StoreError) {
         var lowest = OrderedLimits.nodeBytes
         let slotsEnd = OrderedNodeField.bytes + count * OrderedSlotField.bytes
@@ -35,8 +35,8 @@ extension OrderedNodeView {
         }
     }
 
-    /// Throws `damaged` where anything in the node differs from what a writer makes of its entries, or they do not
-    /// ascend.
+    /// Throws `damaged` unless the entries ascend, and every byte of the node is as a writer of these entries writes
+    /// it.
     func validate() throws(StoreError) {
         if isStored {
             try validateLayout()

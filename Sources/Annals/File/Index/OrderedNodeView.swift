@@ -2,8 +2,8 @@
 
 /// A node's bytes.
 ///
-/// 1. `count` is at most `maximumSlots`, so every slot lies in the node. Where an entry stands is compared with the
-///    node's end at every reading.
+/// 1. `count` is at most `maximumSlots`, so every slot lies in the node. An entry's offset is compared with the node's
+///    end at every reading.
 /// 2. Only a node in memory has addresses of children, and `OrderedNode` wrote them; in a stored one they are damage.
 ///
 /// Sound for any bytes by that. The memory is that of the source, which lives as long as the engine, or of a node that
@@ -12,7 +12,7 @@ struct OrderedNodeView {
     let base: UnsafeRawPointer
     let level: Int
     let count: Int
-    /// Where in the file the node stands; 0 for one in memory.
+    /// The node's offset in the file; 0 for one in memory.
     let fileOffset: UInt64
 
     /// A node in memory; its bytes were written by this process, or validated when they were copied.
@@ -67,7 +67,7 @@ struct OrderedNodeView {
         UInt32(bigEndian: slot(index).loadUnaligned(fromByteOffset: OrderedSlotField.head, as: UInt32.self))
     }
 
-    /// Where in the node an entry begins, and the size of its key. The whole entry lies in the node.
+    /// The offset of an entry in the node, and the size of its key. The whole entry lies in the node.
     @inline(__always)
     func entry(at index: Int) throws(StoreError) -> (start: Int, keyBytes: Int) {
         assert(index >= 0 && index < count, "An entry was asked for that is not there.")
@@ -102,7 +102,7 @@ struct OrderedNodeView {
 
     // MARK: Children
 
-    /// What an inner node says of a child: an offset in the file, or the address of a node in memory with its lowest
+    /// An inner node's reference to a child: an offset in the file, or the address of a node in memory with its lowest
     /// bit set.
     func reference(at index: Int) throws(StoreError) -> UInt64 {
         load8(try entry(at: index).start &+ OrderedEntryField.child)
@@ -154,7 +154,7 @@ extension OrderedNodeView {
             high &+= 1
             if high < count, self.head(at: high) == head { high = firstSlot(above: head, from: high) }
         }
-        // Only keys with the very same head must be looked at, mostly one or none.
+        // Only keys with the very same head must be compared, usually one or none.
         while low < high {
             let middle = (low &+ high) / 2
             let (key, object) = try keyAndObject(at: middle)

@@ -65,8 +65,7 @@ enum OrderedBytes {
         return head
     }
 
-    /// The eight bytes at `offset` as a number that compares as they do; zeros stand for bytes that a key does not
-    /// have.
+    /// The eight bytes at `offset` as a number with the same order; zeros replace bytes beyond the key's end.
     static func word(of key: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
         if key.count &- offset >= 8 { return word(key, offset) }
         var word: UInt64 = 0

@@ -1,10 +1,10 @@
 // Goes from leaf to leaf of an ordered index, in either direction.
 
-/// The leaves of an index from one on, and the nodes that lead to the one at hand.
+/// The leaves of an index from one on, and the nodes that lead to the current one.
 ///
 /// 1. Levels fall by one from node to node, so there are at most `maximumLevel` nodes above a leaf.
 /// 2. Every leaf begins after the end of the one before it (or ends in front of its beginning), otherwise it is
-///    damaged: so no leaf comes twice, whatever the nodes say, and the walk ends.
+///    damaged: so no leaf comes twice, even if nodes are wrong, and the walk ends.
 ///
 /// Allocates nothing. Views stay good because the source keeps its bytes, and the caller the index.
 struct OrderedWalk {
@@ -54,7 +54,7 @@ struct OrderedWalk {
         return child
     }
 
-    /// Goes on to the next leaf in the direction of the walk; false if there is none.
+    /// Moves to the next leaf in the direction of the walk; false at the end.
     mutating func advance() throws(StoreError) -> Bool {
         let last = leaf
         while depth > 0, let step = above[depth - 1] {

@@ -1,8 +1,8 @@
-// An older version of a schema, for those that read its rows in the terms of the newest one.
+// An older version of a schema, for reading its rows in terms of the newest one.
 
-/// What was worked out for one older version of a schema. Shared by the states and changes of that version.
+/// Results computed once for one older version of a schema. The states and changes of that version share them.
 ///
-/// Sound although it is shared: `monitor` guards what changes.
+/// Sound although it is shared: `monitor` guards the variables.
 final class PastSchema: @unchecked Sendable {
     /// With the newest version, as of when this was made.
     private let newest: StoreShape
@@ -32,7 +32,7 @@ final class PastSchema: @unchecked Sendable {
     /// The layout of an entity's rows in the version itself.
     func layout(ofEntity number: UInt16) -> RowLayout? { newest.catalog.layout(version: version, entity: number) }
 
-    /// What a layer above has worked out for a type and an entity. Made once.
+    /// The object of a layer above for a type and an entity. Made once.
     func attachment<Attached: AnyObject & Sendable>(
         _ type: ObjectIdentifier, _ entity: UInt16, _ make: () -> Attached
     ) -> Attached {

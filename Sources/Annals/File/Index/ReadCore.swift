@@ -1,8 +1,9 @@
-// What all views of an open store read through: the file's bytes, the row index, and the links between versions.
+// The parts that all views of an open store share for reading: the file's bytes, the row index, and the links between
+// versions.
 //
 // Invariants:
-// C1  A version that a view sees lies below the view's end; from a newer one the way leads through previous versions,
-//     to ever smaller offsets.
+// C1  A version that a view sees lies below the view's end. From a newer version, previous versions lead to it, at ever
+//     smaller offsets.
 
 final class ReadCore: Sendable {
     let file: VerifiedFile
@@ -15,8 +16,7 @@ final class ReadCore: Sendable {
         rows = try RowIndex(file, sections)
     }
 
-    /// Runs `body` in a read section: what it is lent lives until it returns. Throws `closed` once the store was
-    /// closed.
+    /// Runs `body` in a read section: lent bytes live until it returns. Throws `closed` once the store was closed.
     @inline(__always)
     func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         let section = try sections.enter()
@@ -44,11 +44,11 @@ final class ReadCore: Sendable {
         return try earlier(word, object, below: end)
     }
 
-    /// Whether views with these ends see different versions of an object. Mostly reads the row index only.
+    /// Whether views with these ends see different versions of an object. Usually reads the row index only.
     func differs(_ object: ObjectID, below end: UInt64, _ other: UInt64) throws(StoreError) -> Bool {
         let word = try rows.newest(object)
         if word & 1 == 0 {
-            // Both see the newest version, or there is none.
+            // Both see the newest version, or the object never existed.
             if word < min(end, other) { return false }
             // Only one of them sees it.
             if word < max(end, other) { return true }
@@ -56,7 +56,7 @@ final class ReadCore: Sendable {
         return try visible(word, object, below: end) != visible(word, object, below: other)
     }
 
-    /// What a view with this end sees if the newest version is above it or a deletion.
+    /// The version that a view with this end sees, if the newest version is above the end or a deletion.
     private func earlier(_ word: UInt64, _ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
         var version = word
         while version >= end {
@@ -68,17 +68,17 @@ final class ReadCore: Sendable {
         return version & 1 == 0 && version != 0 ? version : nil
     }
 
-    /// Where the change entry of a version stands: of a row, or of a deletion (with the lowest bit set).
+    /// The offset of a version's change entry: of a row, or of a deletion (with the lowest bit set).
     func entryOffset(of version: UInt64) throws(StoreError) -> UInt64 {
         if version & 1 == 1 { return version & ~1 }
         let header = try file.bytes(at: version, count: RowField.bytes)
         let distance = UInt64(header.integer(at: RowField.entryDistance, as: UInt16.self)) * 8
-        // 512 KiB, which no 16 bits hold, is too far: the frame's header stands before the table.
+        // 512 KiB, which no 16 bits hold, is too far: the frame's header lies before the table.
         guard distance > 0, version > distance else { throw Self.badLink(version) }
         return version - distance
     }
 
-    /// The version before the one that an entry wrote, as the entry links to it; nil if there is none.
+    /// The version before the one that an entry wrote, as the entry links to it; nil for the first version.
     func previousVersion(entry offset: UInt64, _ object: ObjectID) throws(StoreError) -> UInt64? {
         let entry = try file.bytes(at: offset, count: ChangeField.bytes)
         guard entry.integer(at: ChangeField.object, as: UInt64.self) == object.rawValue else {
@@ -145,7 +145,7 @@ extension ReadCore {
         return FrameView(try file.bytes(at: offset, count: Int(header.frameBytes)), header: header, offset: offset)
     }
 
-    /// The header of a frame, verified alone: what is after it is not touched.
+    /// The header of a frame, verified alone: the bytes after it are not touched.
     func frameHeader(at offset: UInt64) throws(StoreError) -> FrameHeader {
         let decoded = FrameHeader.decode(try headerBytes(at: offset), offset: offset, salt: file.salt)
         guard let header = try decoded.header(at: offset) else { throw Self.noFrame(offset) }
@@ -156,7 +156,7 @@ extension ReadCore {
     @inline(__always)
     func goodHeader(at offset: UInt64) throws(StoreError) -> FrameHead {
         let bytes = try headerBytes(at: offset)
-        // Decoding it again says what is wrong.
+        // Decoding it again throws the detailed error.
         if !FrameHeader.isGood(bytes, offset: offset, salt: file.salt) { _ = try frameHeader(at: offset) }
         return FrameHead(offset: offset, bytes: bytes)
     }

@@ -15,7 +15,7 @@ internal import Synchronization
 /// Sound although it is shared: the counters are atomic; the lists of nodes are touched only by code that may change
 /// the indexes (X2), and so accesses to them cannot overlap, and are not checked for it.
 final class ReadSections: @unchecked Sendable {
-    /// Where a section is counted.
+    /// The counter that counts a section.
     struct Section { fileprivate let counter: Int }
 
     private static let stripes = 16
@@ -27,8 +27,8 @@ final class ReadSections: @unchecked Sendable {
     private let process = OwnProcess()
     @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
     @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
-    /// Nodes that nobody looks at. Kept, because memory that was returned comes again page by page, each of which
-    /// costs more than to write it.
+    /// Nodes that no thread reads. Kept, because after freeing them the system supplies memory page by page, each of
+    /// which costs more than writing it.
     @exclusivity(unchecked) private var spare: [UnsafeMutableRawPointer] = []
     private static let mostSpare = 256
 
@@ -49,7 +49,7 @@ final class ReadSections: @unchecked Sendable {
         return (counters + index &* Self.strideBytes).assumingMemoryBound(to: Atomic<Int>.self)
     }
 
-    /// Threads have stacks of their own: where this one's is tells them apart well enough.
+    /// Each thread has its own stack, so the address of a local variable distinguishes threads well enough.
     @inline(__always)
     private static var stripe: Int {
         var marker: UInt8 = 0
@@ -94,8 +94,7 @@ final class ReadSections: @unchecked Sendable {
     /// A node that no new section can reach any more: used again when those that might be looking at it have ended.
     func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
 
-    /// Takes back what nobody can be looking at, and goes on to the next epoch if there is something to wait for.
-    /// Never waits.
+    /// Reclaims nodes that no section can read any more, and starts the next epoch if nodes wait. Never blocks.
     func reclaim() {
         guard !retired.isEmpty || !waiting.isEmpty else { return }
         let now = epoch.load(ordering: .relaxed)

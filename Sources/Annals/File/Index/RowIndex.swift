@@ -1,15 +1,15 @@
 // The row index: for each entity a radix array from object numbers to the newest version of the object.
 //
 // Invariants:
-// X1  The word of an object is 0 if it never was, the offset of its newest row, or the offset of its deletion's change
-//     entry plus 1.
+// X1  The word of an object is 0 if it never existed, the offset of its newest row, or the offset of its deletion's
+//     change entry plus 1.
 // X2  One thread changes the index at a time (the holder of the log's `follow` lock, or the writer while it appends);
 //     readers are inside read sections.
-// X3  A node in memory is changed by single atomic stores; a node in the file never. What is taken out of reach is
-//     retired, not freed.
-// X4  A node that was read from the file never holds a reference to memory: its words are checked before anything
-//     follows them.
-// X5  Nodes in memory stand only below nodes in memory or a root, and each below one; `dirtyNodes` counts them.
+// X3  A node in memory is changed by single atomic stores; a node in the file never changes. A node that becomes
+//     unreachable is retired, not freed.
+// X4  A node that was read from the file never holds a reference to memory: its words are checked before they are
+//     followed.
+// X5  Nodes in memory are only below nodes in memory or a root, and each below one; `dirtyNodes` counts them.
 
 internal import Synchronization
 
@@ -163,7 +163,7 @@ final class RowIndex: @unchecked Sendable {
 
     enum LeafContent {
         case present
-        /// The stretch of so many numbers, aligned to its size, in which the number lies has no object.
+        /// The aligned range of this number of object numbers, which contains the requested one, has no object.
         case absent(objects: UInt64)
     }
 
@@ -251,8 +251,8 @@ final class RowIndex: @unchecked Sendable {
         var offset: UInt64
     }
 
-    /// Hands out every node in memory, children before parents, with references to the file in it; `append` says at
-    /// which offset it will stand. Returns the roots that there will be. Nothing has changed until `take`.
+    /// Passes every node in memory to `append`, children before parents, with references to the file in it. `append`
+    /// returns the offset that the node will have. Returns the future roots. Nothing changes before `take`.
     func writeNodes(
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [StoredRoot] {
@@ -311,8 +311,8 @@ final class RowIndex: @unchecked Sendable {
         fileprivate var offset: UInt64
     }
 
-    /// Hands out at most `limit` leaves in memory that stand below other nodes; `append` says at which offset they will
-    /// stand. Nothing has changed until `installLeaves`.
+    /// Passes at most `limit` leaves in memory that are below other nodes to `append`, which returns their future
+    /// offsets. Nothing changes before `installLeaves`.
     func writeLeaves(
         atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [WrittenLeaf] {
@@ -333,7 +333,7 @@ final class RowIndex: @unchecked Sendable {
         return leaves
     }
 
-    /// From now on these leaves stand in the file, where they can be read already, as they were handed out.
+    /// Replaces these leaves by their copies in the file, which must be readable already and unchanged.
     func installLeaves(_ leaves: [WrittenLeaf]) {
         for leaf in leaves {
             leaf.slot.pointee.store(NodeReference(offset: leaf.offset).word, ordering: .releasing)

@@ -1,4 +1,4 @@
-// What a schema version means for reading and writing rows, worked out once for all that use it.
+// A schema version in the form that reading and writing rows need, computed once for all users.
 
 /// Shared by all views of one schema version.
 ///
@@ -12,14 +12,14 @@ final class StoreShape: @unchecked Sendable {
     let indexes: [IndexShape]
     /// The numbers of the entities that are the store's own.
     let reservedEntities: Set<UInt16>
-    /// What is not kept of history, by entity; mostly nothing.
+    /// The gaps in history, by entity; usually none.
     let historyGaps: [HistoryGap]
     /// By entity, the numbers of the indexes of attributes that may refer to its objects; under 0 those that may refer
     /// to any.
     private let referring: [UInt16: [Int]]
 
-    /// At index n where in `newest` the entity with the number n is, plus 1; 0 if it is not. Numbers alone, because
-    /// a file may use the highest ones and change its schema thousands of times.
+    /// At index n: the index in `newest` of the entity with number n, plus 1; 0 if the schema lacks it. Only numbers,
+    /// because a file may use the highest ones and change its schema thousands of times.
     private let places: UnsafeMutablePointer<UInt16>
     private let placeCount: Int
     /// For reading many rows: one for each of `newest` after one that is no entity's.
@@ -27,7 +27,7 @@ final class StoreShape: @unchecked Sendable {
     private let newestVersion: UInt16
 
     private struct KnownEntity {
-        /// Rows of this version and later ones have the shape; above all versions if there is none.
+        /// Rows of this version and later ones have the shape; by default above all versions.
         var since: UInt32 = .max
         var shape: RowShape?
         /// Which of `indexes` are the entity's.

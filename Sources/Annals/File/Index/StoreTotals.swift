@@ -1,8 +1,8 @@
 // The next object number of every entity, in a form that is cheap to copy at every commit.
 //
 // Invariants:
-// Z1  `latest` is what counts for `latestEntity`; for the others `settled` does, and what it does not reach is as of a
-//     new entity.
+// Z1  `latest` has the totals of `latestEntity`, `settled` those of other entities. An entity beyond the end of
+//     `settled` has those of a new one.
 
 /// The totals of all entities. A copy shares the array; as long as changes are of one entity, no copy of the array is
 /// made.
@@ -29,7 +29,7 @@ struct StoreTotals: Sendable {
         case .insert, .base:
             if object.number >= latest.nextNumber { latest.nextNumber = object.number + 1 }
             latest.live &+= 1
-        // A forged file may delete what is not there.
+        // A forged file may delete objects that do not exist.
         case .delete: if latest.live > 0 { latest.live &-= 1 }
         case .update: break
         }

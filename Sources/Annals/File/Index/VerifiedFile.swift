@@ -1,4 +1,4 @@
-// The bytes of the file, verified before anybody sees them: mapped, or copied into private memory.
+// The bytes of the file, verified before they are lent: mapped, or copied into private memory.
 //
 // Invariants:
 // V1  Bytes are lent only from blocks whose bit is set, or from the trusted range.
@@ -6,11 +6,12 @@
 //     end.
 // V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it
 //     as whole frames, or wrote it.
-// V4  By copies, every block whose bit is set, and the ranges `tail` and `adopted`, stand in the private memory.
+// V4  When reading by copies, every block whose bit is set, and the ranges `tail` and `adopted`, are in the private
+//     memory.
 // V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most
 //     frames reach into blocks that other frames share, and would be verified again for each.
-// V6  Nothing at or above `readableEnd` is ever lent, whatever an offset in the file says.
-// V7  Only frames that count are lent from what was adopted: others may take the place of an unfinished transaction.
+// V6  Bytes at or above `readableEnd` are never lent, even if an offset in the file leads there.
+// V7  Of the adopted frames, only those that count are lent: others may replace an unfinished transaction.
 
 internal import Synchronization
 
@@ -22,11 +23,10 @@ package enum Reading: Sendable {
     case copied
 }
 
-/// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with
-/// `monitor` locked; copied memory is cleared only while nobody reads (`beginReading`).
+/// Sound although it is shared: bits and borders are atomic; other variables are touched only with `monitor` locked;
+/// copied memory is cleared only without readers (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
-    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is
-    /// one.
+    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, usually one.
     private static let blockBits: UInt64 = 14
     private static let blockBytes: UInt64 = 1 << blockBits
     private let files: any FileSystem
@@ -47,10 +47,10 @@ final class VerifiedFile: @unchecked Sendable {
     private var landmarks = Landmarks()
     private var readers = 0
     private var copiedBytes: UInt64 = 0
-    /// What is verified of the block that the end lies in.
+    /// The verified part of the block that contains the end.
     private var tail: Range<UInt64> = 0..<0
-    /// The highest frames that were verified one after the other, from `start` to `end`. What is read next mostly
-    /// stands right above: the way there begins here instead of at a landmark, so reading forward is linear.
+    /// The highest frames that were verified one after the other, from `start` to `end`. The next read usually lies
+    /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
     /// The frames that were handed over last, one after the other.
     private var adopted: AdoptedFrames?
@@ -87,18 +87,18 @@ final class VerifiedFile: @unchecked Sendable {
 
     var isMapped: Bool { copies == nil }
 
-    // MARK: What may be read
+    // MARK: The readable part
 
     /// Everything below this offset belongs to the store, as far as this handle knows.
     var readableEnd: UInt64 { readable.load(ordering: .acquiring) }
 
-    /// Everything from `start` on will be read and verified, or written, by this handle. Once, before anybody reads.
+    /// This handle will read and verify, or write, all bytes from `start` on. Called once, before any read.
     func begin(at start: UInt64) {
         readable.store(start, ordering: .releasing)
         trustedStart.store(isMapped ? start : .max, ordering: .releasing)
     }
 
-    /// Everything below `end` counts, or is about to: it stands in the file whole. By one thread at a time.
+    /// Everything below `end` counts, or is about to, and is in the file whole. By one thread at a time.
     @inline(__always)
     func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
 
@@ -116,7 +116,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     // MARK: Reading
 
-    /// Reading by copies: what is lent stays until `endReading`. Nothing to do for a mapping.
+    /// For reading by copies: lent bytes stay until `endReading`. Does nothing for a mapping.
     @inline(__always)
     func beginReading() { if copies != nil { beginCopying() } }
 
@@ -140,7 +140,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// Verified bytes of the committed part. They live until the section ends in which they were requested.
     ///
-    /// Throws `damaged` with the offset if they do not match their checksums, or lie outside of what counts.
+    /// Throws `damaged` with the offset if they do not match their checksums, or lie outside the committed part.
     @inline(__always)
     func bytes(at offset: UInt64, count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         if !isVerified(offset, UInt64(truncatingIfNeeded: count)) { try verify(offset, count) }
@@ -157,7 +157,7 @@ final class VerifiedFile: @unchecked Sendable {
         return has(.verified, first) && (first == last || isEverySet(first, last))
     }
 
-    /// What is known of a block.
+    /// Facts about a block, one bit each.
     private enum Mark: Int {
         case verified
         case firstEdge
@@ -185,12 +185,11 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func isEverySet(_ first: UInt64, _ last: UInt64) -> Bool {
         let trusted = trustedStart.load(ordering: .acquiring)
-        // Where the verified blocks end and the trusted range begins, both count.
+        // At the border of the verified blocks and the trusted range, both count.
         return (first...last).allSatisfy { has(.verified, $0) || $0 << Self.blockBits >= trusted }
     }
 
-    /// Bytes of the mapping that nobody has verified, but that count: for checking them alone. Nil while reading by
-    /// copies.
+    /// Unverified bytes of the mapping in the committed part: only for verifying them. Nil while reading by copies.
     @inline(__always)
     func unverifiedBytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer? {
         let end = offset &+ UInt64(truncatingIfNeeded: count)
@@ -200,10 +199,10 @@ final class VerifiedFile: @unchecked Sendable {
 
     // MARK: Adopting
 
-    /// Keeps a copy of a frame that was just verified in private memory and stands at or above the end, so that reading
-    /// by copies does not read it again. Nothing to do for a mapping. The addresses must reach that far.
+    /// Keeps a copy of a frame at or above the end that was just verified in private memory, so that reading by copies
+    /// does not read it again. Does nothing for a mapping. The addresses must reach that far.
     ///
-    /// `counts` says that it ends a transaction or stands alone: then it may be lent once the end has reached it.
+    /// `counts`: whether it ends a transaction or is standalone. Then it may be lent once the end has reached it.
     func adopt(_ frame: FrameView, counts: Bool) {
         guard let copies, frame.offset >= readableEnd else { return }
         monitor.withLock {
@@ -214,7 +213,7 @@ final class VerifiedFile: @unchecked Sendable {
         }
     }
 
-    /// Marks what was adopted and counts by now. With `monitor` locked.
+    /// Marks adopted bytes that count since the last call. With `monitor` locked.
     private func noteAdopted() {
         let limit = readableEnd
         guard let adopted, let (end, checksum) = adopted.counted, end <= limit, tail.upperBound < end else { return }
@@ -248,8 +247,8 @@ final class VerifiedFile: @unchecked Sendable {
         return start >= trustedStart.load(ordering: .relaxed) || (tail.contains(start) && tail.upperBound >= end)
     }
 
-    /// Verifies every frame that overlaps the block, and notes what else was verified on the way. With `monitor`
-    /// locked.
+    /// Verifies every frame that overlaps the block, and notes other frames that were verified on the way. With
+    /// `monitor` locked.
     private func verifyBlock(_ block: UInt64) throws(StoreError) {
         let start = block << Self.blockBits
         let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
@@ -265,8 +264,8 @@ final class VerifiedFile: @unchecked Sendable {
         let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime((window, headers)) {} }
         while position < end {
-            // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what
-            // reading a header does.
+            // Headers that only lead there and lie far apart are read without the mapping: touching a page of it costs
+            // about ten times a read of a header.
             let isApart = position < start && stride > Self.apartBytes
             let header = try self.header(at: position, limit: limit, isApart ? headers : window)
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
@@ -295,7 +294,7 @@ final class VerifiedFile: @unchecked Sendable {
         }
     }
 
-    /// A window that reads what is near at once, and no byte above it; a long way in large steps.
+    /// A window that reads a short way at once, and no byte above it; a long way in large steps.
     private func window(from position: UInt64, to end: UInt64) throws(StoreError) -> ByteWindow {
         guard position < end, end - position <= 2 * Self.blockBytes else {
             return ByteWindow(files, file, stepBytes: 1 << 18)
@@ -305,9 +304,9 @@ final class VerifiedFile: @unchecked Sendable {
         return window
     }
 
-    /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it
-    /// short: otherwise a store of small frames would cost a way for each block. An error in one concerns only those
-    /// who reads it.
+    /// Small frames that lead to a block are touched in any case. Verifying them, too, makes the next way to a
+    /// neighbouring block short: otherwise a store of small frames would cost a walk for each block. An error in one
+    /// concerns only its own readers.
     private func isVerifiedOnTheWay(
         _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
     ) throws(StoreError) -> Bool {
@@ -349,7 +348,7 @@ final class VerifiedFile: @unchecked Sendable {
         return bytes
     }
 
-    /// Whether the bytes stand in the private memory.
+    /// Whether the bytes are in the private memory.
     private func isCopied(_ position: UInt64, _ count: Int) -> Bool {
         let end = position + UInt64(count)
         return (position >> Self.blockBits...(end - 1) >> Self.blockBits).allSatisfy {

@@ -1,7 +1,7 @@
 // Ranges of an ordered index: collected first, read afterwards, so that the loads of many rows overlap.
 
-/// How many rows of a range are looked up at once: so many that their places, 8 bytes each, take less than 1 KiB with
-/// what an array adds. The allocator is much slower with more.
+/// The number of rows of a range that are looked up at once: their places, 8 bytes each, take less than 1 KiB including
+/// the array's overhead. The allocator is much slower with more.
 private let rangeStep = 120
 
 extension View {
@@ -110,7 +110,7 @@ extension View {
         return place
     }
 
-    /// The object with a key in an index; nil if there is none.
+    /// The object with a key in an index; nil without one.
     package func first(_ id: IndexID, key: [UInt8]) throws(StoreError) -> ObjectID? {
         var found: ObjectID?
         try range(id, KeyRange(key)) { (object, _) in
@@ -125,7 +125,7 @@ extension View {
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         var batch = RangeBatch()
-        // Entries that are out of order would lead back and forth for ever.
+        // Without this limit, entries that are out of order could lead back and forth without end.
         var left = mostObjects
         // The first step is small: most searches are for little.
         var step = isWhole ? rangeStep : 16
@@ -198,7 +198,7 @@ extension View {
         return first + passed
     }
 
-    /// Keys that are cut stand in an order of their own: what begins with the same bytes is sorted by the rows. A batch
+    /// Cut keys have an order of their own: this sorts those that begin with the same bytes by their rows. A batch
     /// never ends inside such a run.
     private func sortCutKeys(_ batch: inout RangeBatch, _ index: IndexShape, _ reversed: Bool) throws(StoreError) {
         for run in batch.cutRuns where run.count > 1 {
@@ -269,7 +269,7 @@ extension View {
     }
 }
 
-/// Where an object stands in an index.
+/// The place of an object in an index.
 private struct EntryPlace {
     /// As the index keeps it: cut if it is long.
     var keptKey: [UInt8]
@@ -283,10 +283,10 @@ private struct EntryPlace {
     }
 }
 
-/// What is still to be read of a range.
+/// The rest of a range that is still to be read.
 private struct EntryRange {
     var keys: KeyRange
-    /// How many objects are still to be passed over.
+    /// The number of objects still to be skipped.
     var offset: Int
     let isReversed: Bool
     /// The range begins after this place. Nil once it has begun.
@@ -298,8 +298,8 @@ private struct EntryRange {
         self.isReversed = isReversed
     }
 
-    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which stand in an
-    /// order of their own, it is moved to the first key with the same beginning.
+    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which have an
+    /// order of their own, moves it to the first key with the same beginning.
     mutating func begin(after place: EntryPlace) {
         self.place = place
         let isCut = place.keptKey.withUnsafeBytes { IndexKey.isCut($0) }
@@ -332,19 +332,19 @@ private struct RangeBatch: ~Copyable {
     var offsets: [UInt64] = []
     private(set) var isFull = false
     private var lastKey = ByteWriter(capacity: 256)
-    /// Where runs of cut keys with the same beginning are.
+    /// The runs of cut keys with the same beginning.
     private(set) var cutRuns: [Range<Int>] = []
     private var touchedBytes: UInt8 = 0
 
     var hasCutKeys: Bool { !cutRuns.isEmpty }
 
-    /// Where reading goes on after this batch.
+    /// The place at which reading continues after this batch.
     var last: IndexBound {
         guard let object = objects.last else { return .unbounded }
         return .beside(key: Array(lastKey.bytes), object)
     }
 
-    /// Begins anew, with room for so many.
+    /// Starts a batch with room for this number of objects.
     mutating func reset(for count: Int) {
         objects.removeAll(keepingCapacity: true)
         offsets.removeAll(keepingCapacity: true)
@@ -355,7 +355,7 @@ private struct RangeBatch: ~Copyable {
         isFull = false
     }
 
-    /// Loads a byte of each cache line that a row of usual length has, whatever stands there.
+    /// Loads a byte of each cache line that a row of usual length has, without interpreting it.
     mutating func touch(_ file: VerifiedFile) {
         var touched: UInt8 = 0
         for offset in offsets {
@@ -373,7 +373,7 @@ private struct RangeBatch: ~Copyable {
         for offset in offsets {
             guard let header = file.unverifiedBytes(at: offset, count: RowField.bytes) else { continue }
             let rowBytes = header.integer(at: RowField.rowBytes, as: UInt32.self)
-            // Whatever stands there, which is not verified.
+            // Only a hint: these bytes are not verified.
             let count = Int(min(rowBytes, 1024))
             guard count > 192, let bytes = file.unverifiedBytes(at: offset, count: count) else { continue }
             touched ^= bytes[count &- 1]

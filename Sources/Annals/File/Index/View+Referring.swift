@@ -1,7 +1,7 @@
-// References in one state: who refers to an object, and which objects there are to refer to.
+// References in one state: which objects refer to an object, and which objects exist.
 
 extension View {
-    /// Whether there is such an object, or nobody knows. Constant time, without reading its row.
+    /// Whether such an object exists, or this is unknown. Constant time, without reading its row.
     func has(_ object: ObjectID) throws(StoreError) -> Bool {
         if unknownEntities.contains(object.entityNumber) { return true }
         guard shape.has(object.entityNumber) else { return false }

@@ -1,6 +1,7 @@
-// One state of the store: what a snapshot reads.
+// One state of the store, as a snapshot reads it.
 
-/// What stands below one end of the file. Cheap, and valid as long as the store is open; any thread may read it.
+/// The store's content below one end of the file. Cheap, and valid as long as the store is open; any thread may read
+/// it.
 ///
 /// Reads take no lock. A closure must not keep the row that it gets: its bytes are lent.
 ///
@@ -18,8 +19,8 @@ package final class View: @unchecked Sendable {
     @exclusivity(unchecked) private(set) var totals: StoreTotals?
     /// One for each of `shape.indexes`; nil if it is not built, or for a state of the past.
     @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
-    /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not
-    /// kept. What is read of their objects may be of later.
+    /// For a state of the past: the entities whose history was not kept, so that their objects at that time are
+    /// unknown. Reading them may return later values.
     package let unknownEntities: Set<UInt16>
     /// Of a state of the past with an older schema: how it is read in the terms of the newest one.
     let past: PastSchema?
@@ -57,7 +58,7 @@ package final class View: @unchecked Sendable {
     /// The numbers of the entities that are the store's own.
     package var reservedEntities: Set<UInt16> { shape.reservedEntities }
 
-    /// What is not kept of history, as the schema of this state says; mostly nothing.
+    /// The gaps in history, by the schema of this state; usually none.
     package var historyGaps: [HistoryGap] { shape.historyGaps }
 
     /// Becomes a later state of the same schema. The caller has the only reference.
@@ -97,7 +98,7 @@ package final class View: @unchecked Sendable {
     /// objects. Throws `closed` and `forked` as reading does.
     package func count(entity: UInt16) throws(StoreError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
-        // Reads nothing of the file, and still throws what reading throws.
+        // Reads nothing of the file, but still throws the errors of reading.
         if let totals { return try core.reading { totals[entity].live } }
         var count: UInt64 = 0
         try scan(entity: entity) { (_, _) in
@@ -213,8 +214,8 @@ package final class View: @unchecked Sendable {
 
     // MARK: Large values
 
-    /// The value, whole; of a long one, which stands in value frames, this takes its size in memory. In the closure
-    /// that was lent the row.
+    /// The value, whole; a long one, in value frames, takes its size in memory. Call it in the closure that borrows the
+    /// row.
     package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
         let value = try row.value(at: position)
         guard case .large(let reference) = value else { return value }
