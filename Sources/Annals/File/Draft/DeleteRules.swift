@@ -1,14 +1,14 @@
-// What becomes of the objects that refer to deleted ones: worked out when a transaction's body has ended.
+// Computes, after a transaction's body, the effect of its deletions on the objects that refer to the deleted ones.
 //
 // Invariants:
 // DR1  An object is deleted if the body deleted it, or if it refers to a deleted one under `cascade`.
-// DR2  An object that is not deleted loses its references to deleted ones under `nullify`, all in one change.
-//      What the transaction itself has written loses them under `noAction` too: it refers to no deleted object.
+// DR2  An object that is not deleted loses its references to deleted ones under `nullify`, all in one change. Rows that
+//      the transaction itself has written lose them under `noAction` too: they refer to no deleted object.
 // DR3  Nothing changes if an object that is not deleted refers to a deleted one under `deny`.
 
 /// The consequences of a transaction's deletions. It is read with the transaction's own changes included.
 struct DeleteRules {
-    /// What is deleted because of the rules, in the order in which it was found.
+    /// The objects deleted by the rules, in the order in which they were found.
     private(set) var deleted: [ObjectID] = []
     /// By object, which attributes lose which references.
     private(set) var nullified: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
@@ -16,12 +16,12 @@ struct DeleteRules {
     private var denied: [(object: ObjectID, by: ObjectID, index: Int)] = []
     /// Which given object each one is deleted with.
     private var roots: [ObjectID: ObjectID] = [:]
-    /// What the changed rows of the transaction refer to.
+    /// The references in the transaction's changed rows.
     private let own: OwnReferences
     private let shape: StoreShape
     private let base: View
 
-    /// - Parameter objects: What is deleted.
+    /// - Parameter objects: The objects that the body deletes.
     init(_ objects: [ObjectID], _ draft: Draft, _ shape: StoreShape) throws(StoreError) {
         self.shape = shape
         base = draft.base
@@ -52,8 +52,9 @@ struct DeleteRules {
         for object in deleted { nullified[object] = nil }
     }
 
-    /// Of some objects those that cannot be deleted, each with one that refers and must keep its reference: the rule
-    /// denies it, or the attribute is required. What can be deleted only together with such an object stays, too.
+    /// Returns those of the objects that cannot be deleted, each with an object that must keep its reference: the rule
+    /// denies the deletion, or the attribute is required. Includes objects that can be deleted only together with such
+    /// an object.
     static func undeletable(
         _ objects: [ObjectID], _ draft: Draft, _ shape: StoreShape
     ) throws(StoreError) -> [ObjectID: ObjectID] {
@@ -161,8 +162,8 @@ private struct OwnReferences {
 }
 
 extension Draft {
-    /// Deletes and changes what the rules of references to deleted objects say. After the body, once. Throws
-    /// `deleteDenied`, and `requiredMissing` if a required reference would become null.
+    /// Carries out the rules of references to deleted objects. Called once, after the body. Throws `deleteDenied`, and
+    /// `requiredMissing` if a required reference would become null.
     func applyDeleteRules() throws(StoreError) {
         if !carried.isEmpty { try settleCarried() }
         guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
@@ -184,7 +185,7 @@ extension Draft {
         losses = rules.nullified
     }
 
-    /// What the attributes with losses are without them. Throws `requiredMissing`.
+    /// The values of the attributes that lose references, without these. Throws `requiredMissing`.
     private func values(
         of row: RowImage, _ object: ObjectID, without losses: [UInt16: Set<ObjectID>], _ layout: RowLayout
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {

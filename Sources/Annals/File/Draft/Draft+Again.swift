@@ -1,12 +1,12 @@
 // Inserting a deleted object again, under its ID. This is how a deletion is undone.
 
 extension Draft {
-    /// Inserts a deleted object under its own ID. Throws `invalidArgument` if it exists or never did.
+    /// Inserts a deleted object under its own ID. Throws `invalidArgument` if it exists or never existed.
     ///
     /// - Parameters:
-    ///   - known: The positions that `set` sets; nil for all. The other attributes keep what was deleted. A reference
-    ///     among them that leads to nothing when the body has ended becomes null.
-    ///   - kept: What was deleted, by attribute, for a file that no longer has it. Without it, defaults are used.
+    ///   - known: The positions that `set` sets; nil for all. The other attributes keep their deleted values. A
+    ///     reference among them that leads to no object after the body becomes null.
+    ///   - kept: The deleted values, by attribute, for a file that no longer has them. Without them, defaults are used.
     ///   - set: Sets attributes, in the order of their positions.
     package func insertAgain(
         _ object: ObjectID, setting known: Set<Int>? = nil, kept: [UInt16: StoredValue] = [:],
@@ -33,7 +33,7 @@ extension Draft {
         didWrite(object)
     }
 
-    /// Lends a row with what was deleted of an object; nil if nothing of it is kept.
+    /// Lends a row with the object's deleted values; nil if none are kept.
     private func withKeptRow(
         _ object: ObjectID, _ layout: RowLayout, keeps: Bool, _ kept: [UInt16: StoredValue],
         _ body: (RowImage?) throws(StoreError) -> Void
@@ -92,8 +92,8 @@ extension View {
         }
     }
 
-    /// What the newest deletion of an object deleted, with a value for each attribute of a layout; nil if the file no
-    /// longer has it. Long values are references to them.
+    /// The values that the newest deletion of an object deleted, one for each attribute of a layout; nil if the file no
+    /// longer has them. Long values are references to them.
     func valuesOfDeleted(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue]? {
         var values: [StoredValue] = []
         let isFound = try withDeletedRow(object) { (row) throws(StoreError) in

@@ -1,7 +1,7 @@
-// Changing what a transaction has written already, or not yet, when its body has ended.
+// Changes objects after a transaction's body, including those that it has written already.
 
 extension Draft {
-    /// Sets attributes of objects that exist, whatever the transaction has done to them.
+    /// Sets attributes of objects that exist, even if the transaction has changed them already.
     package func amend(_ amendments: [ObjectID: [(position: Int, value: StoredValue)]]) throws(StoreError) {
         if amendments.isEmpty { return }
         // In an order that does not depend on the process.

@@ -1,4 +1,4 @@
-// The objects that a transaction has inserted or updated by now.
+// The objects that a transaction has inserted or updated so far.
 
 extension Draft {
     /// Lends the rows of an entity that this transaction has written and not deleted, in the order of the changes,

@@ -49,7 +49,7 @@ extension Draft {
                 .invalidArgument, "\(object) is not reserved in the store, or is the ID of an object already.")
         }
         reserved.insert(object.rawValue)
-        // Others may insert it meanwhile, and must not.
+        // Makes the commit fail if another transaction inserts the object first.
         changed.insert(object.rawValue)
     }
 }

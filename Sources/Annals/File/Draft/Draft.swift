@@ -1,9 +1,9 @@
 // A transaction before it is committed: it reads, inserts, changes and deletes objects. The commit finds conflicts.
 //
 // Invariants:
-// T1  `frames` has each object at most once when it is complete: a later change of an object takes in the earlier one,
+// T1  `frames` has each object at most once when it is complete: a later change of an object includes the earlier one,
 //     which then no longer counts.
-// T2  Every version that the transaction replaces is the newest one that `base` sees.
+// T2  Every version that the transaction replaces is the newest that `base` sees.
 // T3  An object number is given to one transaction of this handle only.
 
 /// For one thread at a time. So accesses to its own memory are not checked for overlaps.
@@ -18,7 +18,7 @@ package final class Draft {
     @exclusivity(unchecked) private(set) var shape: StoreShape
     /// Existing objects that were changed or deleted here.
     @exclusivity(unchecked) var changed = Set<UInt64>()
-    /// Objects that were deleted here and that others may refer to.
+    /// Objects that this transaction has deleted and that references may lead to.
     @exclusivity(unchecked) private(set) var deleted: [ObjectID] = []
     /// The same.
     @exclusivity(unchecked) private var deletedSet = Set<UInt64>()
@@ -123,7 +123,7 @@ package final class Draft {
         set { frames.prepared.context = newValue }
     }
 
-    /// Whether its references must lead to objects, and deletions follow the rules of what refers.
+    /// Whether its references must lead to objects, and deletions follow the delete rules of references.
     package var checksReferences: Bool {
         get { frames.checksReferences }
         set { frames.checksReferences = newValue }
@@ -227,7 +227,8 @@ package final class Draft {
         }
     }
 
-    /// Changes what `set` sets. Returns false, and writes nothing, if nothing differs. Throws `objectNotFound`.
+    /// Changes the attributes that `set` sets. Returns false, and writes nothing, if nothing differs. Throws
+    /// `objectNotFound`.
     @discardableResult
     package func update(
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
@@ -255,7 +256,7 @@ package final class Draft {
         try frames.write(.init(.update, object, previous: previous), layout, old: old, .difference, set)
     }
 
-    /// Changes an object that this transaction has inserted or updated: the new change takes in the earlier one.
+    /// Changes an object that this transaction has inserted or updated: the new change includes the earlier one.
     private func updateAgain(
         _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -275,7 +276,7 @@ package final class Draft {
         return true
     }
 
-    /// What this transaction has written of an object by now. Throws `objectNotFound`.
+    /// The transaction's latest change of an object, with its row. Throws `objectNotFound`.
     private func ownRow(_ object: ObjectID) throws(StoreError) -> (OwnChange, row: [UInt8]) {
         guard let change = try frames.ownChange(of: object), change.kind != .delete, let row = change.row else {
             throw notFound(object)
@@ -303,10 +304,10 @@ package final class Draft {
         noteDeleted(object)
     }
 
-    /// Whether it has deleted an object that others may refer to.
+    /// Whether it has deleted an object that references may lead to.
     var deletesAnything: Bool { !deleted.isEmpty }
 
-    /// Whether it has deleted this object, which others may refer to.
+    /// Whether it has deleted this object, and references may lead to it.
     func deletes(_ object: ObjectID) -> Bool { deletedSet.contains(object.rawValue) }
 
     private func noteDeleted(_ object: ObjectID) {
@@ -357,7 +358,7 @@ package final class Draft {
 
     // MARK: Reading
 
-    /// Lends an object's row as this transaction sees it, with its own changes. Returns false if there is none.
+    /// Lends an object's row as this transaction sees it, with its own changes. Returns false if it has no row.
     package func withRow(
         _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -369,7 +370,7 @@ package final class Draft {
         return true
     }
 
-    /// A whole value of a row that `withRow` lent, wherever the value stands.
+    /// A whole value of a row that `withRow` lent, in the row or in value frames.
     package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
         guard case .large(let reference) = try row.value(at: position),
             let content = try frames.ownContent(of: reference)
@@ -381,15 +382,15 @@ package final class Draft {
 
     /// The value without references to objects that do not exist for this transaction.
     ///
-    /// - Parameter keepingDeleted: Whether to keep references to what it has deleted itself: until its body has ended
-    ///   and the delete rules are carried out, they are there to be taken away.
+    /// - Parameter keepingDeleted: Whether to keep references to objects that it has deleted itself. The delete rules
+    ///   remove these after the body, so they must still be there until then.
     package func withoutMissing(
         _ value: StoredValue, keepingDeleted: Bool = false
     ) throws(StoreError) -> StoredValue {
         try value.keepingReferences { (object) throws(StoreError) in try has(object, keepingDeleted) }
     }
 
-    /// Only of objects that others may refer to.
+    /// Only of objects that references may lead to.
     private func has(_ object: ObjectID, _ keepingDeleted: Bool) throws(StoreError) -> Bool {
         guard isChangedHere(object) else { return try base.has(object) }
         if keepingDeleted { return !reserved.contains(object.rawValue) }
@@ -451,7 +452,7 @@ package final class Draft {
 
     // MARK: Committing
 
-    /// Ends all changes. Does the work that does not depend on others before they are locked out.
+    /// Ends all changes. Does all work that does not need the writer lock.
     func complete() throws(StoreError) {
         try applyDeleteRules()
         try frames.complete()

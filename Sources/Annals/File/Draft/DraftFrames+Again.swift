@@ -10,7 +10,7 @@
 package struct OwnChange {
     package let kind: ChangeKind
     package let previous: PreviousVersion?
-    /// What an update wrote.
+    /// The attributes that an update wrote.
     package let attributes: AttributeSet
     /// The row with its padding, in the newest layout of its entity; nil if the change has none.
     package fileprivate(set) var row: [UInt8]?
@@ -24,8 +24,8 @@ extension DraftFrames {
     /// How many changes count.
     package var countingChanges: UInt64 { changes - superseded }
 
-    /// Returns the change of an object that counts; nil if there is none. The first call takes time for all changes,
-    /// and later ones for those since.
+    /// Returns the change of an object that counts; nil if it has none. The first call is linear in all changes, later
+    /// ones in those since.
     package func ownChange(of object: ObjectID) throws(StoreError) -> OwnChange? {
         try requireUsable()
         let own = try findOwnChanges()
@@ -56,7 +56,7 @@ extension DraftFrames {
         return found
     }
 
-    /// Where in `body` the row of an entry of the open frame is, with its padding.
+    /// The range in `body` of the row of an entry of the open frame, with its padding.
     private func rowRange(of entry: ChangeView) -> Range<Int>? {
         guard let offset = entry.rowOffset else { return nil }
         let start = headroom + offset - FrameField.bytes
@@ -106,10 +106,10 @@ extension DraftFrames {
 
     private static let supersededLimit = 4096
 
-    // MARK: Leaving out what does not count
+    // MARK: Removing superseded changes
 
-    /// Leaves out what does not count: each object then is in the transaction once. Linear in its size, and nothing is
-    /// done in one that has changed no object twice. The large values stay, because rows name them by their order.
+    /// Removes superseded changes: each object then is in the transaction once. Linear in its size, and free if it has
+    /// changed no object twice. The large values stay, because rows name them by their order.
     @inline(__always)
     func settle() throws(StoreError) {
         if superseded > 0 { try leaveOutSuperseded() }
@@ -127,7 +127,7 @@ extension DraftFrames {
         let entries = table.mutableBytes(0..<table.count)
         let rows = body.mutableBytes(0..<body.count)
         var position = TransactionField.bytes
-        // Where the next ones that count belong.
+        // The places for the next entry and row that count.
         var (entryEnd, rowEnd) = (position, headroom)
         var (relocation, relocationEnd) = (0, 0)
         while position < entries.count {
@@ -177,7 +177,7 @@ extension DraftFrames {
         superseded = 0
     }
 
-    /// Writes the transaction anew, without what does not count. Its rows are not decoded.
+    /// Writes the transaction again, without superseded changes. Its rows are not decoded.
     private func writeAnew() throws(StoreError) {
         let next = try successor()
         for frame in prepared.members {

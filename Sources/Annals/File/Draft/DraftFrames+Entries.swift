@@ -1,23 +1,23 @@
 // Reading the changes of a draft, before or after the commit.
 
 extension DraftFrames {
-    /// What it takes in the file at least, names apart.
+    /// Its least size in the file, apart from names.
     var bytes: UInt64 { prepared.spool.count + UInt64(frameBytes) }
 
-    /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row
-    /// and entry offsets count from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which is
-    /// complete.
+    /// The table of the commit frame, its record first, as it will be in the file once the transaction is committed:
+    /// row and entry offsets count from `AppendedTransaction.commitFrame`. Requires a complete transaction, and lives
+    /// as long.
     package var lastFrameTable: UnsafeRawBufferPointer {
         guard let last = prepared.last else { preconditionFailure("A transaction is looked at before it is complete.") }
         return UnsafeRawBufferPointer(last.bytes).slice(FrameField.bytes, last.tableBytes)
     }
 
-    /// Hands out all changes that count, in their order, until `body` returns false. Offsets count from the start of
-    /// each change's frame.
+    /// Passes all changes that count to `body`, in their order, until `body` returns false. Offsets count from the
+    /// start of each change's frame.
     ///
-    /// With `withRows`, the row comes along if the change has one, with its padding; without, frames that wait in a
-    /// file are read but for their rows. `body` must not change the transaction; its argument lives until it
-    /// returns. Throws what it throws, and what reading throws.
+    /// With `withRows`, a change's row comes with it, with its padding; otherwise the rows of frames that wait in a
+    /// file are not read. `body` must not change the transaction; its argument lives until it returns. Throws errors of
+    /// `body` and of reading.
     @inline(__always)
     package func forEachEntry(
         withRows: Bool = false, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
@@ -26,8 +26,8 @@ extension DraftFrames {
         try forEachWrittenEntry(withRows, leavesOut: false, { _ in true }, body)
     }
 
-    /// The same with rows, for changes of some entities: a frame that waits in a file and has none of them may be left
-    /// out. Others are handed out whole.
+    /// The same with rows, for changes of some entities: skips waiting frames in a file that have none of them. Other
+    /// frames are passed whole.
     @inline(__always)
     package func forEachRowEntry(
         of isMeant: (UInt16) -> Bool, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool

@@ -1,8 +1,8 @@
-// Values that leave their row: cut into value frames, which stand before the rows that name them.
+// Values that leave their row: cut into value frames, which precede the rows that name them.
 
 extension DraftFrames {
-    /// Takes a value in pieces from `source`, which fills the buffer and says how much of it; never with
-    /// nothing. The value may then stand in rows of this transaction.
+    /// Reads a value in pieces from `source`, which fills the buffer and returns the number of bytes, at least 1. Rows
+    /// of this transaction may then contain the value.
     package func addLargeValue(
         bytes: UInt64, from source: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Int
     ) throws(StoreError) -> StoredValue {
@@ -140,7 +140,7 @@ extension DraftFrames {
         }
     }
 
-    /// Remembers where in a row that was just written references to values of this transaction stand.
+    /// Remembers where a row that was just written has references to values of this transaction.
     @inline(__always)
     func noteRelocations(layout: RowLayout, rowStart: Int) {
         if values > 0 { findRelocations(layout, rowStart) }
@@ -176,7 +176,7 @@ extension DraftFrames {
     }
 }
 
-/// How much may stand in a row itself. A writer may choose less than the format's limits, never more.
+/// The size up to which values may be in the row itself. A writer may choose less than the format's limits, never more.
 package struct InlineLimits: Equatable, Sendable {
     package let valueBytes: Int
     package let rowBytes: Int

@@ -1,4 +1,5 @@
-// Rows that a closure writes straight after the others, without values in between and without their size known before.
+// Rows that a closure writes directly after earlier ones, without intermediate values, and without knowing their size
+// in advance.
 
 extension DraftFrames {
     /// Adds a change whose row `set` writes, in the entity's newest layout. An update names the attributes that differ
@@ -59,8 +60,8 @@ extension DraftFrames {
     /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and
     /// belong to nothing.
     private func rollBackRow(to before: RowBoundary) {
-        // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended
-        // before the row was refused holds none of it; its large values then stay, and belong to nothing.
+        // A transaction whose frames could not be kept is never committed. And a frame that was ended before the row
+        // was refused has no part of the row; the row's large values then stay, unused.
         if state == .broken || changesInFrame != before.changesInFrame { return }
         body.truncate(to: before.row)
         prepared.members.removeLast(prepared.members.count - before.frames)

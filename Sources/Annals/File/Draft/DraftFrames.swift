@@ -1,10 +1,11 @@
 // Encodes a transaction before the writer lock is taken: only numbers, offsets and names are settled under it.
 //
 // Invariants:
-// B1  Frames in the spool are complete except for what the commit settles; the open frame is in `table` and
+// B1  Frames in the spool are complete except for the fields that the commit settles; the open frame is in `table` and
 //     `body`.
 // B2  The open table and rows fit a frame of the writer's limit, unless they are a single change.
-// B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
+// B3  A row is in `body` at `headroom` + its body offset; the table goes in front of the rows when the frame is
+//     complete.
 // B4  Entries and rows of the open frame are placed as if the table had no bytes: an entry names its row as if rows
 //     began after the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame
 //     adds it.
@@ -12,12 +13,12 @@
 
 /// The bytes of a draft: schema changes first, then inserts, updates and deletions in any order.
 ///
-/// For one thread at a time. Nothing is written to the store before `Log.append`. By then each object is in it once
-/// (F19): if one is changed again, the earlier change is left out (`supersede`).
+/// For one thread at a time. Nothing is written to the store before `Log.append`. Before that, superseded changes are
+/// removed (`supersede`), so that each object is in it once (F19).
 ///
 /// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one
-/// thread uses it, and while code of others writes a row, the memory is lent out (`lendBody`), so no access to it is
-/// under way.
+/// thread uses it, and while a caller's closure writes a row, the memory is lent out (`lendBody`), so no access to it
+/// is under way.
 package final class DraftFrames {
     /// The frames for the log.
     package let prepared: PreparedFrames
@@ -27,10 +28,10 @@ package final class DraftFrames {
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
     /// How many changes no longer count.
     @exclusivity(unchecked) var superseded: UInt64 = 0
-    /// Where the changes that count are; nil before the first look.
+    /// The places of the changes that count; nil before the first look.
     @exclusivity(unchecked) var own: OwnChanges?
     let limits: LogLimits
-    /// Whether its references must lead to objects. Salvage keeps those that lead to what is lost.
+    /// Whether its references must lead to objects. Salvage keeps those that lead to lost objects.
     @exclusivity(unchecked) var checksReferences = true
     /// How many large values it has.
     @exclusivity(unchecked) var values = 0
@@ -47,7 +48,7 @@ package final class DraftFrames {
 
     enum State {
         case open
-        /// A row is being written: `body` is empty meanwhile (see `lendBody`).
+        /// A row is being written: `body` is empty during that time (see `lendBody`).
         case lent
         /// All frames are prepared.
         case complete
@@ -108,7 +109,7 @@ package final class DraftFrames {
         return next
     }
 
-    /// Becomes what its successor is. The owner keeps this object: a reference that can change costs each row.
+    /// Takes over its successor's content. The owner keeps this object: a reference that can change costs each row.
     func exchangeContent(with next: DraftFrames) {
         (changes, next.changes) = (next.changes, changes)
         swap(&prepared.members, &next.prepared.members)
@@ -170,7 +171,7 @@ package final class DraftFrames {
         try change(Entry(.delete, object, previous: previous), preserved)
     }
 
-    /// What a change entry says, except for where the row is.
+    /// The content of a change entry, without the row's offset.
     package struct Entry {
         let kind: ChangeKind
         let object: ObjectID
@@ -190,7 +191,7 @@ package final class DraftFrames {
         var bytes: Int { ChangeField.bytes + (previous == nil ? 0 : 8) + attributes.wordCount * 8 }
     }
 
-    /// Adds a change with a row of these values; without one if there are none.
+    /// Adds a change with a row of these values; nil for no row.
     package func change(_ entry: Entry, _ row: [StoredValue]?) throws(StoreError) {
         try requireUsable()
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: entry.object.entityNumber) else {
@@ -215,7 +216,7 @@ package final class DraftFrames {
         }
     }
 
-    /// An update names attributes that its entity has, and others name none.
+    /// An update names attributes that its entity has. Other changes name none.
     @inline(__always)
     func validate(_ entry: Entry, _ layout: RowLayout) throws(StoreError) {
         guard entry.kind == .update else { return }

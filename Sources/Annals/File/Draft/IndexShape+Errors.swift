@@ -1,7 +1,8 @@
-// The errors of what an index does not allow: they name the attributes, and objects that people can find.
+// The errors for changes that an index does not allow: they name the attributes, and objects that people can find.
 
 extension IndexShape {
-    /// `isNew` if `object`, which refers to `target`, is not in the store yet: its number says nothing to anybody.
+    /// `isNew`: `object`, which refers to `target`, is not in the store yet, so its number would mean nothing to the
+    /// reader.
     func missing(_ target: ObjectID, from object: ObjectID, _ shape: StoreShape, isNew: Bool) -> StoreError {
         let entity = layout.entity.name.text
         let sentence: String

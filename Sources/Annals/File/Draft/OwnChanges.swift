@@ -1,8 +1,8 @@
-// Where in a draft the changes of each object are: a table that is made only if one is looked up.
+// Finds the change of each object in a draft: a table that is made only if an object is looked up.
 //
 // Invariants:
-// OC1  Every entry up to `next` is known. The place of an object is that of its newest one, or none if that was taken
-//      out.
+// OC1  Every entry up to `next` is known. The place of an object is that of its newest entry, or none if that was
+//      removed.
 // OC2  At least an eighth of the slots is free, so that every search ends.
 
 /// The changes that count, by object. One search touches one or two slots of 16 bytes.
@@ -34,7 +34,7 @@ final class OwnChanges {
     private(set) var frames = 0
     private var next = Place(part: 0, position: UInt32(TransactionField.bytes))
 
-    /// Makes a table for so many objects and some more.
+    /// Makes a table for this number of objects and some more.
     init(expecting count: Int) {
         shift = 64 - UInt64(max(6, Int.bitWidth - (count + count / 2).leadingZeroBitCount))
         capacity = 1 << (64 - shift)
@@ -46,13 +46,13 @@ final class OwnChanges {
 
     // MARK: Places
 
-    /// Where the change of an object is; nil if it has none that counts.
+    /// The place of the change of an object; nil if it has none that counts.
     func place(of object: UInt64) -> Place? {
         let slot = slots[find(object)]
         return slot.object == object && slot.place != .none ? slot.place : nil
     }
 
-    /// Says where the change of an object is now. Returns whether it had another one that counted.
+    /// Records the place of an object's change. Returns whether it had an earlier one that counted.
     private func put(_ object: UInt64, _ place: Place) -> Bool {
         var index = find(object)
         if slots[index].object == object {
@@ -96,8 +96,8 @@ final class OwnChanges {
 
     // MARK: Following the transaction
 
-    /// Takes in the entries of the newest part, from the first unknown one on. Returns how many older ones no longer
-    /// count.
+    /// Adds the entries of the newest part, from the first unknown one on. Returns the number of older entries that no
+    /// longer count.
     func continueThrough(_ table: UnsafeRawBufferPointer) -> UInt64 {
         var superseded: UInt64 = 0
         while next.position < table.count {

@@ -8,9 +8,10 @@
 /// The reasons that a rehearsal has found.
 final class Rehearsal {
     private(set) var refused: [StoreError] = []
-    /// What `refused` has: thousands of errors are not compared with each other.
+    /// The reasons in `refused`, so that thousands of errors need not be compared with each other.
     private var noted: Set<Reason> = []
-    /// Objects that could not be written. Nothing is said of what refers to them, and of what they would have changed.
+    /// Objects that could not be written. The rehearsal finds no reasons that depend on their values, or in references
+    /// to them.
     fileprivate var unwritten: Set<ObjectID> = []
 
     private struct Reason: Hashable {
@@ -27,7 +28,7 @@ final class Rehearsal {
 }
 
 extension StoreError {
-    /// Whether it is about what objects contain, and not about the store: so there may be more of that kind.
+    /// Whether the error concerns the content of objects, and not the store: then there may be more such errors.
     var isRefusal: Bool {
         switch code {
         case .validationFailed, .uniqueViolation, .requiredMissing, .referenceMissing, .deleteDenied, .valueOutOfRange,
@@ -41,7 +42,7 @@ extension StoreError {
 }
 
 extension Draft {
-    /// Throws an error. A rehearsal notes it instead, if it is about what objects contain, and goes on.
+    /// Throws an error. A rehearsal notes it instead, if it concerns the content of objects, and continues.
     ///
     /// - Parameter object: The object that could not be written.
     func refuse(_ error: StoreError, unwritten object: ObjectID? = nil) throws(StoreError) {
@@ -125,7 +126,7 @@ extension Draft {
         for (target, object, number) in targets {
             let index = shape.indexes[number]
             if let reference = index.reference, reference.mayRefer(to: target) {
-                // Rules of references have settled what this transaction deletes.
+                // Delete rules have already handled the objects that this transaction deletes.
                 if written.contains(target) || deletes(target) { continue }
                 if rehearsal.unwritten.contains(target) || reserved.contains(target.rawValue) { continue }
                 if try base.contains(target) { continue }

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // W5  From `start` on, `bytes` have the row and nothing else until it is finished.
-// W6  The slots of variable attributes below `nextVariable` are written, and no others.
+// W6  The slots of variable attributes below `nextVariable` are written, and no other slots.
 
 extension RowWriter {
     // MARK: Presence
@@ -105,7 +105,7 @@ extension RowWriter {
         return start &+ Int(slot.offset)
     }
 
-    /// Leaves variable attributes absent. The slot of an absent value says where its empty value ends.
+    /// Leaves variable attributes absent. The slot of an absent value holds the end of its empty value.
     mutating func skipVariables(to index: Int) {
         precondition(index >= nextVariable, "Variable values must come in their order.")
         for variable in nextVariable..<index {

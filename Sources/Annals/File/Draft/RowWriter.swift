@@ -1,30 +1,29 @@
-// Writes one row of a transaction attribute by attribute: validates what is set, and fills in the rest.
+// Writes one row of a transaction attribute by attribute: validates the values that are set, and fills in the rest.
 //
 // Invariants:
-// W1  Variable attributes reach the row in the order of their positions. Those that were passed over are filled in
-//     first.
-// W2  An update's row keeps every attribute that was not set. An insert's row has the defaults, or what was deleted if
-//     the object is inserted again.
-// W3  A difference is what reads differently. An old row that lacks an attribute reads as its default.
+// W1  Variable attributes reach the row in the order of their positions. Skipped ones are filled in first.
+// W2  An update's row keeps every attribute that was not set. An insert's row has the defaults, or the deleted values
+//     if the object is inserted again.
+// W3  Values differ if they read differently. An old row that lacks an attribute reads as its default.
 // W4  A value that was absent but no longer may be becomes the default in an update's row, and counts as changed.
 
-/// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
+/// Sets the values of one object that is inserted or updated. It lives until the closure that borrows it returns.
 ///
 /// Positions are those of the entity handle. Set strings, data, JSON and lists in ascending position, and each position
-/// once. In an insert, what you do not set is the default or null. In an update it keeps its value. If a method throws,
-/// nothing of the object is written; let the error pass.
+/// once. In an insert, an attribute that you do not set has its default or null. In an update it keeps its value. If a
+/// method throws, nothing of the object is written; let the error pass.
 ///
 /// All methods throw `invalidArgument` for an unknown position or a wrong order, `typeMismatch` or `invalidArgument`
 /// for another type, and `tooLarge`.
 ///
-/// Sound although it holds addresses: it lives only while the closure runs that it is lent to. Its caller holds the
+/// Sound although it holds addresses: it lives only while the closure that borrows it runs, and its caller holds the
 /// memory.
 public struct RowWriter: ~Copyable {
     /// First, because of the thread sanitizer. If `bytes.pointee` changes, the compiler reports a change of this
     /// struct, at the address in its first word. That must be memory of this thread alone.
     let bytes: UnsafeMutablePointer<ByteWriter>
     let shape: RowShape
-    /// Where in `bytes` the row begins.
+    /// The row's offset in `bytes`.
     let start: Int
     /// The first variable attribute whose slot is not yet written.
     var nextVariable = 0
@@ -37,7 +36,7 @@ public struct RowWriter: ~Copyable {
     /// How many attributes of fixed size were not set.
     var fixedToSet: Int
     let purpose: Purpose
-    /// Whether it is a new row and no attribute of fixed size was set to null. Then the presence bits say which were
+    /// Whether it is a new row and no attribute of fixed size was set to null. Then the presence bits show which were
     /// set.
     var isPlain: Bool
     /// Whether a value was refused. Then the row is not written, even if the caller has caught the error.
@@ -84,8 +83,8 @@ public struct RowWriter: ~Copyable {
     @inline(__always)
     var isNew: Bool { old == nil }
 
-    /// Sets what `set` sets, and everything else that the row must have. Throws `unchanged` if something must differ
-    /// and nothing does.
+    /// Sets the attributes that `set` sets, and all others that the row must have. Throws `unchanged` if something must
+    /// differ and nothing does.
     @inline(__always)
     mutating func write(_ set: (inout RowWriter) throws(StoreError) -> Void) throws(StoreError) {
         try set(&self)
@@ -97,10 +96,10 @@ public struct RowWriter: ~Copyable {
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
-    /// Whether anything that was set by now differs from the old row.
+    /// Whether a value set so far differs from the old row.
     package var differs: Bool { !changed.isEmpty }
 
-    /// What differs from the old row; nothing if there is none.
+    /// The attributes that differ from the old row; nothing without one.
     var changed: AttributeSet { old == nil ? AttributeSet() : marks.changes(attributes: shape.count) }
 
     // MARK: Fixed values
@@ -137,7 +136,7 @@ public struct RowWriter: ~Copyable {
         return true
     }
 
-    /// Marks a fixed attribute as set. The row's slots and presence bits stand in `bytes` from `start` on.
+    /// Marks a fixed attribute as set. The row's slots and presence bits are in `bytes` from `start` on.
     @inline(__always)
     mutating func placeOfNew(_ typeNumber: UInt8, _ position: Int) -> UnsafeMutableRawPointer? {
         let content = shape.content
@@ -192,7 +191,7 @@ public struct RowWriter: ~Copyable {
         marks.noteChange(position)
     }
 
-    /// What the row that an update changes has at a position; nil for a new row, and if it has no such attribute.
+    /// The old row's value at a position; nil for a new row, and if the old row has no such attribute.
     func valueBefore(at position: Int) throws(StoreError) -> StoredValue? {
         guard let old, let place = oldPosition(position) else { return nil }
         return try old.value(at: place)
@@ -396,7 +395,7 @@ public struct RowWriter: ~Copyable {
         return .required(layout.entity.attributes[position].name.text, of: layout.entity.name.text)
     }
 
-    // MARK: What is not set
+    // MARK: Attributes that are not set
 
     @inline(__always)
     private func oldPosition(_ position: Int) -> Int? {
