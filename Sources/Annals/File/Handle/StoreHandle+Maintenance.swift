@@ -57,7 +57,7 @@ extension StoreHandle {
         maintenance.wake()
     }
 
-    /// Does what is due, for callers without a thread.
+    /// Does due maintenance, for callers without a thread.
     package func maintain() { _ = maintainStep() }
 
     private func maintainStep() -> BackgroundWork.Next {
@@ -101,10 +101,10 @@ extension StoreHandle {
         if isNew { reportFailure(failure) }
     }
 
-    /// Leaves others as much time as the compaction takes.
+    /// Leaves other writers as much time as the compaction takes.
     private final class CompactionThrottle: Sendable {
         private let environment: any Environment
-        /// Only one thread uses it, but the sendable closure cannot say so.
+        /// Only one thread uses it, but the sendable closure cannot express this.
         private let last: Atomic<UInt64>
 
         init(_ environment: any Environment) {

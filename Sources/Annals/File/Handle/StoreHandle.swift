@@ -4,8 +4,8 @@
 // SF1  `current` is of the newest generation that this handle has seen. Holders of an older engine keep reading with
 //     it.
 // SF2  A file replaces another one here only if it is of the same store, of a higher generation, and has the last known
-//     transaction of the other one. Otherwise: `storeReplaced`. It is looked for in the directory that the handle
-//     holds, whatever that directory is called now.
+//     transaction of the other one. Otherwise: `storeReplaced`. The handle looks for it in the directory that it holds
+//     open, even if that was renamed.
 
 internal import Synchronization
 
@@ -41,7 +41,7 @@ package final class StoreHandle: @unchecked Sendable {
     /// Why the last automatic compaction has failed; nil if it has not. It is no failure if it was stopped, or if
     /// another process compacted first.
     package let compactionFailure = Guarded<StoreError?>(nil)
-    /// Told of each failure that is not the same as the last one.
+    /// Called with each failure that differs from the last one.
     let reportFailure: @Sendable (StoreError) -> Void
 
     package init(
@@ -67,7 +67,7 @@ package final class StoreHandle: @unchecked Sendable {
 
     package var current: Engine { whileUnchanged { engine } }
 
-    /// In a child nothing changes any more, and a thread of the parent may hold the lock for ever.
+    /// In a child nothing changes any more, and a thread of the parent may hold the lock forever.
     private func whileUnchanged<Result>(_ body: () -> Result) -> Result {
         process.wasForked ? body() : monitor.withLock(body)
     }
@@ -99,10 +99,10 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// `Engine.commit` on the newest generation. If the file was replaced meanwhile, the body runs again.
+    /// `Engine.commit` on the newest generation. If the file was replaced in between, the body runs again.
     ///
-    /// What it returns is taken apart and put together: the type of a pair of which one part is generic would be looked
-    /// up for each transaction.
+    /// Results are taken apart and put together: the type of a pair of which one part is generic would be looked up for
+    /// each transaction.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (Draft) throws -> Result
@@ -140,7 +140,7 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` with the engine of the newest generation, again if that was replaced meanwhile.
+    /// Runs `body` with the engine of the newest generation, again if that was replaced in between.
     package func onNewest<Result>(_ body: (Engine) throws(StoreError) -> Result) throws(StoreError) -> Result {
         var engine = current
         while true {
@@ -152,7 +152,7 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Compacts the store. Throws what `Compactor.compact` throws.
+    /// Compacts the store. Throws the errors of `Compactor.compact`.
     package func compact(_ options: CompactionOptions = CompactionOptions()) throws(StoreError) -> CompactionResult {
         let result = try onNewest { (engine) throws(StoreError) in
             try engine.requireNotWriting()
@@ -163,8 +163,8 @@ package final class StoreHandle: @unchecked Sendable {
         return result
     }
 
-    /// Writes a copy of the store's present state; into the same file system if `files` is nil. Throws what
-    /// `Compactor.backUp` throws.
+    /// Writes a copy of the store's present state; into the same file system if `files` is nil. Throws the errors of
+    /// `Compactor.backUp`.
     package func backUp(
         to path: String, in files: (any FileSystem)? = nil, newIdentity: Bool,
         _ options: CompactionOptions = CompactionOptions()
@@ -183,7 +183,7 @@ package final class StoreHandle: @unchecked Sendable {
         if process.wasForked { return }
         try current.requireNotWriting()
         stopMaintenance()
-        // If others have compacted the store, their file has what was committed here.
+        // If another handle has compacted the store, its file has the transactions committed here.
         _ = try? newest()
         let (engine, older, asksForName) = monitor.withLock {
             defer { isClosed = true }
@@ -207,8 +207,8 @@ package final class StoreHandle: @unchecked Sendable {
         if let failure { throw failure }
     }
 
-    /// Others have compacted the store while it was being closed. This handle could not prove by itself that its data
-    /// is durable.
+    /// Another handle has compacted the store during the close. This handle could not prove by itself that its data is
+    /// durable.
     private func closeAfterCompaction(
         of engine: Engine, in place: StorePlace, _ error: StoreError
     ) throws(StoreError) {

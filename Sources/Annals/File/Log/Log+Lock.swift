@@ -7,10 +7,12 @@ extension Log {
     /// It is inlined, because otherwise a commit of one row would spend a tenth of its time on counting references of
     /// closures.
     ///
-    /// - Parameters: - durability: With `.relaxed`, a background sync makes it durable. With `.full`, the caller makes
-    ///   it durable; with nil, it need not be. - isHeld: Whether the caller keeps the handle open already. - patience:
-    ///   How long to wait for the lock, in microseconds; nil for as long as the store's options say. - mayKeepLock:
-    ///   Whether the lock may stay taken for the next commit, if a thread can release it.
+    /// - Parameters:
+    ///   - durability: With `.relaxed`, a background sync makes it durable. With `.full`, the caller makes it durable;
+    ///     with nil, it need not be.
+    ///   - isHeld: Whether the caller keeps the handle open already.
+    ///   - patience: The longest wait for the lock, in microseconds; nil for that of the store's options.
+    ///   - mayKeepLock: Whether the lock may stay taken for the next commit, if a thread can release it.
     ///
     /// Throws `busy`, `closed`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `diverged`,
     /// `durabilityUnknown`, and errors of `body`.

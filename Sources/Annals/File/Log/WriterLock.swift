@@ -113,8 +113,8 @@ package enum WriterLock {
     }
 
     /// Takes the lock. Throws `busy` naming the holder after `timeoutMicroseconds`, but not before 3 milliseconds.
+    ///
     /// - Returns: The wall clock's time at the last request.
-    /// - Returns: What the wall clock showed when it was requested the last time.
     package static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
         timeoutMicroseconds: UInt64, longestPause: UInt64
