@@ -2,9 +2,9 @@
 //
 // Uses: all folders before it.
 //
-// Start with `Engine` and Engine+Commit.swift: a draft is prepared, checked under the lock against what other writers
-// committed, appended, and taken into `Indexes`. `CheckpointWriter` writes the indexes into the file so that opening
-// is fast; `CheckpointReader` reads them back. `IndexBuild` makes an index over existing rows while others write.
+// Start with `Engine` and Engine+Commit.swift: a draft is prepared, checked under the lock against the commits of other
+// writers, appended, and applied to `Indexes`. `CheckpointWriter` writes the indexes into the file so that opening is
+// fast; `CheckpointReader` reads them back. `IndexBuild` makes an index over existing rows while others write.
 // `History` reads transactions in order, `ChangeFolding` sums changes up. `RevertPlan` undoes a transaction by a new
 // one.
 //

@@ -1,7 +1,8 @@
 // Many changes of an object folded into one, in memory that does not grow with history: sorted by object, then in their
 // order.
 //
-// What is there before the first change and after the last one decides (FileFormat.md says what can follow what):
+// The existence of the object before its first change and after its last one decides (FileFormat.md defines the
+// possible sequences):
 //
 //   there before | there after | net
 //   no           | no           | nothing
@@ -9,9 +10,9 @@
 //   yes          | no           | delete
 //   yes          | yes          | update
 //
-// An object is there before its first change unless that is an insert, and after its last one unless that is a
-// deletion. So gaps that a request has made do not matter. An update that went through a deletion does not say which
-// attributes it wrote: its rows are compared.
+// An object exists before its first change unless that is an insert, and after its last one unless that is a deletion.
+// So gaps that a request has made do not matter. An update that went through a deletion does not list the attributes
+// that it wrote: its rows are compared.
 
 /// One change as far as folding needs it, without the row.
 struct NetRecord: SortRecord {
@@ -51,18 +52,18 @@ struct NetRecord: SortRecord {
     }
 }
 
-/// What the changes of one object come to.
+/// The net change of one object.
 package struct FoldedChange: Sendable {
     package let object: ObjectID
     package let kind: ChangeKind
-    /// Where the object's row before the first change is; nil if it was not there.
+    /// The offset of the object's row before the first change; nil if it did not exist.
     package let before: UInt64?
-    /// Where its row after the last change is; nil if it is not there any more.
+    /// The offset of its row after the last change; nil if it does not exist any more.
     package let after: UInt64?
-    /// Of a deletion: where what is preserved stands.
+    /// Of a deletion: the offset of the preserved values.
     package let preserved: UInt64?
-    /// The numbers of the attributes that were written; of an update whose rows are to be compared, and of others,
-    /// none.
+    /// The numbers of the attributes that an update wrote. Empty for an update whose rows are to be compared, and for
+    /// other kinds.
     package let attributes: Set<UInt16>
     /// Whether an update went through a deletion: its attributes are those in which the two rows differ.
     package let isReplacement: Bool
@@ -113,8 +114,8 @@ package final class ChangeFolding {
     /// Attribute numbers by position, of the entities and schema versions met: by entity and version.
     private var numbers: [UInt32: [UInt16]] = [:]
 
-    /// What does not fit in `memoryBytes` is kept in a file without a name, beside the store or where the system keeps
-    /// such files.
+    /// Records that do not fit in `memoryBytes` are kept in a file without a name, beside the store or in the system's
+    /// directory for such files.
     package init(_ tracked: TrackedView, isReversed: Bool, memoryBytes: Int = 32 << 20) {
         view = tracked.view
         self.isReversed = isReversed
@@ -127,7 +128,7 @@ package final class ChangeFolding {
         try sorter.append(NetRecord(change, of: transaction, isReversed: isReversed))
     }
 
-    /// Hands out what the changes of each object come to, by ascending object ID or descending, until `body` returns
+    /// Passes the net change of each object to `body`, by ascending object ID or descending, until `body` returns
     /// false.
     package func forEachResult(_ body: (FoldedChange) throws(StoreError) -> Bool) throws(StoreError) {
         var records = try sorter.sorted()

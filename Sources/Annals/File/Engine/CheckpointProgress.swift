@@ -1,24 +1,25 @@
-// What of the indexes is in a checkpoint, and when more is to be written.
+// Tracks which part of the indexes is in a checkpoint, and decides when to write more.
 
-/// What is written of a checkpoint after a commit.
+/// The part of a checkpoint to write after a commit.
 enum CheckpointStep: Equatable {
     case none
-    /// Nodes of so many bytes, which no checkpoint names yet. Nodes that change again before the end are written again.
+    /// Nodes of this number of bytes, which no checkpoint names yet. Nodes that change again before the end are written
+    /// again.
     case part(bytes: Int)
-    /// What there is still to write, and the frame that names it all.
+    /// All remaining nodes, and the frame that names them all.
     case end
 }
 
 struct CheckpointProgress {
-    /// What was written of a checkpoint in parts.
+    /// Progress of a checkpoint that is written in parts.
     private struct Parts {
-        /// How many bytes there were to write at first, have been written since, and were left after the last part.
+        /// The number of bytes to write at first, written since, and left after the last part.
         var dirtyAtFirst: Int
         var written = 0
         var dirtyAfter = 0
     }
 
-    /// Where what is not in a checkpoint begins.
+    /// The end of the last checkpoint.
     private(set) var end = UInt64(FormatLimits.pageBytes)
     /// Frames with a node full of landmarks each.
     private(set) var landmarkFrames: [UInt64] = []
@@ -26,10 +27,10 @@ struct CheckpointProgress {
     private(set) var hasBuiltIndex = false
     /// Nil if no nodes were written that the next checkpoint is to name.
     private var parts: Parts?
-    /// Where the last nodes end that another handle has written.
+    /// The end of the last nodes that another handle has written.
     private var foreignNodesEnd: UInt64 = 0
 
-    // MARK: What happened
+    // MARK: Events
 
     mutating func builtIndex() { hasBuiltIndex = true }
 
@@ -54,9 +55,9 @@ struct CheckpointProgress {
         parts = nil
     }
 
-    // MARK: What is to be done
+    // MARK: Decisions
 
-    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too
+    /// Whether the file has grown since the last checkpoint so far that opening would take too long, or nodes take too
     /// much memory.
     func isDue(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
         let tail = fileEnd - min(fileEnd, end)
@@ -68,7 +69,7 @@ struct CheckpointProgress {
         hasBuiltIndex || parts != nil || isDue(at: fileEnd, dirty: dirty, options)
     }
 
-    /// What comes after a transaction of so many bytes.
+    /// The step after a transaction of this number of bytes.
     func nextStep(
         at fileEnd: UInt64, dirty: Int, transactionBytes: UInt64, _ options: EngineOptions
     ) -> CheckpointStep {
@@ -82,7 +83,7 @@ struct CheckpointProgress {
             if dirty <= options.undividedCheckpointBytes { return .end }
             return isAnotherWriting(at: fileEnd, dirty: dirty, options) ? .none : .part(bytes: least)
         }
-        // Twice what is new, so that it becomes less.
+        // Twice the new amount, so that the rest shrinks.
         let part = max(least, (dirty - min(dirty, parts.dirtyAfter)) * 2)
         return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }

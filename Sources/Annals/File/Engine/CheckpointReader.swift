@@ -26,7 +26,7 @@ struct CheckpointReader: Sendable {
         let pieces: [UInt64]
     }
 
-    /// The checkpoint frame at an offset, with its document. Throws `damaged` if there is none.
+    /// The checkpoint frame at an offset, with its document. Throws `damaged` if no checkpoint is there.
     func checkpoint(at offset: UInt64) throws(StoreError) -> Stored {
         let window = self.window
         defer { withExtendedLifetime(window) {} }

@@ -5,9 +5,9 @@ final class NodesWriter {
     var appender: Appender
     /// Including those of the frames written here.
     private(set) var landmarks: Landmarks
-    /// The unfinished frame, from its header on. Empty if there is none.
+    /// The unfinished frame, from its header on. Empty between frames.
     private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
-    /// Where nodes begin in a frame.
+    /// The offset of the nodes in a frame.
     private static let front = FrameField.bytes + NodesField.bytes
     /// How many bytes of nodes fit in a frame.
     private static let maximumBodyBytes =
@@ -53,7 +53,8 @@ final class NodesWriter {
         _ = landmarks.note(offset, number: appender.state.lastNumber)
     }
 
-    /// Ends the checkpoint with its document. What does not fit in the checkpoint frame goes into frames before it.
+    /// Ends the checkpoint with its document. The part that does not fit in the checkpoint frame goes into frames
+    /// before it.
     func finish(_ content: CheckpointContent) throws(StoreError) {
         let document = content.encoded()
         let room = FormatLimits.maximumNodeFrameBytes - FrameField.bytes - CheckpointField.bytes
@@ -81,7 +82,7 @@ final class NodesWriter {
 }
 
 extension Engine {
-    /// Does nothing if another handle has written a checkpoint meanwhile.
+    /// Does nothing if another handle has written a checkpoint in between.
     func write(_ step: CheckpointStep) throws(StoreError) {
         try log.locked(nil) { (appender) throws(StoreError) in
             let (end, dirty) = (appender.state.end, indexes.dirtyBytes)
@@ -97,14 +98,14 @@ extension Engine {
         }
     }
 
-    /// Returns whether there was so much to write.
+    /// Returns whether enough nodes were left to write all of it.
     private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(StoreError) -> Bool {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let count = bytes / IndexNode.bytes
         var left = count
         var leaves: [RowIndex.WrittenLeaf] = []
-        // Written from copies, which share what they do not change. A failure leaves the indexes as they were.
+        // Written from copies, which share unchanged nodes. A failure leaves the indexes unchanged.
         var ordered = indexes.ordered
         try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
             leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
@@ -119,8 +120,8 @@ extension Engine {
         return left == 0
     }
 
-    /// Lets `body` write at most so many nodes after the end. No checkpoint names them yet. With the writer lock:
-    /// nothing later in the same hold may fail before the appender was published.
+    /// Lets `body` write at most this number of nodes after the end. No checkpoint names them yet. With the writer
+    /// lock: nothing later in the same hold may fail before the appender was published.
     func appendNodes(
         atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -146,13 +147,13 @@ extension Engine {
         return NodesWriter(appender, landmarks)
     }
 
-    /// Whether this handle wrote so much since the last checkpoint that the next opening would take long.
+    /// Whether this handle has written so many bytes since the last checkpoint that the next opening would take long.
     func isCheckpointWorthClosing() -> Bool {
         guard log.writer.withLock({ log.writing.hasAppended }) else { return false }
         return log.current.end > indexes.checkpoint.end + options.closingTailBytes
     }
 
-    /// Writes the indexes into the file, so that opening need not read what stands below.
+    /// Writes the indexes into the file, so that opening need not read the frames below.
     package func writeCheckpoint() throws(StoreError) {
         try log.locked(nil) { (appender) throws(StoreError) in
             // Rare enough to be cheap, and frequent enough for handles that stay open for days.

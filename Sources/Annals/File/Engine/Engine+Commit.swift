@@ -3,13 +3,13 @@
 internal import Synchronization
 
 extension Engine {
-    /// Makes a transaction with `body` and commits it. `body` runs without any lock. It runs again if others have
-    /// changed what it read, the third time under the writer lock. If it adds a unique index over duplicates and
-    /// changes objects too, it runs again under the lock, where its changes count.
+    /// Makes a transaction with `body` and commits it. `body` runs without any lock. It runs again if another writer
+    /// has changed objects that it read, the third time under the writer lock. If it adds a unique index over
+    /// duplicates and changes objects too, it runs again under the lock, where its changes count.
     ///
-    /// - Returns: what `body` returned, and the transaction. The transaction is nil if `body` changed nothing; then
+    /// - Returns: the result of `body`, and the transaction. The transaction is nil if `body` changed nothing; then
     ///   nothing was written.
-    /// - Throws: what `body` throws, and what `Log.locked` and `Log.append` throw.
+    /// - Throws: errors of `body`, of `Log.locked` and of `Log.append`.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (Draft) throws -> Result
@@ -110,7 +110,8 @@ extension Engine {
             do throws(StoreError) {
                 return try append(draft, &appender)
             } catch  where !isNewest && (error.code == .referenceMissing || error.code == .deleteDenied) {
-                // Others have deleted what it refers to, or refer to what it deletes: its body has not seen that.
+                // Another writer has deleted an object that it refers to, or refers to one that it deletes: its body
+                // has not seen this.
                 throw StoreError(.conflict, error.message)
             }
         }
@@ -118,7 +119,7 @@ extension Engine {
         return appended.transaction
     }
 
-    /// A transaction that was appended, and what should follow it. Decided with the writer lock, which guards the
+    /// An appended transaction, and the steps that should follow it. Decided with the writer lock, which guards the
     /// indexes.
     struct Appended {
         var transaction: AppendedTransaction
@@ -154,7 +155,7 @@ extension Engine {
         log.hintIfDue(appender.state)
         expectedChanges.store(Int(clamping: frames.changes), ordering: .relaxed)
         draft.afterAppending?(appended)
-        // A checkpoint with a new index spares others building it.
+        // A checkpoint with a new index spares other handles building it.
         return Appended(
             transaction: appended,
             checkpoint: indexes.checkpoint.nextStep(
@@ -164,8 +165,8 @@ extension Engine {
 
     /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as asked.
     ///
-    /// Lets the listeners of this process look. The system has told them of the write, but until a large transaction is
-    /// in the indexes too, this handle shows what was before. A file in memory is under no watch at all.
+    /// Lets the listeners of this process look. The system has reported the write to them, but this handle shows the
+    /// old state until a large transaction is in the indexes too. A file in memory has no watch at all.
     func finish(_ appended: Appended, _ durability: Durability) throws(StoreError) {
         if let hub = options.hub ?? .existing { hub.poke(directory: log.directoryPath, name: log.name) }
         if appended.checkpoint != .none { try? write(appended.checkpoint) }
@@ -198,7 +199,7 @@ extension Engine {
     ///
     /// - Returns: The reasons for which a commit would refuse it, in no order.
     ///
-    /// Throws what `body` throws.
+    /// Throws the errors of `body`.
     func rehearse(
         on base: View, _ body: (Draft) throws(StoreError) -> Void
     ) throws(StoreError) -> [StoreError] {

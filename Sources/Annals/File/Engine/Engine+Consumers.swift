@@ -4,9 +4,9 @@ extension Engine {
     /// Registers a consumer, or changes the kind of a registered one, which keeps its place. Returns it.
     ///
     /// - Parameters:
-    ///   - place: What it has seen already; nil for everything up to now. If cleaning has passed the place, the
-    ///     consumer is told that it has lost history.
-    ///   - isAtOldest: Whether it begins where history begins, if that is after `place`. That is found out with the
+    ///   - place: The place up to which it has seen all transactions; nil for everything until now. If cleaning has
+    ///     passed the place, the consumer gets an error for its lost history.
+    ///   - isAtOldest: Whether it begins at the beginning of history, if that is after `place`. This is read with the
     ///     writer lock, so that no cleaning comes between.
     package func register(
         _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
@@ -111,7 +111,7 @@ extension Engine {
 }
 
 extension Engine {
-    /// Where history begins. Transactions up to this number are no longer held.
+    /// The beginning of history: transactions up to this number are no longer returned.
     package var oldestNumber: UInt64 { tracking.horizon }
 
     /// The place of that number. Throws `closed`, `damaged`.

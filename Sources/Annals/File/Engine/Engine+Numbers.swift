@@ -1,8 +1,8 @@
 // Object numbers that a program reserves in the file, before there are objects.
 
 extension Engine {
-    /// Reserves IDs of an entity, in the file: no process gives them to an object, unless it claims them. IDs that
-    /// nobody claims are lost. Returns the first one. Takes one frame.
+    /// Reserves IDs of an entity, in the file: no process assigns them to an object, unless it claims them. Unclaimed
+    /// IDs are lost. Returns the first one. Takes one frame.
     package func reserveObjects(
         of entity: UInt16, count: Int, durability: Durability = .relaxed
     ) throws(StoreError) -> ObjectID {

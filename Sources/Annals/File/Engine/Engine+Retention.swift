@@ -3,7 +3,8 @@
 
 internal import Synchronization
 
-/// What cleaning history would remove, and how much compaction would free then.
+/// The effect of cleaning history: the transactions that it would remove, and the bytes that compaction would then
+/// free.
 package struct CleaningEstimate: Equatable, Sendable {
     /// The first transaction that stays.
     package var before: UInt64
@@ -43,7 +44,7 @@ extension Engine {
         return true
     }
 
-    /// Cleans what retention does not keep, and notes whether compaction would be worth it.
+    /// Cleans history beyond the retention, and notes whether compaction would be worth it.
     func applyRetention() throws(StoreError) {
         let view = try view()
         if options.appliesRetention {
@@ -58,9 +59,9 @@ extension Engine {
     /// believed.
     ///
     /// Considers the transactions of the last hour. If the first of them is more than an hour later than the one before
-    /// it, either nobody committed for that long or the clock jumped forward. Nothing tells which. Until the new time
-    /// has lasted for an hour, only the time since the jump is added to the time before it. A process that has just
-    /// opened the store finds the same in the file. Logarithmic in the number of transactions.
+    /// it, either no commit was made for that long or the clock jumped forward. The file does not show which. Until the
+    /// new time has lasted for an hour, only the time since the jump is added to the time before it. A process that has
+    /// just opened the store finds the same in the file. Logarithmic in the number of transactions.
     func believedTime(in view: View) throws(StoreError) -> Int64 {
         let now = log.environment.wallClockMicroseconds()
         let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
@@ -122,7 +123,7 @@ extension Engine {
 
     // MARK: Space
 
-    /// What would go if all transactions before this one went.
+    /// The effect of removing all transactions before this one.
     package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
         let horizon = tracking.horizon
         let first = max(min(number, view.number + 1), horizon + 1)
@@ -130,7 +131,7 @@ extension Engine {
         return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)
     }
 
-    /// Where the first transaction after that number begins; the end if there is none.
+    /// The start of the first transaction after that number; the end without one.
     func place(after number: UInt64, in view: View) throws(StoreError) -> UInt64 {
         var start = view.end
         try tracked(view).forEachTransaction(after: number) { (transaction) in
@@ -140,8 +141,8 @@ extension Engine {
         return start
     }
 
-    /// About how the file is used: rows of live objects, what only history needs, what compaction would free, and
-    /// indexes.
+    /// An estimate of the file's use: rows of live objects, data that only history needs, bytes that compaction would
+    /// free, and indexes.
     package func spaceByUse(
         in view: View
     ) throws(StoreError) -> (live: UInt64, history: UInt64, garbage: UInt64, index: UInt64) {
@@ -163,7 +164,7 @@ extension Engine {
     }
 }
 
-/// About what a file consists of.
+/// An estimate of a file's content.
 struct SpaceEstimate {
     /// Rows of live objects.
     let liveBytes: UInt64
@@ -181,7 +182,7 @@ struct SpaceEstimate {
         let changes = indexes.counts.changes
         let rows = bytes(.transaction, .part, .value, .rows)
         let average = changes == 0 ? 0 : rows / changes + 1
-        // What compaction wrote as live counts as live until the file has doubled: rows may be of any size.
+        // Live data of the last compaction counts as live until the file has doubled: rows may be of any size.
         liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
         nodeBytes = bytes(.nodes, .checkpoint)

@@ -2,10 +2,11 @@
 
 extension Engine {
     /// Appends a schema change and makes it durable as asked. Indexes over existing objects are built first, while
-    /// others read and write. An index is in a checkpoint before anybody else may write, so nobody builds it again.
+    /// other handles read and write. An index is in a checkpoint before another handle may write, so no handle builds
+    /// it again.
     ///
-    /// A failed build leaves the store as it was, apart from nodes that nothing names. Throws what `commit` throws,
-    /// and `uniqueViolation` with the objects that have the same key.
+    /// A failed build leaves the store as it was, apart from unused nodes. Throws the errors of `commit`, and
+    /// `uniqueViolation` with the objects that have the same key.
     @inline(never)
     func commitSchema(_ draft: Draft, _ durability: Durability) throws(StoreError) -> AppendedTransaction {
         let build = try IndexBuild(self, draft.frames)
@@ -20,7 +21,7 @@ extension Engine {
         return appended.transaction
     }
 
-    /// Installs indexes that were built for the present schema, in a file that nobody else writes to.
+    /// Installs indexes that were built for the present schema, in a file that no other handle writes to.
     func install(_ build: IndexBuild) throws(StoreError) {
         try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             try build.finish(indexes.view(of: appender.state))
@@ -33,7 +34,7 @@ extension Engine {
         }
     }
 
-    /// Runs `body` with the writer lock. If an index was built and stands in no checkpoint, a checkpoint follows in the
+    /// Runs `body` with the writer lock. If an index was built and no checkpoint has it, a checkpoint follows in the
     /// same hold. Only a crash in between leaves a store in which the next writer must build the index.
     @inline(__always)
     func appendingIndexes(

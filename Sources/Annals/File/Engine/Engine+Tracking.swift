@@ -1,14 +1,14 @@
-// Deleting history, and what remains of it.
+// Deleting history, and its state afterwards.
 
 extension Engine {
-    /// Which transactions history returns, and who reads it, as of the last look at the file.
+    /// The transactions that history returns, and its consumers, as of the last look at the file.
     package var tracking: TrackingState { log.current.tracking }
 
     /// Stops returning transactions below `number`: all of them, or those of some authors (nil: those without one).
     /// Takes one frame, and frees no space before compaction. A number above the last one's means all. Returns false if
     /// nothing changes.
     ///
-    /// Throws what `Log.locked` throws.
+    /// Throws the errors of `Log.locked`.
     @discardableResult
     package func deleteHistory(
         before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
@@ -32,7 +32,7 @@ extension Engine {
     /// Appends the frames that `body` makes for the newest state, outside of transactions. Makes them durable as asked.
     /// Waits for the writer lock for `patience`, or for as long as the store's options say.
     ///
-    /// - Returns: false if `body` made none.
+    /// - Returns: false if `body` made no frame.
     @discardableResult
     func appendStandalone(
         _ durability: Durability, patience: UInt64? = nil,
@@ -66,7 +66,7 @@ extension Engine {
 }
 
 extension Engine {
-    /// Throws `forked` in a child process, where a thread of the parent may hold a lock for ever.
+    /// Throws `forked` in a child process, where a thread of the parent may hold a lock forever.
     package func requireNotForked() throws(StoreError) {
         try log.process.requireOwn(path: log.path)
     }

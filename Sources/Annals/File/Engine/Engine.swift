@@ -1,7 +1,7 @@
 // An open store: the log with its indexes, its views, and transactions on it.
 //
 // Invariants:
-// S1  The indexes follow the log: what is published is one state of both.
+// S1  The indexes follow the log: a published state is the same in both.
 // S2  A transaction is written only if every version that it replaces is still the newest one, under the writer lock.
 
 internal import Synchronization
@@ -33,7 +33,7 @@ package final class Engine: Sendable {
 
     // MARK: Opening and closing
 
-    /// Opens an existing store: reads the last checkpoint and what follows it. Throws what `Log.open` throws.
+    /// Opens an existing store: reads the last checkpoint and the frames after it. Throws the errors of `Log.open`.
     package static func open(
         _ path: String, access: FileAccess = .readWrite, options: EngineOptions = EngineOptions(),
         files: any FileSystem, environment: any Environment
@@ -69,7 +69,7 @@ package final class Engine: Sendable {
         return try start.engine(log)
     }
 
-    /// Opens the store, or creates a missing one, and says which. Several processes may do so at once.
+    /// Opens the store, or creates a missing one, and returns which it did. Several processes may do so at once.
     package static func openOrCreate(
         _ path: String, options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
@@ -129,7 +129,7 @@ package final class Engine: Sendable {
     package func view() throws(StoreError) -> View { try log.catchUp { _ in indexes.newest } }
 
     /// The newest state of this file, for callers that make several calls on the newest file. If another file has taken
-    /// its place meanwhile, this is the last state that this one had.
+    /// its place since, returns the last state of this one.
     package func viewOfThisFile() throws(StoreError) -> View {
         try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
     }

@@ -3,27 +3,28 @@
 package struct EngineOptions: Sendable {
     package var log = LogOptions()
     package var reading = Reading.mapped
-    /// A checkpoint begins when unwritten nodes take so much memory. While it is written they take at most half as much
+    /// A checkpoint begins when unwritten nodes take this memory. While it is written they take at most half as much
     /// again ...
     package var dirtyNodeBytes = 64 << 20
-    /// ... or when so much follows the last one, and at least twice what the checkpoint would take.
+    /// ... or when this number of bytes follows the last one, and at least twice the checkpoint's own size.
     package var checkpointTailBytes: UInt64 = 16 << 20
     /// A larger checkpoint is written in parts, each after a commit.
     package var undividedCheckpointBytes = 8 << 20
-    /// Closing writes a checkpoint if the next opening would have to read so much.
+    /// Closing writes a checkpoint if the next opening would have to read this number of bytes.
     package var closingTailBytes: UInt64 = 64 << 10
     /// How much memory the keys of a new index may take. The rest waits in a file.
     package var keySortBytes = 24 << 20
-    /// How much of a new index is written at once, while others wait. Also the least size of a checkpoint's part. Whole
-    /// nodes.
+    /// The part of a new index that is written at once, while other writers wait. Also the least size of a checkpoint's
+    /// part. Whole nodes.
     package var indexSliceBytes = 1 << 20
 
-    /// Reading by copies drops them when they take so much and nobody reads.
+    /// Reading by copies drops them when they take this memory and no thread reads.
     package var copiedBytes: UInt64 = 64 << 20
 
     /// Whether history that the store's retention does not keep is cleaned automatically.
     package var appliesRetention = true
-    /// Retention is checked when so much time has passed, or so much was written, since this handle's last check.
+    /// Retention is checked when this time has passed, or this number of bytes was written, since this handle's last
+    /// check.
     package var retentionCheckMicroseconds: Int64 = 60_000_000
     package var retentionCheckBytes: UInt64 = 16 << 20
 

@@ -1,4 +1,4 @@
-// What a store consists of.
+// Figures about a store's content.
 
 package struct EngineStatistics: Sendable {
     /// The log's end, and the size of the file with reserved space.

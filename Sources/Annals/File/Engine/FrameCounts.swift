@@ -1,5 +1,4 @@
-// What the file of a store consists of, counted as it grows. A checkpoint has it, so that opening counts only the rest.
-// rest.
+// Counts the content of a store's file as it grows. A checkpoint has the counts, so that opening counts only the rest.
 
 struct FrameCounts {
     private var bytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)

@@ -19,8 +19,8 @@ package struct HistoryRange {
 extension TrackedView {
     /// Lends the transactions of a range that the view contains until `body` returns false.
     ///
-    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Against the
-    /// order it takes memory for the places of the transactions in one MiB. Throws `damaged`.
+    /// Logarithmic to find the first one, then linear in the tables of changes, without the rows. Newest first, it
+    /// takes memory for the offsets of the transactions in one MiB. Throws `damaged`.
     package func forEachTransaction(
         _ range: HistoryRange, _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -39,14 +39,14 @@ extension TrackedView {
         try log.process.requireOwn(path: log.path)
         let names = NameTable(log.current.names)
         let landmarks = view.core.file.currentLandmarks.all
-        // What is lent refers to them without counting.
+        // Lent views refer to these without counting.
         defer { withExtendedLifetime((view, names)) {} }
         var end = view.end
         var frames: [UInt64] = []
         for place in stride(from: landmarks.count, through: 0, by: -1) {
             let landmark = place > 0 ? landmarks[place - 1] : nil
             let start = landmark?.offset ?? UInt64(FormatLimits.pageBytes)
-            // What is after a landmark has its number or a higher one.
+            // Frames after a landmark have its number or a higher one.
             guard start < end, (landmark?.number ?? 0) < range.before else {
                 end = min(start, end)
                 continue
@@ -76,7 +76,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// Appends where the commit frames of a range stand. Inside a read section.
+    /// Appends the offsets of a range's commit frames. Inside a read section.
     fileprivate func collect(
         _ range: HistoryRange, from start: UInt64, to end: UInt64, into frames: inout [UInt64]
     ) throws(StoreError) {

@@ -7,13 +7,13 @@
 /// `RowCells`.
 package struct TransactionView {
     package let number: UInt64
-    /// Where its commit frame stands.
+    /// The offset of its commit frame.
     package let commitFrame: UInt64
     package let end: UInt64
     private let viewReference: Unmanaged<View>
     private let names: UnsafeMutablePointer<String>
     private let nameCount: UInt32
-    /// The table of its commit frame; a record stands at its beginning.
+    /// The table of its commit frame; it begins with the record.
     let table: UnsafeRawBufferPointer
 
     init(
@@ -38,7 +38,7 @@ package struct TransactionView {
     /// Whether compaction has left changes out of it.
     package var lacksChanges: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 4 != 0 }
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
-    /// Where it begins.
+    /// The offset at which it begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
     package var author: String? { name(TransactionField.author) }
     package var context: String? { name(TransactionField.context) }
@@ -103,7 +103,7 @@ final class NameTable: @unchecked Sendable {
 /// A state together with the file that its history is read from: the log, whose names and header history needs.
 ///
 /// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of
-/// the parent may hold it for ever.
+/// the parent may hold it forever.
 package struct TrackedView {
     package let view: View
     let log: Log
@@ -114,10 +114,9 @@ extension TrackedView {
     /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns
     /// false.
     ///
-    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws
-    /// `damaged`.
+    /// Logarithmic to find the first one, then linear in the tables of changes, without the rows. Throws `damaged`.
     ///
-    /// `place` saves finding it: where a frame begins in this same file. What stands before it is not lent.
+    /// `place` saves finding it: the offset of a frame in this same file. Transactions before it are not lent.
     package func forEachTransaction(
         after number: UInt64, at place: UInt64? = nil,
         _ body: (TransactionView) throws(StoreError) -> Bool
@@ -129,7 +128,7 @@ extension TrackedView {
             place ?? view.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
         var last = number
-        // What is lent refers to them without counting.
+        // Lent views refer to these without counting.
         defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
             // A section holds back the memory of old nodes: it does not last for the whole history.
@@ -158,9 +157,8 @@ extension TrackedView {
             offset: offset)
     }
 
-    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames
-    /// from the MiB that the mark of what is durable stands in to the first transaction after it. Throws `damaged`,
-    /// `closed`.
+    /// The number of the last transaction of the view that is known to survive a power failure. Linear in the frames
+    /// from the MiB of the durable mark to the first transaction after it. Throws `damaged`, `closed`.
     package func lastDurableNumber() throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         let durableEnd = log.durableEnd
@@ -169,7 +167,7 @@ extension TrackedView {
         var number = view.number
         let base = log.header.baseNumber
         try forEachTransaction(after: base, at: place) { (transaction) throws(StoreError) in
-            // Such marks stand between frames: one above the start of a commit frame is above its end too.
+            // Durable marks are between frames: one above the start of a commit frame is above its end too.
             guard transaction.commitFrame >= durableEnd else { return true }
             number = transaction.number - 1
             return false
@@ -233,7 +231,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// Where the rows end that compaction has put directly after a transaction. Inside a read section.
+    /// The end of the rows that compaction has put directly after a transaction. Inside a read section.
     fileprivate func endOfRows(after start: UInt64, _ newest: View) throws(StoreError) -> UInt64 {
         var end = start
         var position = start
@@ -278,8 +276,7 @@ extension ReadCore {
 // MARK: Values before and after
 
 extension View {
-    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False if there is
-    /// none.
+    /// Lends the row that a change wrote; of a deletion, the one with the preserved values. False without a row.
     package func withRow(
         after change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -287,7 +284,7 @@ extension View {
         return try withRow(at: change.frameOffset + UInt64(row), change.object.entityNumber, body)
     }
 
-    /// Lends the row that stood before a change. False if there was none.
+    /// Lends the row before a change. False without one.
     package func withRow(
         before change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -295,7 +292,7 @@ extension View {
         return try withRow(at: offset, change.object.entityNumber, body)
     }
 
-    /// Lends the row of an entity's object that stands at an offset.
+    /// Lends the row of an entity's object at an offset.
     package func withRow(
         at offset: UInt64, _ entity: UInt16, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {

@@ -1,13 +1,13 @@
-// What part of history can be requested: which places, which transactions, and which changes of which entities.
+// The part of history that can be requested: which places, which transactions, and which changes of which entities.
 //
 // Invariants:
 // HC1  A place can be requested from the horizon to the newest transaction; a transaction, if it is above the horizon.
-// HC2  No answer lacks a transaction that was requested only because its author's were cleaned: it is `tokenExpired`.
-//      A request from the beginning of history, wherever that is, requests what was not cleaned.
+// HC2  No answer lacks a transaction that was requested only because its author's were cleaned: it is `tokenExpired`. A
+//      request from the beginning of history requests only uncleaned transactions.
 // HC3  No answer lacks changes of an entity that was requested only because its history was not kept: it is
-//      `historyGap`. Requesting everything requests the entities that have a history, if not from its beginning.
-// HC4  What is left out follows from what the file of the answer knows now, whichever state is read and whatever
-//      compaction has done.
+//      `historyGap`. A request for all entities concerns those that have a history, even if not from its beginning.
+// HC4  Omissions depend only on the present knowledge of the file that answers, not on the state that is read or on
+//      compaction.
 
 /// As of one moment: the answers to several questions fit each other.
 package struct HistoryCoverage: Sendable {
@@ -26,12 +26,12 @@ package struct HistoryCoverage: Sendable {
         place > newest ? .tokenUnknown : place < horizon ? .tokenExpired : nil
     }
 
-    /// Whether a transaction was cleaned, alone or with all others.
+    /// Whether a transaction was cleaned, alone or with all earlier ones.
     package func isCleaned(_ number: UInt64, author: UInt32) -> Bool {
         number <= horizon || hidden.contains { $0.author == author && number < $0.before }
     }
 
-    /// Above all transactions of a range that were cleaned and that the filter may show; nil if there are none.
+    /// An exclusive upper bound for cleaned transactions of a range that the filter may show; nil without any.
     package func cleanedEnd(after number: UInt64, before end: UInt64, _ filter: TransactionFilter) -> UInt64? {
         let limit = hidden.filter { filter.shows(author: $0.author) }.map { min($0.before, end) }.max()
         return limit.flatMap { number + 1 < $0 ? $0 : nil }
@@ -52,14 +52,14 @@ package struct HistoryCoverage: Sendable {
 }
 
 extension TrackedView {
-    /// What can be requested by now, if this is the newest state.
+    /// The requests that can be answered now, if this is the newest state.
     package var coverage: HistoryCoverage {
         let tracking = log.current.tracking
         return HistoryCoverage(horizon: tracking.horizon, hidden: tracking.hidden, gaps: view.historyGaps)
     }
 
-    /// The last transaction above `number` and below `end` that was cleaned with others of its author, and that the
-    /// filter would show; nil if there is none.
+    /// The last transaction above `number` and below `end` that was cleaned with its author's transactions, and that
+    /// the filter would show; nil without one.
     package func lastCleaned(
         _ coverage: HistoryCoverage, after number: UInt64, before end: UInt64 = .max,
         filter: TransactionFilter = TransactionFilter()

@@ -1,5 +1,5 @@
-// What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No
-// row is looked at.
+// Filters history for a request: first by the record of a transaction, then by the entries of its change table. Rows
+// are not read.
 
 /// Chooses transactions by their authors. Names are given by their numbers; 0 is no name.
 package struct TransactionFilter {
@@ -52,24 +52,23 @@ package final class ChangeFilter {
     package var objects: Set<ObjectID>?
     /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
     package var attributes: [UInt16: Set<UInt16>]?
-    /// Entities of which nothing passes, whatever else is said.
+    /// Entities whose changes never pass, regardless of the other conditions.
     package private(set) var hiddenEntities: Set<UInt16> = []
     /// By entity: changes are left out of transactions of a smaller schema version.
     private var firstVersions: [UInt16: UInt32] = [:]
-    /// What `attributes` come to in an entity's list of attributes, by entity and schema version.
+    /// The positions of `attributes` in an entity's list of attributes, by entity and schema version.
     private var positions: [UInt32: [Int]] = [:]
 
     package init() {}
 
-    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil if there
-    /// are none of these.
+    /// Passes all changes except those of the store's own objects and those without history; nil if neither exist.
     package static func showing(_ view: View, _ gaps: [HistoryGap]) -> ChangeFilter? {
         let filter = ChangeFilter()
         filter.hide(view.reservedEntities, gaps)
         return filter.hidesAnything ? filter : nil
     }
 
-    /// Whatever else is said, nothing of these passes.
+    /// Never passes changes of these, regardless of the other conditions.
     package func hide(_ entities: Set<UInt16>, _ gaps: [HistoryGap]) {
         hiddenEntities = entities
         firstVersions = [:]
@@ -93,7 +92,7 @@ package final class ChangeFilter {
         return named
     }
 
-    /// Whether nothing is said of changes.
+    /// Whether no condition on changes is set.
     package var isEmpty: Bool { kinds == nil && entities == nil && objects == nil && attributes == nil }
 
     /// Whether the change passes, of a transaction whose rows are of that schema version.
@@ -144,7 +143,7 @@ extension SchemaCatalog {
     }
 
     /// The numbers of an entity's attributes that have that name, or had it last before they were removed or replaced.
-    /// If there are none, the one that was called so before it was renamed.
+    /// Without any, the number of the attribute that had this name before it was renamed.
     package func numbers(ofAttributeEverNamed name: String, entity: UInt16) -> [UInt16] {
         var seen: Set<UInt16> = []
         var found: [UInt16] = []

@@ -1,4 +1,4 @@
-// Catching up: what was committed while an index was built is added to it from the history, mostly while others write.
+// Catching up: adds the commits made during the build of an index from the history, usually while other handles write.
 
 extension IndexBuild {
     /// Leaves little for `finish`: few transactions, and few unwritten nodes.
@@ -8,7 +8,7 @@ extension IndexBuild {
         try catchUpInRounds()
     }
 
-    /// A round applies what was committed during the one before, until that is little.
+    /// Each round applies the commits made during the one before, until these are few.
     private func catchUpInRounds() throws(StoreError) {
         var last = UInt64.max
         while true {
@@ -19,8 +19,8 @@ extension IndexBuild {
         }
     }
 
-    /// If others write faster than this reads, they wait while a piece is applied, then one twice as long, until
-    /// nothing is left.
+    /// If other handles write faster than this reads, they wait while a piece is applied, then one twice as long, until
+    /// the index is complete.
     private func catchUpUnderLock() throws(StoreError) {
         var piece = UInt64(engine.options.indexSliceBytes / 4)
         var isDone = false

@@ -2,8 +2,8 @@
 //
 // Invariants:
 // J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the future schema makes them.
-// J2  Nobody else sees these indexes: no checkpoint names their nodes until the schema change is in the store.
-// J3  Options bound the keys being sorted and the nodes in memory, however many objects there are.
+// J2  No other handle sees these indexes: no checkpoint names their nodes until the schema change is in the store.
+// J3  Options bound the keys being sorted and the nodes in memory, for any number of objects.
 
 /// An index that is ready before the transaction that needs it.
 struct PreparedIndex {
@@ -14,8 +14,8 @@ struct PreparedIndex {
 /// For one use by one thread: `run`, then `finish` with the writer lock, in which the transaction is appended.
 ///
 /// Reads the rows of a view in the order of their numbers and sorts their keys. Writes the index from its least key on,
-/// in slices with a short hold of the lock each. Then it catches up: it applies what was committed since the view from
-/// the history, in ever shorter rounds. The last one is in the hold in which the transaction is appended.
+/// in slices with a short hold of the lock each. Then it catches up: it applies later commits from the history, in ever
+/// shorter rounds. The last one is in the hold in which the transaction is appended.
 final class IndexBuild {
     /// The indexes to build, and those that were empty at the beginning: they may no longer be at the end.
     var indexes: [PreparedIndex] = []
@@ -25,10 +25,10 @@ final class IndexBuild {
     private var bytesSinceReport = 0
     /// The future schema.
     let shape: StoreShape
-    /// The version before it. Nobody else may add one meanwhile.
+    /// The version before it. No other handle may add one during the build.
     let version: UInt16
     private let view: View
-    /// Whether the nodes are left to a following checkpoint, as long as memory holds them. Nobody else writes then.
+    /// Whether a following checkpoint writes the nodes, as long as memory holds them. No other handle writes then.
     private let isCompleting: Bool
     var number: UInt64
     var keys = ByteWriter(capacity: 1024)
@@ -39,7 +39,7 @@ final class IndexBuild {
     /// Nil if nothing has to be built. Throws `schemaChanged` unless the transaction's schema is the successor of the
     /// newest one.
     init?(_ engine: Engine, _ transaction: DraftFrames) throws(StoreError) {
-        // Appending throws what prevents writing.
+        // Appending throws the reason that prevents writing.
         guard engine.log.access == .readWrite else { return nil }
         try engine.log.ledger.requireUsable()
         let view = try engine.view()

@@ -4,8 +4,8 @@
 struct OrderedChanges: ~Copyable {
     private var keys = ByteWriter(withoutMemory: ())
     private var entries: [Entry] = []
-    /// With so many keys, several belong to most nodes of an index: they are taken in order, so that each node is in
-    /// the processor's cache for all of its keys. Sorting fewer costs more than it saves.
+    /// With this number of keys, several belong to most nodes of an index: they are applied in order, so that each node
+    /// is in the processor's cache for all of its keys. Sorting fewer costs more than it saves.
     private static let sortedCount = 4096
     /// More are taken in several rounds: their order takes memory too.
     private static let sortedAtOnce = 1 << 20
@@ -164,7 +164,7 @@ struct OrderedChanges: ~Copyable {
     }
 
     private struct Place {
-        /// The key's first 16 bytes, which mostly decide.
+        /// The key's first 16 bytes, which usually decide.
         let start, next: UInt64
         let index: UInt32
         /// From the first of the range on.
@@ -234,7 +234,7 @@ extension Indexes {
         }
     }
 
-    /// Lets the ordered indexes follow what was noted.
+    /// Updates the ordered indexes with the noted changes.
     func settle(_ changes: inout OrderedChanges) throws(StoreError) {
         if changes.isEmpty { return }
         try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
@@ -256,7 +256,7 @@ extension Indexes {
         init(after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next
-            // Mostly they are the same in the same order, so the search begins after the last one found.
+            // Usually the row has the same keys in the same order, so the search begins after the last one found.
             var expected = 0
             self.ordered = next.indexes.map { (index) -> OrderedIndex? in
                 let own = before.indexes(of: index.id.entity)
@@ -310,7 +310,7 @@ extension Indexes {
         if !changes.isEmpty {
             try changes.apply(to: &next.ordered, next.shape, core.file) {
                 (content, index, key, object) throws(StoreError) in
-                // In a shortened key, its length and hash stand for the rest.
+                // A shortened key contains its length and hash instead of its rest.
                 if let other = try content.first(key, core.file), other != object {
                     let isNew = try core.reading { () throws(StoreError) in try rows.newest(other) } == 0
                     throw index.uniqueViolation(of: object, by: other, isNew: isNew)
@@ -328,15 +328,14 @@ extension Indexes {
 
     func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(after: catalog, shape, ordered, totals) }
 
-    /// Builds an index over the existing rows while all others wait, with as much memory as it takes. `IndexBuild`
-    /// avoids both.
+    /// Builds an index over the existing rows while all other writers wait, in unlimited memory. `IndexBuild` avoids
+    /// both.
     ///
-    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was missing when this
-    /// handle adopted it. It is missing if the process that added it died before its checkpoint. The next commit builds
-    /// it.
+    /// For cases that could not be prepared: a schema change in the body of `write`, and an index that was missing when
+    /// this handle adopted it. It is missing if the process that added it died before its checkpoint. The next commit
+    /// builds it.
     ///
-    /// Returns the unique keys that several rows have. Throws `uniqueViolation` if there are any and none are
-    /// tolerated.
+    /// Returns the unique keys that several rows have. Throws `uniqueViolation` if any exist and none are tolerated.
     private func build(
         _ index: IndexShape, _ shape: StoreShape, toleratesDuplicates: Bool
     ) throws(StoreError) -> (content: OrderedIndex, duplicates: [[UInt8]]) {

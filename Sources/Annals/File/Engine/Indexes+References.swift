@@ -1,8 +1,8 @@
-// References lead to objects: what a transaction must not break, checked on the newest state.
+// References lead to objects: rules for transactions, checked on the newest state.
 //
 // Invariants:
 // RF1  A reference that a transaction writes names an object that exists after it, of the attribute's entity.
-// RF2  After a transaction, no reference names what it deletes, unless its rule is `noAction`.
+// RF2  After a transaction, no reference names an object that it deletes, unless the reference's rule is `noAction`.
 
 extension Indexes {
     /// Throws `referenceMissing` or `deleteDenied` if the transaction would break RF1 or RF2. `next` is the state after
@@ -17,12 +17,12 @@ extension Indexes {
         }
     }
 
-    // MARK: What is referred to
+    // MARK: Targets
 
     private func requireTargets(
         _ changes: borrowing OrderedChanges, _ transaction: DraftFrames, _ shape: StoreShape
     ) throws(StoreError) {
-        // Those that exist are taken out: what the transaction itself has, then what the store has.
+        // Existing targets are removed: first those in the transaction itself, then those in the store.
         var missing: Set<ObjectID> = []
         try changes.forEachNewTarget(shape) { (target, object, number) throws(StoreError) in
             if let reference = shape.indexes[number].reference, !reference.mayRefer(to: target) {
@@ -57,7 +57,7 @@ extension Indexes {
         try core.reading { () throws(StoreError) in try rows.newest(object) } == 0
     }
 
-    // MARK: What refers
+    // MARK: Referrers
 
     private func requireNoReferrer(to object: ObjectID, _ next: OrderedState) throws(StoreError) {
         for number in next.shape.referring(to: object.entityNumber) {

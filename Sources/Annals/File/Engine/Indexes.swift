@@ -4,7 +4,7 @@
 // I1  Between two calls the indexes are exactly those of the state published last, or adopted since.
 // I2  One thread at a time changes them: with the log's `follow` lock, or while appending with the writer lock, which
 //     excludes the former.
-// I3  `newest` is replaced if anybody else holds it. A held view stays readable.
+// I3  `newest` is replaced if a reader holds it. A held view stays readable.
 // I4  An entry of the row index may be newer than `newest.end`, never older. Views follow its previous version.
 
 internal import Synchronization
@@ -30,7 +30,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private let emptyShape: StoreShape
     @exclusivity(unchecked) private(set) var counts = FrameCounts()
     @exclusivity(unchecked) private(set) var checkpoint = CheckpointProgress()
-    /// What checkpoints hold of later formats, kept from one to the next.
+    /// Later formats' parts of checkpoints, kept from one checkpoint to the next.
     private var extensions: [CheckpointExtension] = []
     /// Members of another handle's transaction whose commit frame has not come yet.
     private var members: [(header: FrameHeader, offset: UInt64)] = []
@@ -61,9 +61,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     func publish(_ state: LogState) {
         file.advance(to: state.end)
-        // Mostly nobody else has the view, because the transaction that began on it has released it.
+        // Usually no reader has the view, because the transaction that began on it has released it.
         if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
-            // What others read from the view, before they released it, happens before it is changed.
+            // Readers' reads of the view, before they released it, happen before its changes.
             atomicMemoryFence(ordering: .acquiring)
             newest.advance(to: state, totals, ordered)
         } else {
@@ -82,7 +82,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     func close() { core.sections.close(environment) }
 
-    // MARK: Adopting what others appended
+    // MARK: Adopting frames of other handles
 
     func adopt(
         _ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState
@@ -131,7 +131,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// So much of a transaction's changes of ordered indexes is gathered before they follow.
+    /// The size of a transaction's changes of ordered indexes that is gathered before applying them.
     private static let orderedChangesBytes = 16 << 20
 
     private func applyAll(_ frame: FrameView) throws(StoreError) {
@@ -222,7 +222,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Applies the object numbers that a compacted file records, or that somebody has reserved.
+    /// Applies the object numbers that a compacted file records, or that a handle has reserved.
     private func applyObjectNumbers(_ frame: FrameView) throws(StoreError) {
         for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
             raise(nextNumber: next, of: entity)
@@ -230,8 +230,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// One above the numbers of an entity that were reserved since the file was opened; 0 if there are none. A
-    /// transaction that has drawn numbers below it may have drawn reserved ones.
+    /// One above the numbers of an entity that were reserved since the file was opened; 0 without any. A transaction
+    /// that has drawn numbers below it may have drawn reserved ones.
     func reservedEnd(_ entity: UInt16) -> UInt64 { reservedEnds[entity] ?? 0 }
 
     var hasReservations: Bool { !reservedEnds.isEmpty }
@@ -257,7 +257,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// The next free object number of an entity.
     func nextNumber(_ entity: UInt16) -> UInt64 { totals[entity].nextNumber }
 
-    // MARK: Applying what this handle appended
+    // MARK: Applying this handle's frames
 
     /// Applies a transaction that this handle has just written from `before` on, with the small frames before it.
     /// `next` is nil if the schema and the ordered indexes do not change.
@@ -354,7 +354,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         core.file.install(landmarks)
     }
 
-    /// Another handle has appended a checkpoint. It has what these indexes have, and stands in the file.
+    /// Another handle has appended a checkpoint. Its content is that of these indexes, and is in the file.
     private func adoptCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         let content = try reader.checkpoint(at: frame.offset).content
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
@@ -389,7 +389,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// The memory of nodes that are not in the file.
     var dirtyBytes: Int { rows.dirtyBytes + ordered.reduce(0) { $0 + ($1?.dirtyBytes ?? 0) } }
 
-    /// What a checkpoint of this moment says, without the offsets of nodes.
+    /// The content of a checkpoint of this moment, without the offsets of nodes.
     func content(_ state: LogState) -> CheckpointContent {
         var content = CheckpointContent()
         content.number = state.lastNumber

@@ -1,8 +1,8 @@
-// References that undoing a transaction would write again, and whose objects are gone by now.
+// References that undoing a transaction would restore, although their targets no longer exist.
 
 extension RevertPlan {
-    /// Takes references to objects that will not exist out of the steps. A step that is removed may have inserted what
-    /// others refer to, so this repeats until nothing changes. Returns whether a step was removed, or a part of one.
+    /// Removes references to objects that will not exist from the steps. A removed step may have inserted the target of
+    /// another reference, so this repeats until nothing changes. Returns whether a step was removed, or a part of one.
     mutating func keepReferences() throws(StoreError) -> Bool {
         guard base.shape.hasReferences else { return false }
         let before = obstacles.count

@@ -1,10 +1,9 @@
-// Undoing a transaction: what the undoing transaction must write, and the obstacles. Computed before anything is
-// written.
+// Undoing a transaction: the changes that undo it, and the obstacles. Computed before anything is written.
 //
 // Invariants:
-// U1  A step writes only what the transaction wrote. Attributes that it did not touch keep their present value.
-// U2  A value is set back only if it is still the one that the transaction wrote. Derived attributes are not looked at:
-//     they change with others.
+// U1  A step writes only attributes that the transaction wrote. Other attributes keep their present value.
+// U2  A value is set back only if it is still the one that the transaction wrote. Derived attributes are exempt: they
+//     change with their sources.
 // U3  The steps together leave unique keys unique.
 // U4  The steps together write references only to objects that exist after them.
 
@@ -35,7 +34,7 @@ package struct RevertObstacle: Equatable, Sendable {
     }
 
     package let object: ObjectID
-    /// What the transaction did to the object.
+    /// The transaction's change of the object.
     package let kind: ChangeKind
     package let reason: Reason
     /// The numbers of the attributes concerned; none if it is the whole object.
@@ -92,7 +91,7 @@ package struct RevertPlan {
         repeat { try keepKeysUnique() } while try keepReferences()
     }
 
-    /// Leaves out what cannot be undone because of derived values.
+    /// Omits the parts that cannot be undone because of derived values.
     private mutating func withhold(_ object: ObjectID) {
         for left in derived.withheld[object] ?? [] {
             guard let step = steps[object] else { return }
@@ -147,7 +146,7 @@ package struct RevertPlan {
     }
 
     private mutating func undoInsert(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
-        // If somebody has deleted it since, nothing is left to do.
+        // If another writer has deleted it since, nothing is left to do.
         guard let now = try row(of: change.object), let written = try row(after: change) else { return }
         let different = try differences(now, written, layout)
         if !different.isEmpty { return stop(change, .changedSince, different) }
@@ -342,7 +341,7 @@ package struct RevertPlan {
         return holder
     }
 
-    /// The key that the object will have; nil if the step does not change it, or there is none.
+    /// The key that the object will have; nil if the step does not change it, or the object has none.
     private func key(_ object: ObjectID, _ step: Step, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
         var values: [StoredValue] = []
         switch step {

@@ -1,9 +1,9 @@
-// From a time or a schema version to a place in history: by bisection over transaction numbers, because both rise with
-// them, times but for clock steps.
+// Finds the place in history for a time or a schema version: by bisection over transaction numbers, because both rise
+// with them, except for times at clock steps.
 //
 // Invariants:
 // Y1  Between two clock steps times strictly rise (F12).
-// Y2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
+// Y2  `steps` has, ascending, the number of the last transaction before each clock step below `position`.
 
 /// The clock steps of one file, as far as times were requested. They are found in the headers of frames,
 /// once.
@@ -15,7 +15,7 @@ final class ClockSteps: Sendable {
 
     private let known = Guarded(Known())
 
-    /// Held for moments only: nobody reads the file with the lock.
+    /// Held for moments only: no thread reads the file with the lock.
     var current: Known { known.withLock { $0 } }
 
     func note(_ more: Known) {
@@ -27,9 +27,9 @@ final class ClockSteps: Sendable {
 
 extension TrackedView {
     /// The number of the last transaction in the view that was not committed later than a time; that of the beginning
-    /// of history if there is none. Everything before a clock step counts as older than what is after it.
+    /// of history without one. Transactions before a clock step count as older than those after it.
     ///
-    /// The first call of a handle looks at the header of every frame, later ones at those that came since; the rest is
+    /// The first call of a handle reads the header of every frame, later ones those of newer frames; the rest is
     /// logarithmic. Throws `damaged`, `closed`.
     package func lastNumber(through microseconds: Int64) throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
@@ -93,7 +93,7 @@ extension TrackedView {
 
     // MARK: Schema versions
 
-    /// The lowest and the highest schema version of the transactions in a range; nil if there are none. Logarithmic.
+    /// The lowest and the highest schema version of the transactions in a range; nil for an empty range. Logarithmic.
     package func schemaVersions(in range: HistoryRange) throws(StoreError) -> ClosedRange<UInt16>? {
         try log.process.requireOwn(path: log.path)
         let last = min(range.before - min(range.before, 1), view.number)
@@ -107,7 +107,7 @@ extension TrackedView {
     }
 
     /// The number of the first transaction of a schema version or a later one, among those that the file holds; one
-    /// above the last one's if there is none. By bisection, because versions never fall.
+    /// above the last one's without any. By bisection, because versions never fall.
     package func firstNumber(ofSchemaVersion version: UInt16) throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         var low = log.header.baseNumber
@@ -148,7 +148,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// Whether the metadata frame there says that the clock went back. Inside a read section.
+    /// Whether the metadata frame there records a clock step. Inside a read section.
     fileprivate func hasClockStep(_ position: UInt64) throws(StoreError) -> Bool {
         try MetadataRecord.decodeAll(try frame(at: position)).contains {
             if case .clockStep = $0 { true } else { false }

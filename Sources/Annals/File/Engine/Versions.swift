@@ -2,12 +2,11 @@
 // wrote it.
 
 extension TrackedView {
-    /// Lends the changes that an object has gone through and the transactions that made them, newest first, until
-    /// `body` returns false.
+    /// Lends the changes of an object and the transactions that made them, newest first, until `body` returns false.
     ///
-    /// Follows the links between versions: linear in how many there are, and for each in the frames between it and the
-    /// landmark before it, a MiB at most; in a transaction of several frames also in those after it. What compaction
-    /// has left of an object without its history is not among them: true if the walk came to that. Throws `damaged`.
+    /// Follows the links between versions: linear in their number, and for each in the frames between it and the
+    /// landmark before it, a MiB at most; in a transaction of several frames also in those after it. A row that
+    /// compaction has kept without its history is not lent: returns true if the walk came to one. Throws `damaged`.
     @discardableResult
     package func forEachVersion(
         of object: ObjectID, _ body: (TransactionView, ChangeView) throws(StoreError) -> Bool
@@ -16,7 +15,7 @@ extension TrackedView {
         guard view.catalog.isUsed(entity: object.entityNumber) else { return false }
         let names = NameTable(log.current.names)
         let core = view.core
-        // What is lent refers to them without counting.
+        // Lent views refer to these without counting.
         defer { withExtendedLifetime((view, names)) {} }
         var version = try core.reading { () throws(StoreError) in try core.newestVersion(object, below: view.end) }
         var isFolded = false
@@ -39,8 +38,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// The version that is newest for a view with this end, a deletion too; 0 if there is none. Inside a read
-    /// section.
+    /// The newest version for a view with this end, including deletions; 0 without one. Inside a read section.
     func newestVersion(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64 {
         var version = try rows.newest(object)
         while version >= end {
