@@ -2,9 +2,9 @@
 //
 // Uses: all folders before it.
 //
-// Start with `Compactor`: it copies what is still needed into a new file, catches up with writers, proves what it
-// wrote (`WrittenStore`), and puts the new file in the old one's place. `Checker` checks every rule of FileFormat.md
-// (F1 to F37). `Salvage` reads what it can from a damaged file into a new one.
+// Start with `Compactor`: it copies live data and kept history into a new file, catches up with writers, proves the new
+// file's content (`WrittenStore`), and puts the new file in the old one's place. `Checker` checks every rule of
+// FileFormat.md (F1 to F37). `Salvage` copies the readable content of a damaged file into a new one.
 //
-// The old file is never changed, except for a frame that says it was replaced. A copy counts only after a sync and
+// The old file is never changed, except for a frame that marks it as replaced. A copy counts only after a sync and
 // after it was read back.

@@ -1,26 +1,26 @@
-// What a check of a whole store file found.
+// The result of checking a whole store file.
 
 package struct CheckOptions: Sendable {
-    /// Where the records of a large file are sorted: a directory on a disk with space, not the store's own.
+    /// The directory for sorting the records of a large file: on a disk with space, not the store's own.
     package var spillDirectory = "/tmp"
     /// Memory for sorting, all sorters together.
     package var sortingBytes = 96 << 20
     /// The file is read in steps of this.
     package var windowBytes = 1 << 20
-    /// How many findings are kept; the others are counted.
+    /// The number of findings that are kept; further ones are only counted.
     package var maximumFindings = 100
 
     package init() {}
 }
 
-/// Something in a file that is not as FileFormat.md says.
+/// A place in a file that breaks a rule of FileFormat.md.
 package struct Finding: Equatable, Sendable {
     /// The invariant that it breaks, "F1" to "F37".
     package var rule: String
     package var offset: UInt64
     /// A sentence without contents of rows.
     package var sentence: String
-    /// Without, it is a notice: what a crash may leave behind.
+    /// Otherwise it is a notice: something that a crash may leave in the file.
     package var isDamage: Bool
 
     package init(rule: String, offset: UInt64, sentence: String, isDamage: Bool) {
@@ -61,7 +61,7 @@ package struct CheckCounts: Equatable, Sendable {
 package struct CheckReport: Equatable, Sendable {
     package struct TornTail: Equatable, Sendable {
         package var offset: UInt64
-        /// What the file has from there on.
+        /// The number of bytes from there to the file's end.
         package var bytes: UInt64
 
         package init(offset: UInt64, bytes: UInt64) {
@@ -72,7 +72,7 @@ package struct CheckReport: Equatable, Sendable {
 
     /// Nil if the header page is not one.
     package var header: FileHeader?
-    /// The end of what counts, as far as the file could be read.
+    /// The end of the groups that count, as far as the file could be read.
     package var end: UInt64 = 0
     package var fileBytes: UInt64 = 0
     package var lastNumber: UInt64 = 0
@@ -84,8 +84,8 @@ package struct CheckReport: Equatable, Sendable {
     package var findings: [Finding] = []
     /// Findings beyond those that are kept.
     package var omittedFindings = 0
-    /// Where the chain of frames is broken, or goes on in a way that this program does not know: nothing above was
-    /// checked.
+    /// The offset at which the chain of frames is broken, or continues in a way that this program does not know:
+    /// nothing above was checked.
     package var stoppedAt: UInt64?
     package var hasDamage = false
 
@@ -95,7 +95,7 @@ package struct CheckReport: Equatable, Sendable {
     package init() {}
 }
 
-/// Findings up to a limit, and the number of the others.
+/// Findings up to a limit, and the number of further ones.
 struct FindingList {
     private(set) var kept: [Finding] = []
     private(set) var omitted = 0

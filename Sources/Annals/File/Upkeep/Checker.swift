@@ -2,15 +2,15 @@
 
 /// Checks a store file from its first byte to its last, in one pass and a few sorts.
 ///
-/// Rules F4 to F16 and F24 to F26 are those of the log itself: what opening a store refuses is found here in the same
-/// words. After a break in the chain of frames nothing above can be checked: `CheckReport.stoppedAt` says where that
-/// is.
+/// Rules F4 to F16 and F24 to F26 are those of the log itself: the check finds the errors of opening a store, in the
+/// same words. Nothing above a break in the chain of frames can be checked: `CheckReport.stoppedAt` is the offset of
+/// the break.
 package enum Checker {
-    /// Throws only if the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and
-    /// the like, or if there is no space to sort. Whatever is wrong with the content is in the report. Other
-    /// processes may write to the store meanwhile.
+    /// Throws only if the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and the
+    /// like, or if there is no space to sort. Faults in the content are in the report. Other processes may write to the
+    /// store at the same time.
     ///
-    /// `progress` is told how many bytes of how many were read.
+    /// `progress` receives the number of bytes read and the total.
     package static func check(
         _ path: String, options: CheckOptions = CheckOptions(), files: any FileSystem,
         progress: ((_ done: UInt64, _ total: UInt64) -> Void)? = nil
@@ -24,7 +24,7 @@ package enum Checker {
                 do throws(StoreError) {
                     return try pass.run(progress)
                 } catch {
-                    // A writer has replaced a torn tail while it was read: what was noted of it never counted.
+                    // A writer has replaced a torn tail while it was read: the notes about it never counted.
                     guard error.code == .busy, attempts < 10 else { throw error }
                     attempts += 1
                 }
@@ -67,7 +67,7 @@ struct CheckPass {
         try checkHintSlots(hints, checker)
         var walk = LogWalk(state: LogState(header: header), window: window)
         try read(&walk, checker, progress)
-        // What hints, links and references name can only be judged where everything was read.
+        // The targets of hints, links and references can only be judged after reading everything.
         if report.stoppedAt == nil {
             do throws(StoreError) {
                 try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber, walk.state.catalog)
@@ -163,7 +163,7 @@ struct CheckPass {
 }
 
 extension StoreError {
-    /// Whether the file was read and is not a good store; other errors say that it could not be read.
+    /// Whether the file was read and is not a good store; other errors mean that it could not be read.
     var isAboutContent: Bool {
         switch code {
         case .notAStore, .unsupportedVersion, .damaged, .truncated: true
@@ -171,6 +171,6 @@ extension StoreError {
         }
     }
 
-    /// Whether the content breaks a rule. What only a newer program can read breaks none.
+    /// Whether the content breaks a rule. Content that only a newer program can read breaks none.
     var isBreach: Bool { isAboutContent && code != .unsupportedVersion }
 }

@@ -1,11 +1,10 @@
-// F28, F29, F32 and F36: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the
-// log says there.
+// F28, F29, F32 and F36: checks nodes and checkpoint frames, and compares each checkpoint with the log.
 //
 // Invariants:
-// CP1  `totals` and the counts that are handed in are those of the complete groups below the frame at hand.
+// CP1  `totals` and the passed counts are those of the complete groups below the current frame.
 // CP2  `found` holds the last checkpoint that agrees with the log, and before it those that a good hint names.
 
-/// A checkpoint whose document agrees with the log, and what checking its indexes takes.
+/// A checkpoint whose document agrees with the log, with the data for checking its indexes.
 struct FoundCheckpoint {
     let offset: UInt64
     let content: CheckpointContent
@@ -14,7 +13,7 @@ struct FoundCheckpoint {
 
 /// Follows the frames of a file and checks each checkpoint on the way.
 final class CheckpointChecker {
-    /// Frames with nodes, for checking what refers to them.
+    /// Frames with nodes, for checking references to them.
     let nodes: ExternalSorter<NodeRecord>
     private(set) var found: [FoundCheckpoint] = []
     private let reader: CheckpointReader
@@ -51,7 +50,7 @@ final class CheckpointChecker {
         }
     }
 
-    /// Checks a frame that was accepted; `before` counts the frames below it, `state` is what the log says after it.
+    /// Checks an accepted frame; `before` counts the frames below it, `state` is the log's state after it.
     func check(
         _ frame: FrameView, before: CheckCounts, _ state: LogState, into findings: inout FindingList
     ) throws(StoreError) {
@@ -72,7 +71,7 @@ final class CheckpointChecker {
     private func checkNodes(_ frame: FrameView, into findings: inout FindingList) throws(StoreError) {
         try NodesField.requireKnown(frame)
         if !NodesField.fits(frame) { findings.add("F28", at: frame.offset, "A nodes frame has another form.") }
-        // What refers to the nodes of a malformed frame is not wrong because of that.
+        // References to the nodes of a malformed frame are not wrong for that reason.
         let count = frame.body.count / IndexNode.bytes
         if count > 0 { try nodes.append(NodeRecord(nodes: count, from: frame.end - UInt64(frame.body.count))) }
     }
@@ -122,7 +121,7 @@ final class CheckpointChecker {
         return content.schemas == schemas ? nil : "holds other schemas than the log"
     }
 
-    /// What a version has defined never changes: only the new ones are looked up.
+    /// The definitions of a version never change: only new versions are looked up.
     private func collectSchemas(_ catalog: SchemaCatalog) {
         shape = StoreShape(catalog)
         while schemas.count < Int(catalog.newestVersion) {
@@ -170,7 +169,7 @@ private struct EntityFold {
     private var totals: [UInt16: EntityTotals] = [:]
     /// Of the group that is being read, which may never count.
     private var open: [UInt16: Delta] = [:]
-    /// Of one entity: changes of one stand together.
+    /// Of one entity: changes of one entity lie together.
     private var last: (entity: UInt16, delta: Delta) = (0, Delta())
 
     private struct Delta {

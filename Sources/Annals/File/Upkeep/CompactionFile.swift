@@ -60,7 +60,7 @@ struct CompactionFile {
         return found.isSameFile(as: file)
     }
 
-    /// Whether the store's name refers to another file by now.
+    /// Whether the store's name now leads to another file.
     private var isReplaced: Bool {
         do throws(StoreError) {
             _ = try log.identityInPlace()
@@ -71,7 +71,7 @@ struct CompactionFile {
     }
 
     /// Creates the file with the store's mode and owner, and opens it. It gets its name when its header is durable, so
-    /// what a crash leaves can be told from another file. (P3)
+    /// that a crash leaves a recognizable file. (P3)
     mutating func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         let files = log.files
         let status = try files.status(lock)
@@ -108,7 +108,8 @@ struct CompactionFile {
         return try Engine.open(at: place, file: file, options: options, files: files, environment: log.environment)
     }
 
-    /// Gives the complete file the store's name. `state` is the store's newest. Nobody writes meanwhile.
+    /// Gives the complete file the store's name. `state` is the store's newest. Requires that no process writes at the
+    /// same time.
     func rename(_ target: Engine, _ state: View) throws(StoreError) {
         try WrittenStore(target, state).prove(temporary, in: log.place, of: target)
         try log.files.rename(temporary, to: log.name, in: log.directory)

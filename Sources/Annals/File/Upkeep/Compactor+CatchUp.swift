@@ -1,19 +1,20 @@
 // Catching up with other writers while the store is compacted.
 //
 // Invariants:
-// CU1  Nobody waits longer than `holdMicroseconds`, and in the end for copying and syncing little, however much is left
-//     and however fast others write. The exception: others write transactions as large as what is copied meanwhile.
-// CU2  It ends. If others write about as fast as this copies, they wait most of the time until little is left.
+// CU1  No writer waits longer than `holdMicroseconds`, except in the end for copying and syncing a little, for any size
+//     of the rest and any speed of the writers. The exception: writers whose transactions are as large as the piece
+//     copied during them.
+// CU2  It ends. If other writers write about as fast as this copies, they wait most of the time until little is left.
 
 internal import Synchronization
 
 extension Compactor {
-    /// Copies what others add, until there is little to copy and to sync while they wait.
+    /// Copies new transactions of other writers, until little is left to copy and to sync while they wait.
     func catchUp() throws(StoreError) {
         let brake = WriterThrottle(source.log, options)
         defer { brake.release() }
         try copyRest(brake)
-        // Opening the new file reads what follows its checkpoint, and a commit waits for that.
+        // Opening the new file reads the frames after its checkpoint, and a commit waits for that.
         try writeCheckpoint()
         try copyRest(brake)
         for _ in 0..<4 {
@@ -24,7 +25,7 @@ extension Compactor {
         }
     }
 
-    /// Copies what others add, until little is left, or hardly more than they add in a turn.
+    /// Copies new transactions, until little is left, or hardly more than writers add in a turn.
     private func copyRest(_ brake: WriterThrottle) throws(StoreError) {
         var last = UInt64.max
         while true {
@@ -38,8 +39,8 @@ extension Compactor {
     }
 }
 
-/// Makes others wait, repeatedly and for most of the time. It has its own thread, so that their waiting does not depend
-/// on how long a write of the compaction takes.
+/// Makes writers wait, repeatedly and for most of the time. It has its own thread, so that their waiting does not
+/// depend on the duration of the compaction's writes.
 private final class WriterThrottle: Sendable {
     private let log: Log
     private let options: CompactionOptions
@@ -52,8 +53,8 @@ private final class WriterThrottle: Sendable {
         holdMicroseconds = Atomic(options.holdMicroseconds)
     }
 
-    /// Brakes until it is released. `harder` if the rest did not shrink: then others wait longer, because one of their
-    /// transactions may be as large as what is copied meanwhile. Does nothing if the handle has no threads.
+    /// Brakes until it is released. `harder` if the rest did not shrink: then writers wait longer, because one of their
+    /// transactions may be as large as the piece copied during it. Does nothing if the handle has no threads.
     func press(harder: Bool) throws(StoreError) {
         guard log.options.synchronizesInBackground else { return }
         if harder, work.isStarted {

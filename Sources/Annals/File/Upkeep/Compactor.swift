@@ -2,29 +2,30 @@
 // after it. Then the new file takes the old one's name.
 //
 // Invariants:
-// O1  Until the rename the store's file stays as it was, apart from a replacing frame at its end. After the rename, the
-//     new file has everything that was acknowledged.
-// O2  Only the last, short piece is copied while others wait.
+// O1  Until the rename the store's file is unchanged, apart from a replacing frame at its end. After the rename, the
+//     new file has all acknowledged commits.
+// O2  Only the last, short piece is copied while writers wait.
 // O3  Memory is bounded. Index nodes go to the file when they take too much, and keys are sorted in files. Only the
 //     table of large values grows, by 60 bytes for each, and the set of objects that the proof of rows has seen, by a
 //     bit for each.
-// O4  Transactions after the state with which compaction began are copied whole, whatever their entity's policy is now.
+// O4  Transactions after the state with which compaction began are copied whole, regardless of their entity's present
+//     policy.
 // O5  Bytes of the source get a new checksum only after they were verified in the copy, against their old one: frames
 //     in `frames`, and rows without history by `proof`.
 
-/// What compaction should do, and whom it tells about its progress.
+/// The options of compaction, and its progress callbacks.
 package struct CompactionOptions: Sendable {
-    /// The last piece, copied while others wait, has less than this.
+    /// The limit of the last piece, which is copied while writers wait.
     package var finalBytes: UInt64 = 1 << 20
     /// How much is copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
-    /// If others write about as fast as this copies: how long they wait at a time, and how long they can write in
-    /// between. A process waiting for the lock sleeps for less than a turn.
+    /// If other writers write about as fast as this copies: how long they wait at a time, and how long they can write
+    /// in between. A process waiting for the lock sleeps for less than a turn.
     package var holdMicroseconds: UInt64 = 10_000
     package var turnMicroseconds: UInt64 = 2_000
     /// Receives the bytes copied and the total. Returning false ends the compaction, which throws `cancelled`.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
-    /// Called regularly while nobody waits. It may sleep.
+    /// Called regularly while no writer waits. It may sleep.
     package var pace: (@Sendable () -> Void)?
 
     package init() {}
@@ -73,7 +74,7 @@ final class Compactor {
     /// Compacts an engine's store. Afterwards the engine's file is a replaced one.
     ///
     /// Throws `busy` if another process compacts or a writer does not end, `noSpace`, `cancelled`, `storeRemoved` and
-    /// what reading and writing throw. Then the store is as it was.
+    /// errors of reading and writing. The store is then unchanged.
     static func compact(_ source: Engine, _ options: CompactionOptions) throws(StoreError) -> CompactionResult {
         guard source.log.access == .readWrite else {
             throw StoreError(
@@ -92,7 +93,7 @@ final class Compactor {
         let before = view.end
         var file = try CompactionFile(source.log)
         defer { file.close() }
-        // In this order, so that the state is not older than the base, even if others clean in between.
+        // In this order, so that the state is not older than the base, even if another handle cleans in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let folded = try FoldedHistory(source, base, try source.view())
         let header = header(source, source.log.header.storeID, base)
@@ -101,7 +102,7 @@ final class Compactor {
             try compactor.writeBase()
             try compactor.copyTransactions()
             let end = try compactor.finish(file)
-            // Others need not wait for this: the first to make something durable in the new file does the same.
+            // Writers need not wait for this: the first to make a commit durable in the new file does the same.
             try file.synchronizeDirectory()
             return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
         } catch {
@@ -110,15 +111,15 @@ final class Compactor {
         }
     }
 
-    /// Writes a compacted copy of the store's present state to a new file, while others read and write.
+    /// Writes a compacted copy of the store's present state to a new file, while other handles read and write.
     ///
-    /// Returns the state of the copy and the store's ID. Throws `alreadyExists` and what reading and writing throw.
-    /// Then nothing is left of the copy. `files` are those of the copy.
+    /// Returns the state of the copy and the store's ID. Throws `alreadyExists` and errors of reading and writing, and
+    /// then leaves no part of the copy. `files` are those of the copy.
     static func backUp(
         _ source: Engine, to path: String, in files: any FileSystem, newIdentity: Bool, _ options: CompactionOptions
     ) throws(StoreError) -> BackupResult {
         try requireCountable(source)
-        // In this order, so that the state is not older than the base, even if others clean in between.
+        // In this order, so that the state is not older than the base, even if another handle cleans in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
         guard !source.log.current.stopsCopies else {
@@ -173,7 +174,7 @@ final class Compactor {
         var chosen = source.options
         chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
         chosen.log.limits.expectedFileBytes = source.log.current.end
-        // Nobody relies on an incomplete file: it is synced when it is complete.
+        // An incomplete file is never used: it is synced when it is complete.
         chosen.log.synchronizesInBackground = false
         return chosen
     }
@@ -186,7 +187,7 @@ final class Compactor {
         position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
-    /// Runs `body` with room for a slice in the new file, then writes what it appended. While others wait, no
+    /// Runs `body` with room for a slice in the new file, then writes the appended frames. While writers wait, no
     /// checkpoint is written.
     private func appending(
         othersWait: Bool = false, _ body: (inout Appender) throws(StoreError) -> Void
@@ -308,7 +309,7 @@ final class Compactor {
 
     // MARK: Transactions
 
-    /// Copies what there is, then what was added meanwhile, until little is left.
+    /// Copies the existing transactions, then those added during the copy, until little is left.
     private func copyTransactions() throws(StoreError) {
         try copyFolding()
         try copy(to: source.view().end)
@@ -318,7 +319,7 @@ final class Compactor {
         try catchUp()
     }
 
-    /// Copies up to `end`. While others wait, leaves out what can be done later.
+    /// Copies up to `end`. While writers wait, omits work that can be done later.
     func copy(to end: UInt64, othersWait: Bool = false) throws(StoreError) {
         let limit = options.sliceBytes
         copier.catalog = source.log.current.catalog
@@ -367,7 +368,7 @@ final class Compactor {
         }
     }
 
-    /// Writes consumers and what history hides, limited to the transactions copied.
+    /// Writes consumers and the hiding of history, limited to the transactions copied.
     private func writeTracking(withConsumers: Bool = true) throws(StoreError) {
         let state = source.log.current
         // Frames between the copied state and now repeat some of this.
@@ -425,16 +426,16 @@ final class Compactor {
 
     // MARK: The end
 
-    /// Copies the rest while others wait, and renames the new file. Returns its end.
+    /// Copies the rest while writers wait, and renames the new file. Returns its end.
     private func finish(_ file: CompactionFile) throws(StoreError) -> UInt64 {
         var rounds = 0
         while true {
-            // If others write large transactions, more than little may always be left. After some rounds they wait for
-            // it.
+            // Writers of large transactions may always leave more than the limit. After some rounds they wait for the
+            // copy of all of it.
             let most = rounds < Self.patientRounds ? options.finalBytes * 4 : .max
             if let end = try finish(file, ifAtMost: most) { return end }
             rounds += 1
-            // A schema change in the last piece may need an index. It is not built while others wait.
+            // A schema change in the last piece may need an index, which must not be built while writers wait.
             if !target.indexes.isComplete { try buildIndexes() }
             try catchUp()
         }

@@ -14,15 +14,15 @@ struct SeenRecord: SortRecord {
 
 /// Compares the tags in consumer frames with the transactions that the file holds.
 ///
-/// Most consumers have seen the last transaction, which is at hand. The others are noted, and looked up in the end: by
-/// landmarks, and each frame of the file is read once at most.
+/// Most consumers have seen the last transaction, which is at hand. The rest are noted, and looked up in the end by
+/// landmarks; each frame of the file is read once at most.
 struct ConsumerChecker {
     private let header: FileHeader
     private let seen: ExternalSorter<SeenRecord>
 
     init(_ header: FileHeader, _ seen: ExternalSorter<SeenRecord>) { (self.header, self.seen) = (header, seen) }
 
-    /// Checks a frame that was accepted; `state` is what the log says after it.
+    /// Checks an accepted frame; `state` is the log's state after it.
     func check(_ frame: FrameView, _ state: LogState, into findings: inout FindingList) throws(StoreError) {
         guard frame.header.kind == .consumer else { return }
         let record = try ConsumerRecord.decode(frame)
@@ -35,7 +35,7 @@ struct ConsumerChecker {
         }
     }
 
-    /// Checks what was noted. `first` are the first frames of each MiB.
+    /// Checks the noted consumers. `first` are the first frames of each MiB.
     func finish(_ window: ByteWindow, _ first: Landmarks, into findings: inout FindingList) throws(StoreError) {
         var cursor = FrameCursor(window, salt: header.salt, at: UInt64(FormatLimits.pageBytes))
         var found: (number: UInt64, tag: UInt64)?

@@ -1,8 +1,8 @@
 // Names of authors, contexts and processes in a file that compaction makes: only those that it uses, under new numbers.
 //
 // Invariants:
-// CN1  A name's record stands before the first frame that refers to it, and not inside a transaction.
-// CN2  The new file has no name that nothing in it refers to. So names do not run out as long as history is cleaned.
+// CN1  A name's record is before the first frame that refers to it, and not inside a transaction.
+// CN2  The new file has only names that it uses. So names do not run out as long as history is cleaned.
 
 /// The name numbers of one file, by those of another one.
 struct CopiedNames {
@@ -12,7 +12,7 @@ struct CopiedNames {
 
     init(_ source: Engine, _ target: Engine) { (self.source, self.target) = (source, target) }
 
-    /// The numbers in the new file. What they name was defined (`define`).
+    /// Sets the numbers in the new file. Their names must be defined before (`define`).
     func settle(_ record: inout TransactionRecord) throws(StoreError) {
         record.author = try number(record.author)
         record.context = try number(record.context)
@@ -32,7 +32,7 @@ struct CopiedNames {
         try define([record.author, record.context, record.process], &appender)
     }
 
-    /// What the first frame with a record says: all frames of a transaction have the same names.
+    /// The record of the first frame with one: all frames of a transaction have the same names.
     private func record(of frame: FrameView) throws(StoreError) -> TransactionRecord {
         if frame.hasTransactionRecord { return try TransactionRecord.decode(frame.table) }
         let log = source.log

@@ -1,4 +1,4 @@
-// F36: a checkpoint names the features that records below it declare, and what stops writers is declared.
+// F36: a checkpoint names the features that records below it declare, and features that stop writers are declared.
 
 /// Follows the features that records declare. Frames and checkpoints are held against that.
 struct FeatureChecker {

@@ -1,12 +1,12 @@
-// Entities without kept history: which changes compaction leaves out, and where the rows go instead.
+// Entities without kept history: which changes compaction omits, and where it writes the rows instead.
 //
 // The base cannot hold them as of a later transaction, since their entity or their rows' schema version may only come
-// after it. So their rows follow the last transaction whose changes are left out.
+// after it. So their rows follow the last transaction whose changes are omitted.
 //
 // Invariants:
-// L1  After transaction `through[entity]` the new file has the entity's objects as they were then, and no earlier
-//     versions.
-// L2  Nobody reads the earlier versions: the rule that refuses them (N1 of HistoryGap) reaches at least to `through`.
+// L1  After transaction `through[entity]` the new file has the entity's objects in their state at that point, and no
+//     earlier versions.
+// L2  The earlier versions are never read: the rule that refuses them (N1 of HistoryGap) reaches at least to `through`.
 
 /// Computed from one state, before anything is copied.
 struct FoldedHistory {

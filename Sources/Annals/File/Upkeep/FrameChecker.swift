@@ -1,5 +1,5 @@
 // Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and
-// notes what can only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F33, F34).
+// notes facts that can only be checked after reading everything (F3, F10, F18, F19, F23, F30, F31, F33, F34).
 //
 // Invariants:
 // CF1  `counts` holds the groups that are complete, `open` the members read since.
@@ -53,7 +53,7 @@ final class FrameChecker {
         checkHintNumbers(end: first, lastNumber: header.baseNumber)
     }
 
-    /// Checks a frame that was accepted; `state` is what the log says after it.
+    /// Checks an accepted frame; `state` is the log's state after it.
     func check(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         try notePlaces(frame)
         open.frames += 1
@@ -78,8 +78,8 @@ final class FrameChecker {
         checkHintNumbers(end: frame.end, lastNumber: state.lastNumber)
     }
 
-    /// Checks what needs everything that was read; `end` and `lastNumber` tell what of it counts. `catalog` is that of
-    /// the end.
+    /// Checks the rules that need the whole file; only frames below `end` and transactions up to `lastNumber` count.
+    /// `catalog` is that of the end.
     func finish(end: UInt64, lastNumber: UInt64, _ catalog: SchemaCatalog) throws(StoreError) {
         for (slot, hint) in hints {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
@@ -93,7 +93,7 @@ final class FrameChecker {
         defer { withExtendedLifetime(window) {} }
         try consumers.finish(window, checkpoints.landmarks.first, into: &findings)
         try ValueRecord.check(values, lastNumber: lastNumber, into: &findings)
-        // The values' memory is free by now, and that of the changes when entries of indexes are sorted.
+        // The values' memory is free at this point, and that of the changes when entries of indexes are sorted.
         let indexes = IndexChecker(
             files, file, options, checkpoints.found, checkpoints.nodes, end: StoreShape(catalog),
             memoryBytes: sortingUnit * 3)

@@ -2,13 +2,13 @@
 // other file.
 //
 // Invariants:
-// Q1  The target's row index has the newest version of every object after what was copied. So it has the previous
-//     version of each change that is copied.
-// Q2  `values` has every large value to which the rows of a frame refer before the frame is copied. A row may take over
-//     a value of an earlier one that is not copied: undoing does that. Such a value is copied with the row.
-// Q3  A transaction's counts do not include changes left out. Its commit frame says that some are.
+// Q1  The target's row index has the newest version of every object after the copied frames. So it has the previous
+//     version of each copied change.
+// Q2  `values` has every large value to which the rows of a frame refer before the frame is copied. A row may reuse a
+//     value of an earlier row that is not copied: undoing does that. Such a value is copied with the row.
+// Q3  A transaction's counts do not include changes left out. Its commit frame records that some are.
 
-/// The new offset of a large value, and what references to it must say.
+/// The new offset of a large value, and the fields of references to it.
 private struct CopiedValue {
     let first: UInt64
     let checksum: UInt64
@@ -32,14 +32,14 @@ final class FrameCopier {
     var catalog: SchemaCatalog
     /// Whether rows of the frame refer to large values.
     private var hasReferences = false
-    /// Where the transaction that is being copied begins.
+    /// The start of the transaction that is being copied.
     private var start: UInt64?
     /// Whether it has schema frames.
     private var changesSchema = false
     /// The value whose pieces are being copied: its offsets in the target and the source, and its form.
     private var openValue: (first: UInt64, source: UInt64, form: LargeValueForm) = (0, 0, LargeValueForm())
     /// Whether even a small file needs a checkpoint: an index over existing rows was added, or rows belong to no
-    /// transaction. Only a checkpoint tells salvage how many such rows there were.
+    /// transaction. Only a checkpoint contains the number of such rows, which salvage needs.
     var needsCheckpoint = false
 
     /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the
@@ -54,7 +54,7 @@ final class FrameCopier {
         catalog = folded.state.catalog
     }
 
-    /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes follow.
+    /// Copies a frame of a transaction. `maintaining`: whether the target's ordered indexes follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
         if appender.state.open == nil { try names.define(of: frame, &appender) }
         if frame.header.kind == .value, try isLeftOut(value: frame) { return }
@@ -241,8 +241,8 @@ final class FrameCopier {
         return wantedValues.map { !$0.contains(first) } ?? false
     }
 
-    /// The large values to which the kept rows of a transaction refer. Reads on from its first value. Only decides what
-    /// is copied: if one is missing, a row that refers to it is not copied.
+    /// The large values to which the kept rows of a transaction refer. Reads on from its first value. It decides only
+    /// which values are copied: if one is missing, a row that refers to it is not copied.
     private func valuesOfKeptRows(after value: FrameView) throws(StoreError) -> Set<UInt64> {
         let number = value.header.number
         var found: Set<UInt64> = []

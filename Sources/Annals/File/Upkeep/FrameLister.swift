@@ -1,10 +1,10 @@
-// Lists the frames of a file one after the other, and says what the end of the list is.
+// Lists the frames of a file one after the other, and judges the end of the list.
 
-/// A frame as its header says it, and whether it is good.
+/// A frame as its header describes it, and whether it is good.
 package struct ListedFrame: Equatable, Sendable {
     package var offset: UInt64
     package var header: FrameHeader
-    /// Nil for a good frame, otherwise what is wrong with it; it is then the last one that is listed.
+    /// Nil for a good frame, otherwise its fault; it is then the last one listed.
     package var fault: String?
 }
 
@@ -17,9 +17,9 @@ package struct FrameListEnd: Equatable, Sendable {
         case unsupported
     }
 
-    /// Where reading stopped.
+    /// The offset at which reading stopped.
     package var offset: UInt64
-    /// Where what counts ends: below `offset` if a transaction is not complete.
+    /// The end of the groups that count: below `offset` if a transaction is not complete.
     package var end: UInt64
     package var verdict: Verdict
     package var sentence: String
@@ -58,7 +58,7 @@ package final class FrameLister {
 
     deinit { files.close(file) }
 
-    /// The next frame; nil after the last, when `ending` says why there is no further one.
+    /// The next frame; nil after the last, when `ending` has the reason.
     package func next() throws(StoreError) -> ListedFrame? {
         guard ending == nil else { return nil }
         let place = state.reach
@@ -91,7 +91,7 @@ package final class FrameLister {
         return try headerOfBadFrame(reason, at: place)
     }
 
-    /// A writer has finished meanwhile what could not be read before.
+    /// A writer has finished frames that could not be read before.
     private func readOn() throws(StoreError) -> ListedFrame? {
         window.forget()
         return try next()

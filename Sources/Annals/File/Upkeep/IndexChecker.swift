@@ -1,10 +1,10 @@
-// F30 and F31: the indexes of checkpoints hold what the log says, no more and no less. F34 and F35: at the end, unique
-// keys are unique, and references lead to objects.
+// F30 and F31: the indexes of checkpoints hold exactly the content of the log. F34 and F35: at the end, unique keys are
+// unique, and references lead to objects.
 //
 // Invariants:
-// CI1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of
+// CI1  For each checkpoint, changes above it are skipped: `newest` is the newest version of the current object as of
 //     the checkpoint.
-// CI2  What of an index was found broken is not compared any further: one finding tells of it.
+// CI2  A part of an index that was found broken is not compared any further: it has one finding.
 
 /// A checkpoint whose indexes are being compared.
 private struct CheckedCheckpoint {
@@ -82,7 +82,7 @@ final class IndexChecker {
             LiveRowRecord(offset: newest.row, object: newest.object, checkpoint: LiveRowRecord.theEnd))
     }
 
-    /// Checks what is left when all changes were taken.
+    /// Checks the rest after all changes.
     func finish(into all: inout FindingList) throws(StoreError) {
         for place in checked.indices {
             try settle(place)
@@ -191,7 +191,7 @@ final class IndexChecker {
             }
             let place = Int(record.checkpoint)
             let shape = checked[place].found.shape
-            // What is wrong with a row itself was found before, under its own rule.
+            // A fault of a row itself was found before, under its own rule.
             guard let row = try rowView(record.offset, object.entityNumber, shape, window) else { return }
             for number in shape.indexes(of: object.entityNumber) {
                 key.truncate()

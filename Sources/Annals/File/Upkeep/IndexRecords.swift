@@ -1,6 +1,6 @@
-// What is sorted to check indexes: where nodes stand and are named, which rows are live, which entries there are.
+// The records that checking indexes sorts: nodes and references to them, live rows, and index entries.
 
-/// Nodes that stand together in a frame, or a reference to one.
+/// Nodes that lie together in a frame, or a reference to one.
 struct NodeRecord: SortRecord {
     /// Offset of a node, with bit 0 for a reference from a row index, bit 1 for one from an ordered index.
     private var place: UInt64

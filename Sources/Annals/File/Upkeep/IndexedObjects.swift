@@ -1,8 +1,8 @@
-// Reads what a checkpoint's row index says about objects, in ascending order, from nodes that check.
+// Reads the objects of a checkpoint's row index, in ascending order, from nodes that check.
 //
 // Invariants:
-// SI1  A node is read only from a frame that salvage found good, and at most as many nodes as there are. So nodes that
-//     refer to each other in impossible ways cost no more than one reading of the file.
+// SI1  A node is read only from a frame that salvage found good, and at most as many nodes as the file has. So nodes
+//     that refer to each other in impossible ways cost no more than one reading of the file.
 
 struct IndexedObjects {
     enum Item {
@@ -44,7 +44,7 @@ struct IndexedObjects {
         return nil
     }
 
-    /// Nil if there is none at `number`; then `number` has moved on.
+    /// Nil if `number` has no object; then `number` has moved on.
     private mutating func next(below root: EntityRoot, _ limit: UInt64) throws(StoreError) -> Item? {
         var reference = root.root
         var depth = UInt64(root.depth)
@@ -98,9 +98,9 @@ struct IndexedObjects {
     }
 }
 
-/// Where good nodes stand.
+/// The locations of good nodes.
 struct SalvagedNodes {
-    /// Where the nodes of each frame begin and end; ascending.
+    /// The range of each frame's nodes; ascending.
     private var stretches: [SalvageTransactions.Stretch] = []
     private(set) var count = 0
 

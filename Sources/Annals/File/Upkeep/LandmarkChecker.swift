@@ -1,4 +1,4 @@
-// F32: the landmarks of a checkpoint are frames that begin where and with the numbers that they say.
+// F32: each landmark of a checkpoint is the offset and the number of a frame.
 
 /// Notes where frames begin, and holds the landmarks of checkpoints against that.
 final class LandmarkChecker {

@@ -10,7 +10,7 @@ struct ValueRecord: SortRecord {
     var number: UInt64
     /// Offset of the row of a reference.
     var row: UInt64
-    /// What the value is, or what the reference requires.
+    /// The forms that the value has, or those that the reference requires.
     private var forms: ValueForms
 
     init(definedAt offset: UInt64, valueBytes: UInt64, checksum: UInt64, number: UInt64, forms: ValueForms) {

@@ -1,6 +1,6 @@
-// F3, F10 and F26: what marks, hints and seals name must be the end of a group, or a checkpoint.
+// F3, F10 and F26: the offsets in marks, hints and seals must be the end of a group, or a checkpoint.
 
-/// An offset that is something, or that is said to be something.
+/// An offset at which something is, or to which something refers.
 struct OffsetRecord: SortRecord {
     enum Role: UInt64 {
         case groupEnd = 0
@@ -14,7 +14,7 @@ struct OffsetRecord: SortRecord {
 
     /// The offset, and the role in the bits that it leaves free.
     private var key: UInt64
-    /// Where it is said: the offset of a frame or a hint slot.
+    /// The source of a reference: the offset of a frame or a hint slot.
     private var source: UInt64
 
     init(_ role: Role, _ place: UInt64, source: UInt64) {
@@ -29,7 +29,7 @@ struct OffsetRecord: SortRecord {
         left.key != right.key ? left.key < right.key : left.source < right.source
     }
 
-    /// Checks places that come sorted: at each offset first what is there, then who names it.
+    /// Checks sorted offsets: for each, first what is there, then the references to it.
     static func check(_ places: ExternalSorter<OffsetRecord>, into findings: inout FindingList) throws(StoreError) {
         var groupEnd: UInt64?
         var checkpoint: UInt64?

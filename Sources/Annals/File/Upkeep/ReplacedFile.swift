@@ -1,7 +1,7 @@
 // Releasing a replaced file. When its last user closes it the system frees its space, which takes a quarter of a second
 // per GB.
 
-/// Lets a thread that nobody waits for be the last to release an engine.
+/// Releases an engine on a thread of its own, for which no caller waits.
 ///
 /// Sound although it is shared: only its thread touches it.
 final class ReplacedFile: @unchecked Sendable {
@@ -11,7 +11,7 @@ final class ReplacedFile: @unchecked Sendable {
 
     private init(_ engine: Engine) { self.engine = engine }
 
-    /// Keeps the engine until its callers have gone. If somebody holds a snapshot for longer, that holder releases it
+    /// Keeps the engine until its callers have gone. If a snapshot is held for longer, its holder releases the engine
     /// last.
     static func begin(_ engine: Engine) {
         guard engine.options.log.synchronizesInBackground else { return }

@@ -1,14 +1,14 @@
-// Reads the row indexes of a checkpoint in the order of objects, from nodes that nobody vouches for.
+// Reads the row indexes of a checkpoint in the order of objects, from unverified nodes.
 //
 // Invariants:
 // RI1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
-// RI2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by
-//     objects that are handed out.
+// RI2  Every node except those on the way to the lowest numbers leads to an object: so the number of nodes read is
+//     bounded by the number of objects returned.
 
-/// Reads nodes below a checkpoint through copies, and notes where each should stand.
+/// Reads nodes below a checkpoint through copies, and notes their required offsets.
 ///
-/// Sound although it lends its memory: of each level of an ordered index the last two nodes stay as they are, which is
-/// as many as a walk looks at; deeper than possible is damage before anything else of the node is looked at.
+/// Sound although it lends its memory: the last two nodes of each level of an ordered index stay in memory, as many as
+/// a walk uses; an impossible depth is damage before the rest of the node is read.
 final class CheckedNodes: NodeSource {
     private let window: ByteWindow
     private let nodes: ExternalSorter<NodeRecord>

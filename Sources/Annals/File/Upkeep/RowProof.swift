@@ -1,14 +1,14 @@
 // The proof that the rows which compaction writes without history are those of the store, byte for byte.
 //
 // These rows are found through the row index and read through the mapping, in the order of their objects. Both were
-// verified when they were first read, and can have changed since: on the disk, or in memory. Verifying the frame of
-// each row again would cost a frame for each row. So all frames are read once more, one after the other.
+// verified when first read, but may have changed since: on the disk, or in memory. Verifying the frame of each row
+// again would cost a frame for each row. So all frames are read once more, one after the other.
 //
 // Invariants:
 // RP1  `copied` is the sum over all rows written without history, each as it lies in private memory on its way into the
-//      new file. The same sum over the rows that the frames say are the newest is equal, or the new file is given up.
-// RP2  Which rows are the newest is decided by the frames alone, from the last to the first: each is verified in a
-//      copy, and the chain of their checksums leads to the file's header.
+//      new file. It equals the sum over the newest rows according to the frames; otherwise the new file is discarded.
+// RP2  Only the frames decide which rows are the newest, read from the last to the first: each is verified in a copy,
+//      and the chain of their checksums leads to the file's header.
 
 /// Sums the rows that are copied, and compares them with the rows of the store. For one use by one thread.
 final class RowProof {
@@ -16,7 +16,7 @@ final class RowProof {
     /// By entity: where the state ends as of which its rows are copied.
     private var ends: [UInt16: UInt64] = [:]
 
-    /// The rows of an entity are copied as of a state. Of an entity that was removed there are none.
+    /// The rows of an entity are copied as of a state. A removed entity has none.
     func begin(_ entity: UInt16, _ state: View) { if state.shape.has(entity) { ends[entity] = state.end } }
 
     /// A row was copied. `bytes` are its bytes in private memory, as they were in the source, without padding.
@@ -34,7 +34,7 @@ final class RowProof {
     /// Throws `damaged` unless the rows copied are those of the source. Linear in the frames of the source up to the
     /// states, of which bodies without newest rows are not read. `report` is called for each MiB.
     ///
-    /// Nothing to do if the source is read by copies: these are what was verified.
+    /// Does nothing if the source is read by copies: these are the verified bytes.
     func compare(with source: Engine, _ report: () throws(StoreError) -> Void) throws(StoreError) {
         let core = source.indexes.core
         guard core.file.isMapped, var end = ends.values.max() else { return }
@@ -56,7 +56,7 @@ final class RowProof {
         }
     }
 
-    /// Where the frames begin that lie between the last landmark below `end` and `end`.
+    /// The offsets of the frames between the last landmark below `end` and `end`.
     private static func frames(below end: UInt64, _ core: ReadCore) throws(StoreError) -> [UInt64] {
         var position = core.file.currentLandmarks.last(at: end - 1)?.offset ?? UInt64(FormatLimits.pageBytes)
         var offsets: [UInt64] = []
@@ -82,7 +82,7 @@ private struct NewestRows {
     /// The entries of a frame.
     private var entries: [(object: UInt64, row: Int?)] = []
     private(set) var sum: UInt64 = 0
-    /// What the frame before must have as its checksum; nil before the last frame.
+    /// The checksum that the frame before must have; nil before the last frame.
     private(set) var previousChecksum: UInt64?
 
     init(_ ends: [UInt16: UInt64], _ core: ReadCore) { (self.ends, self.core) = (ends, core) }
@@ -126,7 +126,7 @@ private struct NewestRows {
 private struct ObjectSet {
     private static let chunkBits: UInt64 = 12
     private static let chunkWords = 1 << 6
-    /// Where in `words` the bits of so many objects begin.
+    /// The index in `words` of the bits of each range of objects.
     private var chunks: [UInt64: Int] = [:]
     private var words: [UInt64] = []
     private var last: (key: UInt64, start: Int)?

@@ -1,4 +1,4 @@
-// Salvage: copies what can still be read of a damaged file into a new store.
+// Salvage: copies the readable content of a damaged file into a new store.
 //
 // Invariants:
 // SV1  The source is opened for reading only. Nothing is written to it.
@@ -10,9 +10,9 @@
 package struct SalvageOptions: Sendable {
     package var author = "salvage"
     package var context: String?
-    /// A transaction of the new store ends when it has so much.
+    /// A transaction of the new store ends at this size.
     package var transactionBytes = 4 << 20
-    /// Memory for sorting what was found. The rest waits in a file beside the new store.
+    /// Memory for sorting the found changes. The rest waits in a file beside the new store.
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
     /// Receives the bytes examined and the total. Returning false ends the salvage, which throws `cancelled`.
@@ -29,7 +29,8 @@ package struct SalvageOptions: Sendable {
 }
 
 package enum Salvage {
-    /// Reads what checks of the store at `source` and makes a store of it at `target`, which must not exist.
+    /// Reads the parts of the store at `source` that check, and makes a store of them at `target`, which must not
+    /// exist.
     ///
     /// Throws `alreadyExists`; `busy` if another process salvages to that name; `cancelled`; `notAStore`, `truncated`
     /// or `damaged` if no frame can be read; `unsupportedVersion` if a newer program wrote the store; and system
@@ -138,7 +139,7 @@ private struct SalvageRun {
         }
     }
 
-    /// Reads the newest readable checkpoint, and collects what it and the schema frames say.
+    /// Reads the newest readable checkpoint, and collects the schemas of it and of the schema frames.
     private mutating func readSchema(_ scan: SalvageScan) throws(StoreError) {
         let reader = CheckpointReader(files, file, salt: salt)
         for (offset, changes) in scan.checkpoints.reversed() where !scan.transactions.isDropped(offset) {
@@ -210,7 +211,8 @@ private struct SalvageRun {
         return IndexedObjects(checkpoint.content, at: checkpoint.offset, scan.nodes, window)
     }
 
-    /// The next object numbers, as far as frames and references tell. A reference far above the rest is to no object.
+    /// The next object numbers, as far as frames and references show them. A reference far above the rest has no
+    /// target.
     private func numbersToPass(_ rows: SalvagedRows, _ scan: SalvageScan) -> [UInt16: UInt64] {
         var next = scan.nextNumbers
         for (entity, number) in rows.nextNumbers {

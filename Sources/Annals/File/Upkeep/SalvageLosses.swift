@@ -17,7 +17,7 @@ struct SalvageLosses {
     private(set) var counts: [UInt16: Counts] = [:]
     private var indexed: IndexedObjects?
     private var item: IndexedObjects.Item?
-    /// By entity: live objects that the index names, and those found in the ranges that it cannot tell about.
+    /// By entity: live objects that the index names, and those found in its unreadable ranges.
     private var named: [UInt16: UInt64] = [:]
     private var foundUnnamed: [UInt16: UInt64] = [:]
     /// By entity: objects found whose numbers the checkpoint does not know.
@@ -31,11 +31,11 @@ struct SalvageLosses {
         item = try self.indexed?.next()
     }
 
-    /// The end of the changes that the checkpoint knows; 0 if there is none.
+    /// The end of the changes that the checkpoint knows; 0 without one.
     var knownEnd: UInt64 { indexed?.offset ?? 0 }
 
-    /// Notes an object whose newest version was found at `place`. `wasAlive` says whether it was alive at the
-    /// checkpoint, as far as was found.
+    /// Notes an object whose newest version was found at `place`. `wasAlive`: whether the findings show that it was
+    /// alive at the checkpoint.
     mutating func note(_ object: UInt64, at place: UInt64, wasAlive: Bool) throws(StoreError) {
         let entity = UInt16(truncatingIfNeeded: object >> 48)
         if object & FormatLimits.maximumObjectNumber >= nextNumbers[entity] ?? 1 { foundLater[entity, default: 0] += 1 }
@@ -59,8 +59,8 @@ struct SalvageLosses {
         }
     }
 
-    /// Counts the rest of the index. `nextNumbers` are one above the highest object numbers in any frame. `isCounting`
-    /// says whether numbers of which nothing was found may be those of lost objects.
+    /// Counts the rest of the index. `nextNumbers` are one above the highest object numbers in any frame. `isCounting`:
+    /// whether numbers without any findings may be those of lost objects.
     mutating func finish(nextNumbers next: [UInt16: UInt64], isCounting: Bool) throws(StoreError) {
         while let left = item {
             if case .version(let object, _, false) = left {
@@ -70,7 +70,7 @@ struct SalvageLosses {
             item = try indexed?.next()
         }
         for root in indexed?.content.entities ?? [] {
-            // The index only says how many there are.
+            // The index only has their number.
             let known = (named[root.entity] ?? 0) + (foundUnnamed[root.entity] ?? 0)
             if root.liveObjects > known { counts[root.entity, default: Counts()].lost += root.liveObjects - known }
         }

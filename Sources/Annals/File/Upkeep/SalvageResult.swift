@@ -1,4 +1,4 @@
-// What salvage found in a damaged file, what the new store has of it, and what is lost.
+// The result of salvage: the content found in a damaged file, its part in the new store, and the losses.
 
 package struct SalvageResult: Equatable, Sendable {
     /// A part of the source without any good frame.
@@ -48,7 +48,7 @@ package struct SalvageResult: Equatable, Sendable {
     package var changesMissing: UInt64 = 0
     /// If no checkpoint of a compacted store can be read: bytes passed over that held an unknown number of its rows.
     package var bytesUncounted: UInt64 = 0
-    /// Changes that were not committed, as far as can be told. They are left out.
+    /// Changes that seem not to be committed. They are left out.
     package var changesUnfinished: UInt64 = 0
     /// Objects whose row is from a transaction with gaps, or from one that was not provably committed.
     package var objectsOfGaps: UInt64 = 0

@@ -1,9 +1,9 @@
-// Finds every frame of a file that checks, even if nothing leads to it, and notes what it says. Only salvage searches
+// Finds every frame of a file that checks, even if nothing leads to it, and notes its content. Only salvage searches
 // for frames.
 //
 // Invariants:
 // SS1  A frame is read only if its header, table and body check. A header checks only in its file and at its offset.
-// SS2  `changes` has every change of the frames read. What exceeds its memory waits in a file.
+// SS2  `changes` has every change of the frames read. Changes that exceed its memory wait in a file.
 
 /// A change of an object, and its offset.
 struct SalvagedChange: SortRecord {
@@ -37,12 +37,12 @@ final class SalvageScan {
     private(set) var checkpoints: [(offset: UInt64, changes: UInt64)] = []
     private(set) var nodes = SalvagedNodes()
     private var changesRead: UInt64 = 0
-    /// Bytes passed over below the first frame of a transaction. A compaction's rows may have stood there.
+    /// Bytes skipped below the first frame of a transaction. They may have held a compaction's rows.
     private(set) var bytesPassedOverInBase: UInt64 = 0
     private var isInBase = true
     /// By entity: one above the highest object number in any frame.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
-    /// What the file uses of later formats. The new store says the same.
+    /// The features of later formats that the file uses. The new store declares the same.
     private(set) var features = FormatFeatures.none
     /// The offset of something skipped that stops writers.
     var stopsWriters: UInt64?
@@ -63,8 +63,7 @@ final class SalvageScan {
         try options.report(position, of: fileBytes)
     }
 
-    /// Throws `unsupportedVersion` if a newer program wrote something that the new store would lack, and what reading
-    /// throws.
+    /// Throws `unsupportedVersion` if a newer program wrote data that the new store would lack, and errors of reading.
     func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageResult) throws(StoreError) {
         var position = UInt64(FormatLimits.pageBytes)
         var expected = position
@@ -140,7 +139,7 @@ final class SalvageScan {
         }
     }
 
-    // MARK: What frames say
+    // MARK: The content of frames
 
     /// Returns false if the frame checks but is not as its kind requires. No writer writes such a frame.
     private func collect(_ frame: FrameView) throws(StoreError) -> Bool {

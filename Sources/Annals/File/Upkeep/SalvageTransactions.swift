@@ -3,9 +3,8 @@
 // Invariants:
 // ST1  A member counts if its commit frame was found, or if a frame above proves that its transaction was committed: a
 //     standalone one with this number or a higher one, or a member with a higher one.
-// ST2  If nothing above proves it, a hint slot may. If other bytes directly follow that are no frame, its commit frame
-//     may be among them: then it counts, and the report says so. If nothing was written after it, it was not
-//     committed.
+// ST2  If nothing above proves it, a hint slot may. If bytes directly follow that are not a frame, its commit frame may
+//     be among them: then it counts, and the report mentions it. If nothing was written after it, it was not committed.
 
 /// Receives the frames that check, in the order of their offsets.
 struct SalvageTransactions {
@@ -23,7 +22,7 @@ struct SalvageTransactions {
         var schemaFrames = 0
     }
 
-    /// What was not committed; ascending.
+    /// The uncommitted frames; ascending.
     private(set) var dropped: [Stretch] = []
     /// Incomplete transactions, and those perhaps not committed; ascending.
     private(set) var incomplete: [Stretch] = []
@@ -31,9 +30,9 @@ struct SalvageTransactions {
     private(set) var complete: UInt64 = 0
     private(set) var withGaps: UInt64 = 0
     private(set) var changesDropped: UInt64 = 0
-    /// The highest number of a committed transaction, as the frames say.
+    /// The highest number of a committed transaction, from the frames.
     private(set) var highest: UInt64 = 0
-    /// The lowest number after which any frame stands.
+    /// The lowest transaction number that a frame follows.
     private(set) var lowest: UInt64 = .max
     /// The end of the highest frame.
     private var reached = UInt64(FormatLimits.pageBytes)
@@ -109,10 +108,10 @@ struct SalvageTransactions {
         changesDropped += run.changes
     }
 
-    /// After the last frame. `mayBeCommitted` says whether something follows the last member that may have been its
-    /// commit frame.
+    /// Called after the last frame. `mayBeCommitted`: whether the bytes after the last member may have been its commit
+    /// frame.
     mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
-        // A hint tells only of frames that were not found: the others say it themselves.
+        // A hint is needed only for frames that were not found: found ones have their own numbers.
         for case .good(let hint) in hints where hint.durableEnd > reached { highest = max(highest, hint.number) }
         guard let run = open else { return }
         open = nil

@@ -31,7 +31,7 @@ final class SalvageWriter {
         do {
             _ = try engine.write(author: options.author, context: options.context, durability: .relaxed) {
                 (transaction) in
-                // What is lost stays referred to: a later look at the damaged file may still bring it back.
+                // References to lost objects stay: a later look at the damaged file may still recover them.
                 transaction.checksReferences = false
                 try body(transaction)
             }
@@ -189,7 +189,7 @@ extension Draft {
     }
 }
 
-/// What can be unique: one attribute, or a key.
+/// A part that can be unique: one attribute, or a key.
 private enum UniquePart {
     case attribute(Int)
     case key(Int)

@@ -1,6 +1,6 @@
 // The newest row of each object, from frames that check, and the large values of rows.
 
-/// What was found of an object.
+/// The findings about an object.
 struct SalvagedRow {
     var object: ObjectID
     /// One for each attribute of the entity's newest definition. A large value is its reference in the source.
@@ -11,7 +11,7 @@ struct SalvagedRow {
     var bytes: Int
 }
 
-/// Returns what `SalvageScan` has noted, object by object in ascending order. For one use by one thread.
+/// Returns the notes of `SalvageScan`, object by object in ascending order. For one use by one thread.
 final class SalvagedRows {
     private let window: ByteWindow
     private let transactions: SalvageTransactions
@@ -51,7 +51,7 @@ final class SalvagedRows {
     /// Objects of a removed entity were not visible before either.
     func wasVisible(_ entity: UInt16) -> Bool { newest[entity] != nil || schema.name(of: entity) == nil }
 
-    /// Compares the rest of the index with what was found. Call it after `next` has returned nil.
+    /// Compares the rest of the index with the findings. Call it after `next` has returned nil.
     func finishLosses(nextNumbers: [UInt16: UInt64], isCounting: Bool) throws(StoreError) {
         try losses.finish(nextNumbers: nextNumbers, isCounting: isCounting)
     }

@@ -1,4 +1,4 @@
-// The schema as far as it was found. If versions are missing, it says which definitions a row may have.
+// The schema as far as it was found. If versions are missing, it lists the definitions that a row may have.
 //
 // Invariants:
 // SD1  `steps` has each definition of an entity by ascending version; one of a removed entity has no layout.
@@ -55,8 +55,8 @@ struct SalvagedSchema {
     }
 
     /// The newest definition of each entity that is not removed, by ascending number. Together they make a valid
-    /// version. `changes` says what had to change for that. `isWhole` is true if nothing of the file is missing: then
-    /// targets that are not found were never there, and nothing is lost with them.
+    /// version. `changes` receives the changes needed for that. `isWhole` is true if nothing of the file is missing:
+    /// then targets that are not found never existed, and nothing is lost with them.
     func newest(isWhole: Bool, _ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()

@@ -68,7 +68,7 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Always a new file: an existing one may be anybody's, or have other names.
+    /// Always a new file: an existing one may belong to another program, or have other names.
     private static func create(
         _ name: String, _ mode: UInt32, _ range: LockRange, _ busy: StoreError, _ files: any FileSystem,
         _ directory: Descriptor
@@ -98,7 +98,7 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Removes what killed backups and salvages to the name of a store have left. Leaves one that is under way.
+    /// Removes the files of killed backups and salvages to the name of a store. Leaves one that is under way.
     package static func removeLeftovers(
         of place: StorePlace, _ files: any FileSystem, processID: UInt32
     ) throws(StoreError) {
@@ -156,7 +156,7 @@ package struct UnfinishedStore {
     }
 
     /// Gives the complete file its final name, durably. `engine` has written it, with the objects of `state`. Throws
-    /// `alreadyExists` if another file has taken the name by now.
+    /// `alreadyExists` if another file has taken the name since.
     package func publish(_ engine: Engine, _ state: View) throws(StoreError) {
         do throws(StoreError) {
             try WrittenStore(engine, state).prove(temporary, in: place, of: engine)

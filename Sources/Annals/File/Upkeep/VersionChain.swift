@@ -9,7 +9,7 @@ struct ChangeRecord: SortRecord {
     var place: UInt64
     /// Offset of the row in the file; 0 for none.
     var row: UInt64
-    /// As the entry says it.
+    /// The previous version, from the entry.
     var previous: UInt64
     /// Of the transaction.
     var number: UInt64
@@ -38,8 +38,7 @@ struct VersionChain {
     /// The newest version of the object at hand.
     private var newest: ChangeRecord?
 
-    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count, and hands on
-    /// the others.
+    /// Checks sorted changes, ignoring transactions after `lastNumber`, which do not count, and passes them to `visit`.
     static func check(
         _ changes: ExternalSorter<ChangeRecord>, lastNumber: UInt64, into findings: inout FindingList,
         _ visit: (ChangeRecord) throws(StoreError) -> Void

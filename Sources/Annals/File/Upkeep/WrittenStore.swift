@@ -5,7 +5,7 @@
 //      and the file, opened again by that name, has the header, end, last transaction and counts of objects that it
 //      should have.
 
-/// What a complete file must contain.
+/// The content that a complete file must have.
 package struct WrittenStore {
     /// The header's checksum covers the store ID, the generation and the random salt.
     package var headerChecksum: UInt64
@@ -27,7 +27,7 @@ package struct WrittenStore {
         }
     }
 
-    /// Throws `busy` if another file has the name, and `damaged` if the file does not contain what it should.
+    /// Throws `busy` if another file has the name, and `damaged` if the file lacks required content.
     package func prove(_ name: String, in place: StorePlace, of target: Engine) throws(StoreError) {
         let files = target.log.files
         let found = try files.identity(of: name, in: place.directory)
