@@ -20,7 +20,7 @@ extension EntityDescription {
 }
 
 extension EntityDefinition {
-    /// The position of the attribute with this name; nil if there is none.
+    /// The position of the attribute with this name; nil without one.
     func position(of name: String) -> Int? { attributes.firstIndex { isSameName($0.name.text, name) } }
 }
 

@@ -5,8 +5,8 @@
 public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
     /// All changes are part of history.
     case full
-    /// No changes are part of history. Turning history off removes what there was. If it is turned on again, it begins
-    /// with the transaction that does so.
+    /// No changes are part of history. Turning history off removes the existing history. If it is turned on again, it
+    /// begins with the transaction that does so.
     case off
 }
 
@@ -42,7 +42,7 @@ extension EntityDescription: Codable {
         case name, attributes, keys, history
     }
 
-    /// Descriptions without a history policy are from before there was one.
+    /// Old descriptions lack a history policy.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -83,8 +83,8 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     /// For references with a target only: the name of the other side at `target`; nil for none. It may be an attribute
     /// that refers back. If no attribute has the name, programs read the other side from the index of this one.
     public var inverse: String?
-    /// What happens to this object when an object that it refers to is deleted. Core Data has it the other way round:
-    /// there the rule stands at the object that is deleted.
+    /// The effect on this object of deleting an object that it refers to. In Core Data it is the other way round: there
+    /// the rule belongs to the object that is deleted.
     public var deleteRule: DeleteRule
 
     /// Describes an attribute. By default it is optional and has no index.

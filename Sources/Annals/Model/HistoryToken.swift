@@ -12,8 +12,8 @@ public struct HistoryToken: Hashable, Sendable {
     public let storeIdentifier: UUID
     /// The transaction's number; 0 for the beginning of the history of a new store.
     public let number: UInt64
-    /// A hash of the transaction and of everything before it. It tells the transaction from another with the same
-    /// number.
+    /// A hash of the transaction and of everything before it. It distinguishes the transaction from another one with
+    /// the same number.
     public let tag: UInt64
 
     /// Creates a token. It is not checked here: a store checks a token when it is given one.

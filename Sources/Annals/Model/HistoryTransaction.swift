@@ -1,8 +1,8 @@
 // History as values: transactions and their changes, independent of any store.
 
-/// One transaction: who changed what, and when.
+/// One transaction: its author, its time, and its changes.
 public struct HistoryTransaction: HistoryRecord, Hashable, Sendable {
-    /// Who committed it, and when.
+    /// The author, the time, and the other facts about the commit.
     public let header: TransactionHeader
     /// Whether it changes the schema: entities and handles must be looked up again.
     public let changesSchema: Bool
@@ -12,7 +12,7 @@ public struct HistoryTransaction: HistoryRecord, Hashable, Sendable {
     public let changes: [HistoryChange]
 }
 
-/// The members of the header and the others are members of one object.
+/// The members of the header become members of the same JSON object.
 extension HistoryTransaction: Codable {
     private enum CodingKeys: String, CodingKey {
         case changesSchema, origin, changes
@@ -35,7 +35,7 @@ extension HistoryTransaction: Codable {
     }
 }
 
-/// What a transaction did to one object.
+/// A transaction's change of one object.
 public struct HistoryChange: Hashable, Sendable, Codable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable, Hashable, Codable {
@@ -47,7 +47,7 @@ public struct HistoryChange: Hashable, Sendable, Codable {
         case delete
     }
 
-    /// What was done to the object.
+    /// The kind of change.
     public let kind: Kind
     /// The object that was changed.
     public let object: ObjectID
@@ -59,7 +59,7 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     public let before: Row?
     /// The object after the change. Nil for a deletion, or if values were not requested.
     public let after: Row?
-    /// The preserved attributes of a deleted object; the other attributes are null. Nil if there are none.
+    /// The preserved attributes of a deleted object; the other attributes are null. Nil without any.
     public let preserved: Row?
     /// For reading its rows with types.
     var origin = ChangeOrigin()

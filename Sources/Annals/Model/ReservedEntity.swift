@@ -1,15 +1,16 @@
-// The entities that a store keeps for itself: which transactions of other stores were applied, what exports leave out,
-// and which foreign object corresponds to which object here.
+// The entities that a store keeps for itself: which transactions of other stores were applied, which changes exports
+// leave out, and which foreign object corresponds to which object here.
 //
 // Their objects are ordinary rows, so one commit covers them and compaction keeps them. Only this library sees them.
 // They are created when the first transaction is applied.
 //
 // Invariants:
-// OR1  A transaction that changes the store's own objects first changes one of `origins`: it says what was applied. If
-//     that was a state, the places of other stores that the state contains follow.
-// OR2  Each origin has one record. Its number only grows, and everything of that store up to the number is here.
-// OR3  No two records of `objects` are about the same foreign object. Records are never removed: an object that has a
-//     record but does not exist was deleted.
+// OR1  A transaction that changes the store's own objects first changes one of `origins`, which records the applied
+//     transaction or state. After a state, the places of other stores that the state contains follow.
+// OR2  Each origin has one record. Its number only grows, and this store contains everything of that store up to the
+//      number.
+// OR3  No two records of `objects` have the same foreign object. Records are never removed: an object that has a record
+//     but does not exist was deleted.
 
 internal import FoundationEssentials
 
@@ -32,7 +33,7 @@ enum ReservedEntity {
             AttributeDescription("isState", .bool, isOptional: false),
         ])
 
-    /// What the exports that were applied so far leave out (`ExportReach`).
+    /// The changes that the applied exports leave out (`ExportReach`).
     static let leftOut = EntityDescription(
         EntityDefinition.reservedPrefix + "leftOut",
         attributes: [
@@ -77,9 +78,9 @@ enum ReservedEntity {
     }
 }
 
-/// What the store notes when it applies a transaction of another store.
+/// The store's note about an applied transaction of another store.
 struct AppliedRecord {
-    /// Where the transaction came from.
+    /// The transaction's token in its store.
     var token: HistoryToken
     /// The transaction before it from the same store; nil for none.
     var previous: HistoryToken?

@@ -2,8 +2,8 @@
 //
 // Invariants:
 // R1  The row's view in the file layer, `view` and `layout` live as long as the row. The code that lends a row holds
-//     them until the closure has returned, and a row cannot be copied or kept. So referring to them without counting is
-//     sound, and costs a scan nothing.
+//     them until the closure has returned, and a row cannot be copied or kept. So unowned references to them are sound,
+//     and cost a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is
 //     translated.
 
@@ -26,14 +26,14 @@ public struct RowView: ~Copyable {
     private let layout: Unmanaged<RowLayout>
     private let role: Role
 
-    /// What a row is read as.
+    /// The origin of a row, which decides how it reads.
     enum Role {
         /// Part of a state: a reference to an object that is not in that state is null.
         case state
-        /// What was written at some time: references are as written.
+        /// Values written at some time: references are as written.
         case history
-        /// What was preserved of a deleted object: an attribute that the row does not have was not preserved, so it
-        /// has no default.
+        /// The preserved values of a deleted object: an attribute that the row lacks was not preserved, so it has no
+        /// default.
         case preserved
     }
 
@@ -197,7 +197,8 @@ public struct RowView: ~Copyable {
 
     // MARK: Another schema version
 
-    /// Where the attribute at that position is in the row. Nil if the row has none of that number and type.
+    /// The position in the row of the attribute at `position` of the layout. Nil if the row has none of that number and
+    /// type.
     @inline(never)
     private func place(of position: Int) -> Int? {
         let (mine, asked) = (row.pointee.layout, layout.takeUnretainedValue())

@@ -1,6 +1,6 @@
 // The possible changes of a store's schema.
 
-/// One step of a schema change. Steps are carried out in order, so a later step can use what an earlier one added.
+/// One step of a schema change. Steps are carried out in order, so a later step can use the additions of earlier ones.
 ///
 /// Renames can exchange names: as long as a step leaves two entities, or two attributes of one entity, with the same
 /// name, a later step means the one that no step has renamed. After the last step, all names are different.
@@ -14,8 +14,8 @@ public enum SchemaChange: Hashable, Sendable {
     case removeEntity(String)
     /// Renames an entity. Its objects, their IDs and its history stay.
     case renameEntity(String, to: String)
-    /// Turns an entity's history off or on. Turning it off removes the history that there is. Turned on, history begins
-    /// with the transaction that turns it on. The objects do not change. Compaction frees the space.
+    /// Turns an entity's history off or on. Turning it off removes the existing history. Turned on, history begins with
+    /// the transaction that turns it on. The objects do not change. Compaction frees the space.
     case changeEntity(String, history: HistoryPolicy)
     /// Adds an attribute at the end of the entity's list. A required attribute needs a default, because existing
     /// objects have no value for it.
@@ -29,8 +29,9 @@ public enum SchemaChange: Hashable, Sendable {
     case replaceAttribute(String, of: String, by: AttributeDescription)
     /// Changes properties of an attribute; nil leaves a property as it is. A required attribute can become optional,
     /// but not the reverse, and types cannot change. If objects exist, the index is built during the commit, while
-    /// others read and write. `isUnique` is refused if two objects have the same value after the transaction, which may
-    /// change or delete them itself. `inverse` and `deleteRule` are for references; the rule holds from then on.
+    /// other handles read and write. `isUnique` is refused if two objects have the same value after the transaction,
+    /// which may change or delete them itself. `inverse` and `deleteRule` are for references; the rule holds from then
+    /// on.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
         isPreservedOnDeletion: Bool? = nil, inverse: String? = nil, deleteRule: DeleteRule? = nil)

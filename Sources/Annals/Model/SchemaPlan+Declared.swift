@@ -1,12 +1,12 @@
 // Compares the entities that a program declares at opening with the store's.
 
 extension SchemaPlan {
-    /// Returns the changes that add what is declared and missing: entities, attributes, indexes, keys.
+    /// Returns the changes that add missing declared items: entities, attributes, indexes, keys.
     ///
     /// Nothing is ever removed. If the store is more permissive (an attribute may be null) or stricter through an index
-    /// (an attribute is unique), it stays so. A declaration without a default says nothing about the default. One
-    /// without target, inverse and delete rule says nothing about these, and one without an inverse nothing about that.
-    /// Whether history is kept stays as it is in the store: a program that does not say must not turn it on.
+    /// (an attribute is unique), it stays so. A declaration without a default accepts any default. One without target,
+    /// inverse and delete rule accepts any of these, and one without an inverse any inverse. The store's history policy
+    /// stays: a program that declares none must not turn history on.
     ///
     /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default,
     /// or is required but declared optional.
@@ -51,7 +51,8 @@ extension SchemaPlan {
         return changes
     }
 
-    /// What makes an attribute of the store hold a declared one; nil if it does. Throws `schemaMismatch`.
+    /// The change that an attribute of the store needs to match a declared one; nil if it matches. Throws
+    /// `schemaMismatch`.
     static func addition(
         of declared: AttributeDescription, to there: AttributeDescription, of entity: String
     ) throws(StoreError) -> SchemaChange? {
@@ -112,7 +113,7 @@ extension SchemaPlan {
     }
 
     /// How the target, inverse or delete rule of an attribute of the store differs from a declared one, as parts of a
-    /// sentence; nil if the store holds what is declared.
+    /// sentence; nil if the store matches the declaration.
     static func differenceOfReference(
         _ declared: AttributeDescription, _ there: AttributeDescription
     ) -> (there: String, declared: String)? {
@@ -123,7 +124,7 @@ extension SchemaPlan {
                 there.target.map { "refers to “\($0)”" } ?? "refers to any entity", "a reference to “\(target)”"
             )
         }
-        // What the store does not say yet is added.
+        // A property that the store lacks is added later.
         if let inverse = declared.inverse, let known = there.inverse, !isSameName(inverse, known) {
             return ("has the inverse “\(known)”", "the inverse “\(inverse)”")
         }

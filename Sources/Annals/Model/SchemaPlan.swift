@@ -17,7 +17,7 @@ package struct SchemaPlan {
     private var references: [Reference] = []
     /// Attribute numbers that this plan has used.
     private var lastNumbers: [UInt16: UInt16] = [:]
-    /// What this plan has renamed.
+    /// The entities that this plan has renamed.
     private var renamedEntities: Set<UInt16> = []
     private var renamedAttributes: Set<AttributePlace> = []
     /// By reference, the attribute under whose new name it has its inverse.
@@ -220,7 +220,7 @@ package struct SchemaPlan {
 
     private mutating func add(_ attribute: AttributeDescription, at position: Int, to index: Int) throws(StoreError) {
         let entity = entities[index]
-        // Checked first: what follows takes time for each existing attribute.
+        // Checked first: the rest takes time for each existing attribute.
         guard entity.attributes.count < FormatLimits.maximumAttributes else {
             throw StoreError(
                 .schemaRefused,

@@ -4,7 +4,7 @@
 public struct StoreStatistics: Hashable, Sendable, Codable {
     /// The size of the file, including reserved space.
     public let fileBytes: UInt64
-    /// Where the valid content of the file ends.
+    /// The end of the file's valid content.
     public let endBytes: UInt64
     /// How many transactions history contains.
     public let transactions: UInt64
@@ -14,8 +14,9 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     public let bytesByKind: [String: UInt64]
     /// The memory of index nodes that are not written yet.
     public let dirtyNodeBytes: Int
-    /// Why the last automatic compaction by this handle has failed, and what to do; nil if none has, or this handle has
-    /// compacted the store since. It is tried again after a minute or later. Standard error has got the same.
+    /// The reason why this handle's last automatic compaction has failed, and its cure; nil without a failure, or if
+    /// this handle has compacted the store since. The next attempt follows after a minute or later. Standard error
+    /// received the same text.
     public let compactionFailure: String?
     /// About how much of the file each kind of content takes.
     public let space: Space
@@ -24,9 +25,9 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     public struct Space: Hashable, Sendable, Codable {
         /// The newest rows of the existing objects.
         public let liveBytes: UInt64
-        /// What only history still needs: changes, and rows that newer ones have replaced.
+        /// The size of data that only history needs: changes, and rows that newer ones have replaced.
         public let historyBytes: UInt64
-        /// What nobody can read any more. Compaction frees it.
+        /// The size of data that can no longer be read. Compaction frees it.
         public let garbageBytes: UInt64
         /// Indexes. Nodes that newer ones have replaced are garbage and do not count here.
         public let indexBytes: UInt64

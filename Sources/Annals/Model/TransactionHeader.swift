@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// Who committed a transaction, and when.
+/// The author and context of a transaction, its process, and its time.
 public struct TransactionHeader: Hashable, Sendable, Codable {
     /// The number: from 1, without gaps. It alone defines the order.
     public let number: UInt64
@@ -11,9 +11,9 @@ public struct TransactionHeader: Hashable, Sendable, Codable {
     /// When it was committed: microseconds since 1970, UTC. Never earlier than the transaction before, unless the clock
     /// was set back by more than an hour.
     public let microseconds: Int64
-    /// Who made the change; nil if unknown.
+    /// The name of the author; nil if unknown.
     public let author: String?
-    /// What they were doing, or where; nil if unknown.
+    /// The activity, or the part of the program, that made the change; nil if unknown.
     public let contextName: String?
     /// The process that committed it, as its own system numbered it.
     public let processID: UInt32
@@ -37,9 +37,9 @@ extension HistoryRecord {
     public var token: HistoryToken { header.token }
     /// When it was committed: microseconds since 1970, UTC.
     public var microseconds: Int64 { header.microseconds }
-    /// Who made the change; nil if unknown.
+    /// The name of the author; nil if unknown.
     public var author: String? { header.author }
-    /// What they were doing, or where; nil if unknown.
+    /// The activity, or the part of the program, that made the change; nil if unknown.
     public var contextName: String? { header.contextName }
     /// The process that committed it, as its own system numbered it.
     public var processID: UInt32 { header.processID }

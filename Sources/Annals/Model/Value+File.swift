@@ -1,4 +1,4 @@
-// Conversion between the model's values and the stored ones: exact, or with an error that says why not.
+// Converts between the model's values and the stored ones: exactly, or with an error that explains why not.
 //
 // 1. A value that is read and written again has the same bytes.
 // 2. Nothing is silently cut, rounded or corrected.
@@ -89,7 +89,7 @@ extension UUID {
 }
 
 extension Value {
-    /// Returns the stored form. Throws `valueOutOfRange` if there is none.
+    /// Returns the stored form. Throws `valueOutOfRange` if the value has none.
     package func storedValue() throws(StoreError) -> StoredValue {
         switch self {
         case .null: return .absent

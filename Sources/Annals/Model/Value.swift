@@ -60,7 +60,7 @@ public enum Value: Sendable {
     }
 }
 
-// MARK: What it holds
+// MARK: Content
 
 extension Value {
     /// The content, if this is a `bool`; otherwise nil.

@@ -31,7 +31,7 @@ package struct Finding: Equatable, Sendable {
     }
 }
 
-/// How much of everything counts in a file.
+/// The numbers of items that count in a file.
 package struct CheckCounts: Equatable, Sendable {
     package var frames: UInt64 = 0
     package var transactions: UInt64 = 0
