@@ -23,14 +23,14 @@ public struct AppGroup: Hashable, Sendable {
     /// Which users share the folder.
     public let sharing: Store.Sharing
 
-    /// The group of an identifier. Creates its folder if there is none.
+    /// The group of an identifier. Creates its folder if it is missing.
     ///
     /// In a Flatpak sandbox the user's data folder is one of the application's own, which no other program sees. Then
-    /// standard error gets a line that says so.
+    /// standard error gets a line about this.
     ///
     /// - Parameters:
     ///   - identifier: 1 to 200 ASCII letters, digits, dots, hyphens and underscores, not beginning with a dot.
-    ///   - dataFolder: Where the folder of groups is; nil for the user's data folder.
+    ///   - dataFolder: The parent of the folders of groups; nil for the user's data folder.
     ///   - sharing: Which users may use the folder, if it is created. Its group is that of the folder above it, if that
     ///     one passes its group on (mode 2000), otherwise that of the process.
     ///

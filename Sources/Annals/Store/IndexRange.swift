@@ -1,5 +1,5 @@
-// The two bounds of a range over an index, in the engine's form. The caller checks what the index cannot decide: values
-// too long for a key.
+// The two bounds of a range over an index, in the engine's form. The caller checks values that are too long for a key,
+// which the index cannot decide.
 
 /// Bounds of a range. If they are not exact, the engine lends rows outside the range too, and `contains` finds them.
 struct IndexRange {

@@ -41,16 +41,16 @@ extension Snapshot {
     /// - Parameters:
     ///   - entity: The entity of the objects.
     ///   - attributes: The name of an indexed or unique attribute, or the names of a compound key.
-    ///   - lower: Where the range begins: values for the first attributes, or for all of them.
-    ///   - upper: Where the range ends.
+    ///   - lower: The start of the range: values for the first attributes, or for all of them.
+    ///   - upper: The end of the range.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
-    ///   - offset: How many objects to skip first. They are not read, unless their keys are longer than 240 bytes.
+    ///   - offset: The number of objects to skip first. They are not read, unless their keys are longer than 240 bytes.
     ///   - reversed: Whether to read the range from its end.
     ///   - body: Called with each row, in place. Return false to stop.
     ///
-    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
-    ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`; and what
-    ///   `body` throws.
+    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` without such an index;
+    ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`; and errors of
+    ///   `body`.
     public func forEachRow(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
@@ -136,14 +136,14 @@ extension Snapshot {
     /// - Parameters:
     ///   - entity: The name of the entity.
     ///   - attributes: The name of an indexed or unique attribute, or the names of a compound key.
-    ///   - lower: Where the range begins: values for the first attributes, or for all of them.
-    ///   - upper: Where the range ends.
+    ///   - lower: The start of the range: values for the first attributes, or for all of them.
+    ///   - upper: The end of the range.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
-    ///   - offset: How many objects to skip first.
-    ///   - limit: How many objects to return at most; nil for all.
+    ///   - offset: The number of objects to skip first.
+    ///   - limit: The most objects to return; nil for all.
     ///   - reversed: Whether to read the range from its end.
     ///
-    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
+    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` without such an index;
     ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`.
     public func rows(
         of entity: String, by attributes: [String], from lower: RangeBound = .unbounded,

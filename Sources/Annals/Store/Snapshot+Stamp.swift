@@ -1,9 +1,9 @@
 // Whether an object has changed, without reading it.
 
-/// Stands for one version of one object in one file. Equal stamps of an object mean that it has not changed.
+/// Identifies one version of one object in one file. Equal stamps of an object mean that it has not changed.
 ///
 /// Compaction writes every version to a new place: afterwards stamps of the same version differ. So different stamps
-/// only mean that the object is to be looked at.
+/// only mean that the object may have changed.
 public struct ObjectStamp: Hashable, Sendable {
     private let generation: UInt64
     private let version: UInt64
@@ -12,7 +12,7 @@ public struct ObjectStamp: Hashable, Sendable {
 }
 
 extension Snapshot {
-    /// The stamp of an object in this state; nil if there is none. Constant time; reads the index, not the object.
+    /// The stamp of an object in this state; nil if it does not exist. Constant time; reads the index, not the object.
     ///
     /// Throws `StoreError`: `damaged`, `closed`.
     public func stamp(of object: ObjectID) throws -> ObjectStamp? { try version(of: object) }

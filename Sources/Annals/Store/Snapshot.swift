@@ -3,7 +3,7 @@
 package import FoundationEssentials
 
 /// One state of a store. No later commit changes it. Any thread may read it, you may keep any number of snapshots, and
-/// they block nobody.
+/// they block no reader or writer.
 ///
 /// A snapshot keeps its store open. If the store is closed explicitly, reading the snapshot throws `closed`.
 ///
@@ -88,7 +88,7 @@ public struct Snapshot: Sendable {
 
     // MARK: One object
 
-    /// Returns the object as a value, or nil if there is none. Throws `StoreError`: `damaged`, `closed`.
+    /// Returns the object as a value, or nil if it does not exist. Throws `StoreError`: `damaged`, `closed`.
     public func row(_ object: ObjectID) throws -> Row? { try value(of: object) }
 
     func value(of object: ObjectID) throws(StoreError) -> Row? {
@@ -100,11 +100,11 @@ public struct Snapshot: Sendable {
         return row
     }
 
-    /// Calls `body` with the object, in place. Returns false, without calling `body`, if there is no such object.
+    /// Calls `body` with the object, in place. Returns false, without calling `body`, if the object does not exist.
     ///
     /// Positions are those of `entity`, or of the newest schema if `entity` is nil. Passing it saves a lookup.
     ///
-    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws.
+    /// Throws `StoreError`: `damaged`, `closed`, and errors of `body`.
     public func withRow(
         _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws -> Bool { try lendRow(object, in: entity, body) }
@@ -144,7 +144,7 @@ public struct Snapshot: Sendable {
     /// Calls `body` with each object of the entity whose number is in the range, by ascending or descending number,
     /// until `body` returns false.
     ///
-    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws. Memory use does not grow with the number of
+    /// Throws `StoreError`: `damaged`, `closed`, and errors of `body`. Memory use does not grow with the number of
     /// objects.
     public func forEachRow(
         of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,

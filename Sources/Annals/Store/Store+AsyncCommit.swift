@@ -12,14 +12,14 @@ extension Store {
     /// written. Once the transaction is being appended, it cannot be cancelled, and the call returns its token.
     ///
     /// - Parameters:
-    ///   - author: Who makes the change, for the history.
-    ///   - contextName: What they were doing, or where.
-    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - author: The author of the change, for the history.
+    ///   - contextName: The author's activity, or the part of the program.
+    ///   - durability: The condition to wait for; nil for the store's setting.
     ///   - body: Makes the changes. It may run up to three times, and must not keep the transaction.
-    /// - Returns: What `body` returns, and the transaction's token, which is nil if `body` changed nothing.
+    /// - Returns: The result of `body`, and the transaction's token, which is nil if `body` changed nothing.
     ///
-    /// Throws `CancellationError`, what `body` throws, and what `commit` without `await` throws (`StoreError`). Also
-    /// throws `outOfMemory` if the system cannot start a thread.
+    /// Throws `CancellationError`, errors of `body`, and those of `commit` without `await` (`StoreError`). Also throws
+    /// `outOfMemory` if the system cannot start a thread.
     @discardableResult
     public func commit<Result: Sendable>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -37,8 +37,8 @@ extension Store {
     /// This is `write` with `await`. Threads, order and cancellation are as for the asynchronous `commit`. If the task
     /// is cancelled while `body` runs, `body` ends, and nothing is written.
     ///
-    /// Throws `CancellationError`, what `body` throws, and what `write` without `await` throws (`StoreError`). Also
-    /// throws `outOfMemory` if the system cannot start a thread.
+    /// Throws `CancellationError`, errors of `body`, and those of `write` without `await` (`StoreError`). Also throws
+    /// `outOfMemory` if the system cannot start a thread.
     @discardableResult
     public func write<Result: Sendable>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -55,7 +55,7 @@ extension Store {
 extension AsyncWrite {
     func run<Value>(_ transaction: Transaction, _ body: (Transaction) throws -> Value) throws -> Value {
         transaction.beforeAppending { () throws(StoreError) in
-            // The task has resumed already, so nobody sees this error.
+            // The task has resumed already, so this error is not seen.
             do { try self.beginAppending() } catch { throw StoreError(.cancelled, "The task was cancelled.") }
         }
         return try runBody { try body(transaction) }

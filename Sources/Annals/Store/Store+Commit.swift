@@ -4,21 +4,21 @@ extension Store {
     /// Makes all of the changes or none. When it returns, every process sees them.
     ///
     /// `body` runs without a lock, on the newest state at its beginning. If another writer's changes conflict with it,
-    /// `body` runs again, and the third time under the writer lock. So `body` must do nothing that may not be done
-    /// twice. It may read other snapshots, and must not keep the transaction. If `body` throws, nothing is written, and
-    /// this call throws the same error.
+    /// `body` runs again, and the third time under the writer lock. So `body` must do only things that may be repeated.
+    /// It may read other snapshots, and must not keep the transaction. If `body` throws, nothing is written, and this
+    /// call throws the same error.
     ///
     /// - Parameters:
-    ///   - author: Who makes the change, for the history.
-    ///   - contextName: What they were doing, or where.
-    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - author: The author of the change, for the history.
+    ///   - contextName: The author's activity, or the part of the program.
+    ///   - durability: The condition to wait for; nil for the store's setting.
     ///   - body: Makes the changes.
-    /// - Returns: What `body` returns, and the transaction's token. The token is nil if `body` changed nothing; then
+    /// - Returns: The result of `body`, and the transaction's token. The token is nil if `body` changed nothing; then
     ///   nothing is written.
     ///
     /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`,
-    /// `durabilityUnknown` (the transaction may be there or not, and this store commits nothing more), and what the
-    /// methods of the transaction throw.
+    /// `durabilityUnknown` (the transaction may be in the store or not, and this `Store` commits nothing more), and
+    /// errors of the transaction's methods.
     @discardableResult
     public func commit<Result>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -35,11 +35,11 @@ extension Store {
     }
 
     /// Makes changes as `commit` does, but runs `body` once, under the writer lock, on the newest state. Use it for
-    /// counters and for everything else that reads and then writes.
+    /// counters and for all changes that depend on values read before.
     ///
-    /// All other writers wait meanwhile, in all processes. Committing to this store, or closing it, from `body` throws
-    /// `invalidArgument`. Snapshots taken in `body` do not contain this transaction's changes; the transaction itself
-    /// reads them.
+    /// All other writers in all processes wait until it ends. Committing to this store, or closing it, from `body`
+    /// throws `invalidArgument`. Snapshots taken in `body` do not contain this transaction's changes; the transaction
+    /// itself reads them.
     ///
     /// Throws `StoreError`, as `commit`.
     @discardableResult
@@ -57,8 +57,8 @@ extension Store {
         }
     }
 
-    /// `write` for code that needs the file layer's transaction and its engine. What `body` leaves is held to the rules
-    /// of types if `validates` is true.
+    /// `write` for code that needs the file layer's transaction and its engine. If `validates` is true, the objects
+    /// that `body` leaves must pass the validation of their types.
     func writeDraft<Result>(
         _ author: String?, _ context: String?, _ durability: Durability?, validates: Bool,
         _ body: (Draft, Engine) throws -> Result
@@ -83,9 +83,9 @@ extension Store {
     ///
     /// - Returns: The transaction's token, or nil if the schema is like that already.
     ///
-    /// Throws `StoreError`: `schemaRefused`, which says what to do instead; `unknownEntity`; `unknownAttribute`;
-    /// `uniqueViolation`, which lists the duplicates, if a new unique attribute or key has some; and what `commit`
-    /// throws.
+    /// Throws `StoreError`: `schemaRefused`, which names an alternative; `unknownEntity`; `unknownAttribute`;
+    /// `uniqueViolation`, which lists the duplicates, if a new unique attribute or key has some; and errors of
+    /// `commit`.
     @discardableResult
     public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws -> HistoryToken? {
         do {

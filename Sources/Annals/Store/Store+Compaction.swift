@@ -1,10 +1,10 @@
 // Automatic compaction, and the progress of a compaction.
 
 extension Store {
-    /// When a store is compacted automatically. This happens in the background of a handle that commits and has been
-    /// open for 10 seconds.
+    /// The conditions for automatic compaction. It happens in the background of a handle that commits and has been open
+    /// for 10 seconds.
     ///
-    /// If it fails, the file keeps growing. Then standard error gets a line that says why and what to do, once for each
+    /// If it fails, the file keeps growing. Then standard error gets a line with the reason and its cure, once for each
     /// reason, and `StoreStatistics.compactionFailure` has it until a compaction succeeds. It is no failure if another
     /// process compacts at the same time.
     public struct AutomaticCompaction: Hashable, Sendable {
@@ -31,7 +31,7 @@ extension Store {
     public struct CompactionProgress: Hashable, Sendable {
         /// How many bytes of the store have been processed.
         public let doneBytes: UInt64
-        /// How many bytes of the store there are to process. The number grows if others write meanwhile.
+        /// The number of bytes of the store to process. It grows if other handles write during the compaction.
         public let totalBytes: UInt64
     }
 }

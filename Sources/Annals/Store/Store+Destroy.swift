@@ -3,11 +3,11 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// Removes the file of a store and everything in it. Also removes what killed compactions of the store, and killed
-    /// backups and salvages to its name, have left beside it.
+    /// Removes the file of a store and everything in it. Also removes the files that killed compactions of the store,
+    /// and killed backups and salvages to its name, have left beside it.
     ///
-    /// Open handles, in this process and others, can still read what they have. Writing throws `storeRemoved`. A store
-    /// that is damaged after its header can be removed, too.
+    /// Open handles, in this process and others, can still read their data. Writing throws `storeRemoved`. A store that
+    /// is damaged after its header can be removed, too.
     ///
     /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes to
     /// the store or compacts it; and errors of the system. If a leftover cannot be removed, the error names it, and the
@@ -16,13 +16,13 @@ extension Store {
         _ = try destroy(path) { (_, _, _) in true }
     }
 
-    /// Closes the store. Also removes it if this handle created it and nobody else has written to it. It is for a
-    /// caller that could not do what it created the store for.
+    /// Closes the store. Also removes it if this handle created it and no other handle has written to it. For callers
+    /// whose purpose for creating the store has failed.
     ///
-    /// Throws what `close` and `destroy` throw. The store is closed in any case.
+    /// Throws errors of `close` and `destroy`. The store is closed in any case.
     ///
-    /// - Parameter ownTransactions: How many transactions the caller has committed. If there are more, others have
-    ///   committed too, and the store stays.
+    /// - Parameter ownTransactions: The number of transactions that the caller has committed. If the store has more,
+    ///   other handles have committed too, and the store stays.
     /// - Returns: Whether the store was removed.
     @discardableResult
     public func abandon(ownTransactions: UInt64 = 0) throws -> Bool {
@@ -71,13 +71,13 @@ extension Store {
     ) throws(StoreError) -> Bool {
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
-        // A compaction would leave its file behind if it was killed later.
+        // A compaction that is killed later would leave its file.
         try WriterLock.acquireForCompaction(files, environment, file, processID: environment.processID())
-        // Longer than anybody holds the lock without writing.
+        // Longer than any handle holds the lock without writing.
         _ = try WriterLock.acquire(
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)
-        // The locks end with the descriptor. The name may refer to another file by now.
+        // The locks end with the descriptor. The name may lead to another file now.
         guard try files.identity(of: place.name, in: place.directory).isSameFile(as: files.status(file).identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }

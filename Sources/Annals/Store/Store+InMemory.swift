@@ -1,7 +1,7 @@
 // Stores in this process's memory: for tests and previews, and for data that must not outlive the process.
 
 extension Store {
-    /// Creates a store in memory. It works as one in a file does: history, consumers, signals, cleaning, backups.
+    /// Creates a store in memory. It works like one in a file: history, consumers, signals, cleaning, backups.
     ///
     /// The store vanishes with the last `Store`, snapshot or watcher of it, closed or not, and with the process,
     /// however that ends. Nothing of it is on any disk, unless the system swaps memory out. Another process cannot open
@@ -11,8 +11,8 @@ extension Store {
     /// handle works as another process would: with a lock, snapshots and signals of its own.
     ///
     /// - Parameters:
-    ///   - entities: What the store contains. More may be added later.
-    ///   - options: See `Options`. No commit waits for a disk, whatever `durability` says.
+    ///   - entities: The entities of the store. More may be added later.
+    ///   - options: See `Options`. No commit waits for a disk, with any `durability`.
     ///
     /// Throws `StoreError`: `schemaRefused` and `invalidArgument` for entities that no store can have, and errors
     /// of the system.

@@ -1,17 +1,17 @@
-// Salvage: copies what can still be read of a damaged store into a new one.
+// Salvage: copies the readable content of a damaged store into a new one.
 
 extension Store {
-    /// What salvage found, what the new store contains, and what is lost.
+    /// The result of salvage: the content found, its part in the new store, and the losses.
     public struct SalvageReport: Hashable, Sendable {
         /// A part of the damaged file in which nothing could be read.
         public struct Stretch: Hashable, Sendable {
-            /// Where it begins, in bytes from the beginning of the file.
+            /// The offset of its beginning in the file.
             public let offset: UInt64
             /// Its length.
             public let bytes: UInt64
         }
 
-        /// What salvage found of one entity.
+        /// The findings about one entity.
         public struct Entity: Hashable, Sendable {
             /// The number that begins the object IDs of the entity.
             public let number: UInt16
@@ -52,7 +52,7 @@ extension Store {
         public let transactionsComplete: UInt64
         /// How many transactions were found in part.
         public let transactionsWithGaps: UInt64
-        /// How many committed transactions were not found. The numbers of the others show that they are missing.
+        /// The number of committed transactions that were not found. Gaps in the numbers of found ones reveal them.
         public let transactionsMissing: UInt64
         /// How many changes the newest readable checkpoint counted that were not found. Some may be of older versions.
         public let changesMissing: UInt64
@@ -71,7 +71,7 @@ extension Store {
         /// How many objects in the new store were read with a definition that fits, but may not be the one that they
         /// were written with.
         public let objectsOfGuessedSchema: UInt64
-        /// What was found of each entity.
+        /// The findings about each entity.
         public let entities: [Entity]
         /// How many long values lack a piece. Their objects are in the new store without them.
         public let largeValuesLost: UInt64
@@ -106,20 +106,20 @@ extension Store {
         }
     }
 
-    /// Creates a new store from what can still be read of a damaged one.
+    /// Creates a new store from the readable content of a damaged one.
     ///
     /// Every part of the file with correct checksums is read, even if nothing refers to it. For each object, the new
     /// store contains the newest values that were found, under the object's ID. Objects that were deleted stay deleted,
     /// as far as their deletion was found. The new store has an identifier of its own and no history; its transactions
-    /// have the author “salvage”. Object numbers that were used before are not used again.
+    /// have the author “salvage”. Old object numbers are not used again.
     ///
     /// If objects now have equal unique values, or lack a required one, they are kept, and the new schema drops that
-    /// rule. `SalvageReport.schemaChanges` tells.
+    /// rule. `SalvageReport.schemaChanges` lists these changes.
     ///
-    /// The damaged file is opened for reading only, and other processes may use it meanwhile. Until the new store is
-    /// complete, it is called `.NAME.annals-salvage`. If salvage is killed, the next salvage to the same path removes
-    /// that file. Takes as long as reading the whole file and writing the objects. Memory use does not grow with the
-    /// number of objects.
+    /// The damaged file is opened for reading only, and other processes may use it at the same time. Until the new
+    /// store is complete, it is called `.NAME.annals-salvage`. If salvage is killed, the next salvage to the same path
+    /// removes that file. Takes as long as reading the whole file and writing the objects. Memory use does not grow
+    /// with the number of objects.
     ///
     /// - Parameters:
     ///   - source: The path of the damaged store.

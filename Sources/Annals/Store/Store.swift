@@ -1,15 +1,15 @@
-// One open store: opening, closing, and what it contains.
+// One open store: opening, closing, and its content.
 
 public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
 ///
-/// Read through snapshots: they never wait for anybody. Write with `commit` and `write`: one transaction at a time
+/// Read through snapshots: they never wait for a writer. Write with `commit` and `write`: one transaction at a time
 /// across all processes. A `Snapshot` keeps the store open. After `close`, every call throws `closed`.
 public final class Store: Sendable {
     /// Options for opening a store.
     public struct Options: Sendable {
-        /// What a commit waits for, unless the commit itself says.
+        /// The condition that a commit waits for, unless the commit has its own.
         public var durability: Durability
         /// How long a commit waits for other writers before it throws `busy`. At least 3 milliseconds.
         public var lockTimeout: Duration
@@ -19,7 +19,7 @@ public final class Store: Sendable {
         public var reading: Reading
         /// Whether a missing store is created. Otherwise opening it throws `notFound`.
         public var createsIfMissing: Bool
-        /// Who may use a store that is created. One that exists keeps its permissions, also when it is compacted.
+        /// The users that may use a new store. An existing one keeps its permissions, even when it is compacted.
         public var sharing: Sharing
         /// When the store is compacted automatically; nil for never. How much history is kept is a setting of the store
         /// itself (`setRetention`).
@@ -45,7 +45,7 @@ public final class Store: Sendable {
         }
     }
 
-    /// What a handle may do with the store.
+    /// The access that a handle has to the store.
     public enum Access: Sendable, Hashable {
         /// Reading only. Nothing is written or created, and no lock is taken.
         case readOnly
@@ -53,7 +53,7 @@ public final class Store: Sendable {
         case readWrite
     }
 
-    /// Which users may use what is created, a store or the folder of a group.
+    /// The users that may use a new store, or the new folder of a group.
     public enum Sharing: Sendable, Hashable {
         /// This user alone: mode 0600, a folder 0700.
         case user
@@ -78,22 +78,22 @@ public final class Store: Sendable {
     let handle: StoreHandle
     let options: Options
     let asyncWrites = WriteQueue()
-    /// What the layers above keep with a store, by the type of it.
+    /// Objects of the layers above that belong to the store, by their type.
     let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
-    /// Done for each transaction. Sound although anybody may read it: only the initializer sets it, before others have
-    /// the store.
+    /// Called for each transaction. Sound although any thread may read it: only the initializer sets it, before the
+    /// store is shared.
     @exclusivity(unchecked) nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
     /// Whether this handle created the store.
     let wasMade: Bool
 
     /// Opens a store. Creates a missing one if `options.createsIfMissing` is true.
     ///
-    /// Opening reads what was written since the last checkpoint.
+    /// Opening reads the part of the file after the last checkpoint.
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
-    ///   - entities: What the program expects. Missing entities, attributes, indexes and keys are added in one
-    ///     transaction. Nothing is removed.
+    ///   - entities: The entities that the program expects. Missing entities, attributes, indexes and keys are added in
+    ///       one transaction. Nothing is removed.
     ///   - options: See `Options`.
     ///
     /// Throws `StoreError`: `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`,
@@ -147,8 +147,8 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks, by what `additions` says of a schema. Other processes may do the same at the same
-    /// time: then the later one finds nothing to add.
+    /// Adds missing parts of the schema: those that `additions` returns for a schema. Other processes may do so at the
+    /// same time: the later one finds nothing to add.
     func add(
         reserved: Bool = false, _ additions: @escaping (SchemaCatalog) throws(StoreError) -> [SchemaChange]
     ) throws(StoreError) {
@@ -179,7 +179,7 @@ public final class Store: Sendable {
     /// nothing.
     public func close() throws { try handle.close() }
 
-    // MARK: What is in it
+    // MARK: Content
 
     /// Returns the newest state. It contains everything that was acknowledged before the call, in any process. Cheap,
     /// and takes no lock.
@@ -194,7 +194,7 @@ public final class Store: Sendable {
     var engine: Engine { (try? handle.newest())?.engine ?? handle.current }
 
     /// The engine of the file that has the store's name now. Throws `storeReplaced` if that is another store, or an
-    /// older state of this one, and `storeRemoved` if there is none.
+    /// older state of this one, and `storeRemoved` if the name does not exist.
     func engineInPlace() throws(StoreError) -> Engine {
         try handle.onNewest { (engine) throws(StoreError) in
             try engine.log.requirePlace()

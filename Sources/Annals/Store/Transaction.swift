@@ -2,13 +2,13 @@
 
 internal import FoundationEssentials
 
-/// What a layer above keeps with a transaction.
+/// An object of a layer above that belongs to a transaction.
 class TransactionAttachment {
     /// Thrown when the body has ended.
     var failure: StoreError? { nil }
 }
 
-/// What a layer above does when the body of each transaction of a store has ended. It may change objects.
+/// Work of a layer above after the body of each transaction of a store. It may change objects.
 protocol TransactionUpkeep: Sendable {
     /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
     /// `validates` is false for that one, which must be applied as it is. Throws an error with `upkeepObstacles` if
@@ -61,14 +61,13 @@ public final class Transaction {
         if let failure = transaction.failure() { try draft.refuse(failure) }
     }
 
-    /// The transaction while its body runs, for what is built upon it.
+    /// The transaction while its body runs, for the layers above.
     var draft: Draft {
         precondition(!isOver, "A transaction is used after its body has returned.")
         return held
     }
 
-    /// What the layers above keep with a transaction. The error that it has collected is thrown when the body has
-    /// ended.
+    /// An object of the layers above that belongs to the transaction. Its error is thrown after the body.
     @exclusivity(unchecked) var attachment: TransactionAttachment?
 
     private func failure() -> StoreError? { attachment?.failure }
@@ -81,13 +80,13 @@ public final class Transaction {
     /// this store contains it.
     func afterAppending(_ act: @escaping (UInt64) -> Void) { draft.afterAppending = { act($0.number) } }
 
-    /// Who makes the change, for the history. Can be set until the body returns.
+    /// The author of the change, for the history. Can be set until the body returns.
     public var author: String? {
         get { draft.author }
         set { draft.author = newValue }
     }
 
-    /// What they were doing, or where.
+    /// The author's activity, or the part of the program.
     public var contextName: String? {
         get { draft.context }
         set { draft.context = newValue }
@@ -102,7 +101,7 @@ public final class Transaction {
     /// Advances a consumer together with the changes of this transaction: both happen, or neither. So a consumer
     /// processes each transaction exactly once, even if it is killed at any moment.
     ///
-    /// Throws `StoreError`: what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`,
+    /// Throws `StoreError`: errors of `Store.validate` for `to`. The commit throws `consumerUnknown`, `consumerLost`,
     /// or `consumerConflict` if the consumer is not at `from` any more. Then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let draft = draft
@@ -341,7 +340,7 @@ public final class Transaction {
 
     // MARK: Reading
 
-    /// Returns the object with this transaction's own changes, or nil if there is none. Throws `StoreError`.
+    /// Returns the object with this transaction's own changes, or nil if it does not exist. Throws `StoreError`.
     public func row(_ object: ObjectID) throws -> Row? {
         let draft = draft
         guard let handle = try? entity(of: object) else { return nil }
@@ -352,7 +351,7 @@ public final class Transaction {
         return row
     }
 
-    /// A copy of a row, in the newest schema. What this transaction wrote is not in the file yet.
+    /// A copy of a row, in the newest schema. The transaction's own changes are not in the file yet.
     private func row(
         _ object: ObjectID, _ stored: RowImage, _ handle: EntityHandle, _ draft: Draft
     ) throws(StoreError) -> Row {
@@ -389,7 +388,7 @@ public final class Transaction {
 }
 
 extension Store {
-    /// What a commit of what `body` writes would refuse on a state. Nothing is written.
+    /// The errors with which a commit would refuse the changes of `body` on a state. Nothing is written.
     func rehearse(
         on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void
     ) throws(StoreError) -> [StoreError] {

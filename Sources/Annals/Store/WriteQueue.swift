@@ -130,9 +130,9 @@ final class AsyncWrite<Result: Sendable>: Sendable {
         return phase != .appending
     }
 
-    // MARK: What the transaction tells
+    // MARK: Called by the transaction
 
-    /// Runs the transaction's body. Throws `CancellationError` if the task was cancelled before or meanwhile.
+    /// Runs the transaction's body. Throws `CancellationError` if the task was cancelled before or during the body.
     func runBody<Value>(_ body: () throws -> Value) throws -> Value {
         try enter(.inBody)
         let value = try body()
