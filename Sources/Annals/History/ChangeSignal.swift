@@ -1,4 +1,4 @@
-// What a program is told of new transactions: enough to decide whether to read them.
+// The news about new transactions: enough for a program to decide whether to read them.
 
 public import FoundationEssentials
 
@@ -28,10 +28,10 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     public let isExact: Bool
     /// Whether the schema changed: then look up entities and handles again.
     public let changesSchema: Bool
-    /// Whether this process made all of the transactions, through any of its stores. It remembers what it has made: two
-    /// containers in which process ID and program name are equal are two processes. What it made before it was started
-    /// again is not its own. False also for old transactions of a process that takes turns with others thousands of
-    /// times. To ignore the commits of a program whatever process runs it, exclude their author.
+    /// Whether this process made all of the transactions, through any of its stores. The process itself remembers them:
+    /// two containers with equal process IDs and program names are two processes. Transactions from before its restart
+    /// are not its own. False also for old transactions of a process that takes turns with other processes thousands of
+    /// times. To ignore all commits of a program, exclude their author.
     public let isOwn: Bool
 
     /// The store's identifier.

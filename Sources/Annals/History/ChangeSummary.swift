@@ -27,9 +27,9 @@ struct ChangeSummary {
     private(set) var first: UInt64 = 0
     private(set) var last: UInt64 = 0
     private(set) var tag: UInt64 = 0
-    /// Where the last transaction ends in the file.
+    /// The end of the last transaction in the file.
     private(set) var end: UInt64 = 0
-    /// The number of transactions that are not excluded. 0: there is nothing to tell.
+    /// The number of transactions that are not excluded. 0: there is no news.
     private(set) var told = 0
     private var passed = 0
     private var changes: UInt64 = 0

@@ -1,9 +1,9 @@
 // Waiting until a store shows something: look, wait for a change, look again.
 //
 // Invariants:
-// H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: the file tells the truth.
-// H2  Who waits goes on with the file that the handle itself goes on with: after compaction, and after a backup was put
-//     back that has all that the handle has seen.
+// H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: only the file decides.
+// H2  A wait continues with the same file as its handle: after compaction, and after a backup was put back that has
+//     everything that the handle has seen.
 
 internal import Synchronization
 
@@ -21,7 +21,7 @@ final class ChangeWait: Sendable {
     let store: Store
     private let hub: ChangeHub
     private let listener: ChangeListener
-    /// The hub ends what waits; this ends what would find something without waiting.
+    /// The hub ends waits; this also ends a call that would return without waiting.
     private let isStopped = Atomic(false)
 
     /// Throws `closed`, `forked`, and `invalidArgument` in the body of a write, which would wait for itself.
@@ -79,14 +79,14 @@ final class ChangeWait: Sendable {
         }
     }
 
-    /// What one wait knows of the store's place.
+    /// The knowledge of one wait about the store's place.
     private struct Doubt {
         /// Whether something has happened to the file's name.
         var isInDoubt = false
-        /// Since when there has been no file of that name; nil if there is one.
+        /// The time since which no file has that name; nil if one has.
         var absentSince: UInt64?
 
-        /// For so long the name may be free while another file is put there, in microseconds.
+        /// The time for which the name may be free while another file is put there, in microseconds.
         static let absence: UInt64 = 1_000_000
     }
 
@@ -117,7 +117,7 @@ final class ChangeWait: Sendable {
                     return nil
                 }
             }
-            // Still report what came between the look and the removal.
+            // Still report transactions made between the look and the removal.
             guard let result = try look(engine) else { throw error }
             hub.keepDoubt(listener)
             return result

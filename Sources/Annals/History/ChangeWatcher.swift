@@ -27,7 +27,7 @@ public final class ChangeWatcher: Sendable {
         /// The last transaction that was reported or skipped.
         var number: UInt64
         var start: Start
-        /// Where that transaction ends, in the file with that salt; nil if it must be looked up.
+        /// The end of that transaction, in the file with that salt; nil if it must be looked up.
         var place: (salt: UInt64, offset: UInt64)?
     }
 
@@ -85,7 +85,7 @@ public final class ChangeWatcher: Sendable {
     // MARK: Looking
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
-        // Before the lock: in a child process, a thread of the parent may hold the lock for ever.
+        // Before the lock: in a child process, a thread of the parent may hold the lock forever.
         try engine.requireNotForked()
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number

@@ -77,7 +77,7 @@ extension Store {
     /// Only readings in the order of transactions note anything. Throws as `forEachTransaction(_:in:_:)`.
     ///
     /// - Parameters:
-    ///   - request: What to select for `body`.
+    ///   - request: The conditions for transactions passed to `body`.
     ///   - snapshot: The state at which history ends.
     ///   - changed: Notes the objects.
     ///   - body: Called with each transaction that the request selects. Return false to stop.

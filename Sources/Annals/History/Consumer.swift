@@ -4,7 +4,7 @@ public import FoundationEssentials
 
 /// A registered consumer of history, as it was when you asked.
 public struct Consumer: Hashable, Sendable, Codable {
-    /// What a consumer does with the store.
+    /// The way in which a consumer uses the store.
     public struct Kind: OptionSet, Hashable, Sendable, Codable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -17,7 +17,7 @@ public struct Consumer: Hashable, Sendable, Codable {
 
     /// Usually the author of its own transactions, so that it can exclude them.
     public let name: String
-    /// What it does with the store.
+    /// The way in which it uses the store.
     public let kind: Kind
     /// The place after the last transaction that it has read.
     public let cursor: HistoryToken
@@ -29,7 +29,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     public let processID: Int
     /// How many transactions it has not read.
     public let lag: UInt64
-    /// Whether cleaning has passed its cursor, because it was too far behind. Then it must read everything again
+    /// Whether cleaning has passed its cursor, because it lagged too far. Then it must read everything again
     /// (`resetConsumer`).
     public let isLost: Bool
 
@@ -76,12 +76,11 @@ extension Store {
     ///
     /// - Parameters:
     ///   - name: 1 to 1024 bytes of UTF-8. A store has at most 1000 consumers.
-    ///   - kind: What it does with the store.
-    ///   - token: What it has read already; nil for everything up to now.
+    ///   - kind: The way in which it uses the store.
+    ///   - token: The place up to which it has read history; nil for everything until now.
     /// - Returns: The consumer, with the cursor to continue from.
     ///
-    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `validate` throws for the token, and what `commit`
-    /// throws.
+    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, errors of `validate` for the token, and errors of `commit`.
     @discardableResult
     public func registerConsumer(
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
@@ -121,13 +120,13 @@ extension Store {
     /// Advances a consumer's cursor: it has read everything up to `to`.
     ///
     /// Appends one short frame. When this returns, every process sees the new cursor, and killing the process does not
-    /// lose it. After a loss of power, the cursor may be where it was a moment earlier, and the consumer reads some
+    /// lose it. After a power failure, the cursor may be at its place of a moment earlier, and the consumer reads some
     /// transactions again. To process each transaction exactly once, advance the cursor in the transaction that writes
     /// the results (`Transaction.advanceConsumer`).
     ///
     /// Throws `StoreError`: `consumerUnknown`; `consumerConflict` if the cursor is not at `from`, because another
     /// program uses the same name; `consumerLost` if cleaning has passed the cursor, for any `to`; `invalidArgument` if
-    /// `to` is before `from`; and what `validate` throws for `to`.
+    /// `to` is before `from`; and errors of `validate` for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try advanceConsumers([name: (from, to)])
     }
@@ -136,8 +135,8 @@ extension Store {
     ///
     /// - Parameters:
     ///   - moves: The place of each cursor, and the place it moves to.
-    ///   - timeout: How long to wait for programs that write, at most; nil for as long as the store's options say. With
-    ///     zero, it takes a few milliseconds at most.
+    ///   - timeout: The longest wait for programs that write; nil for that of the store's options. With zero, it takes
+    ///       a few milliseconds at most.
     ///
     /// Also throws `StoreError`: `busy` if the time has passed.
     public func advanceConsumers(
@@ -160,7 +159,7 @@ extension Store {
 
     /// Moves a consumer to any place: after the token of a snapshot, if it is lost, or back, to read again.
     ///
-    /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
+    /// Throws `StoreError`: `consumerUnknown`, and errors of `validate` for the token.
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
@@ -180,7 +179,8 @@ extension Store {
         }
     }
 
-    /// Throws if nobody can have seen the token's transaction. It does not throw for a cleaned one: the caller decides.
+    /// Throws if no program can have seen the token's transaction. It does not throw for a cleaned one: the caller
+    /// decides.
     func requireSeen(_ token: HistoryToken) throws(StoreError) {
         let engine = engine
         do throws(StoreError) {

@@ -36,8 +36,8 @@ public struct HistoryRequest: Sendable {
         /// back by more than an hour, all transactions before that count as older than the later ones.
         case date(Date)
         /// The beginning of history. The store looks it up when it uses the place, so cleaning in the meantime does not
-        /// matter: a request after it selects what is left. A consumer begins where nothing is missing any more, at
-        /// `Store.oldestToken`.
+        /// matter: a request after it selects the remaining transactions. A consumer begins at `Store.oldestToken`,
+        /// after which no transaction is missing.
         case oldest
         /// Directly after the newest transaction, when the store uses the place.
         case now
@@ -51,14 +51,14 @@ public struct HistoryRequest: Sendable {
         case newestFirst
     }
 
-    /// Whose transactions, and what they were doing: authors and contexts that belong together. Both must match.
+    /// Authors and contexts that belong together. A transaction must match both.
     public struct Source: Hashable, Sendable {
-        /// These authors; a nil element stands for no author. Nil for all.
+        /// These authors; a nil element means no author. Nil for all.
         public var authors: Set<String?>?
-        /// These context names; a nil element stands for none. Nil for all.
+        /// These context names; a nil element means no context. Nil for all.
         public var contextNames: Set<String?>?
 
-        /// What matches both.
+        /// Selects transactions that match both.
         public init(authors: Set<String?>? = nil, contextNames: Set<String?>? = nil) {
             (self.authors, self.contextNames) = (authors, contextNames)
         }
@@ -69,20 +69,20 @@ public struct HistoryRequest: Sendable {
     /// Only transactions before this place. A named transaction is not included, nor one that was committed at exactly
     /// the given moment. Nil for no end.
     public var before: Place?
-    /// Only transactions by these authors; a nil element stands for no author. An unknown name matches nothing.
+    /// Only transactions by these authors; a nil element means no author. An unknown name matches nothing.
     public var authors: Set<String?>?
-    /// No transactions by these authors; a nil element stands for no author.
+    /// No transactions by these authors; a nil element means no author.
     public var excludedAuthors: Set<String?>
-    /// Only transactions with these context names; a nil element stands for none.
+    /// Only transactions with these context names; a nil element means no context.
     public var contextNames: Set<String?>?
-    /// No transactions with these context names; a nil element stands for none.
+    /// No transactions with these context names; a nil element means no context.
     public var excludedContextNames: Set<String?>
     /// Only transactions that one of these selects, or several; nil for all.
     public var anyOf: [Source]?
-    /// Only transactions of which this is true; nil for all. Comparisons of `author` and `contextName` with constants
-    /// (`==`, `!=`, `contains`), joined by `&&`, `||` and `!`, cost as much as `authors`; everything else is evaluated
-    /// for each transaction that the other conditions leave, about a microsecond. What it throws is thrown as
-    /// `invalidArgument`.
+    /// Only transactions for which this is true; nil for all. Comparisons of `author` and `contextName` with constants
+    /// (`==`, `!=`, `contains`), joined by `&&`, `||` and `!`, cost as much as `authors`. Other expressions are
+    /// evaluated for each transaction that the other conditions select, which takes about a microsecond. Errors of the
+    /// predicate are thrown as `invalidArgument`.
     public var predicate: Predicate<TransactionFacts>?
     /// Only changes of objects of these entities. Use their names in the newest schema; for a removed entity, its last
     /// name.

@@ -3,7 +3,7 @@
 internal import FoundationEssentials
 
 extension HistoryTransactionView {
-    /// What the store noted when it applied this transaction; nil if the transaction was made here.
+    /// The store's note from applying this transaction; nil if it was made in this store.
     func appliedRecord() throws(StoreError) -> AppliedRecord? { try appliedRecords(limit: 1).first }
 
     /// The places of other stores that are contained in the state which this transaction applied.

@@ -6,7 +6,7 @@
 
 internal import FoundationEssentials
 
-/// What a view of a transaction refers to.
+/// The state and transaction that a view of a transaction refers to.
 struct HistoryContext {
     let view: View
     let storeIdentifier: UUID
@@ -53,9 +53,9 @@ public struct HistoryTransactionView: ~Copyable {
     /// When it was committed: microseconds since 1970, UTC.
     public var microseconds: Int64 { context.pointee.transaction.time }
 
-    /// Who made the change; nil if unknown.
+    /// The name of the author; nil if unknown.
     public var author: String? { context.pointee.transaction.author }
-    /// What they were doing, or where; nil if unknown.
+    /// The author's activity, or the part of the program; nil if unknown.
     public var contextName: String? { context.pointee.transaction.context }
     /// The process that committed it, as its own system numbered it.
     public var processID: UInt32 { context.pointee.transaction.processID }
@@ -88,7 +88,7 @@ public struct HistoryTransactionView: ~Copyable {
     }
 
     /// Calls `body` with each change, in the order in which they were made, until `body` returns false. If a request
-    /// selected changes, only those come. Throws `damaged`, `closed`, and what `body` throws.
+    /// selected changes, passes only those. Throws `damaged`, `closed`, and errors of `body`.
     public func forEachChange(
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -141,7 +141,7 @@ public struct HistoryChangeView: ~Copyable {
     /// The object that was changed.
     public var object: ObjectID { ObjectID(checked: change.objectBits) }
 
-    /// What was done to the object.
+    /// The kind of change.
     public var kind: HistoryChange.Kind {
         if change.isUpdate { return .update }
         return change.isDeletion ? .delete : .insert
@@ -185,11 +185,11 @@ public struct HistoryChangeView: ~Copyable {
     /// The object after the change; nil for a deletion. Throws `damaged`.
     public func after() throws(StoreError) -> Row? { change.kind == .delete ? nil : try row(isBefore: false) }
 
-    /// The preserved attributes of a deleted object; nil if there are none, and for other changes. Throws `damaged`.
+    /// The preserved attributes of a deleted object; nil without any, and for other changes. Throws `damaged`.
     public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
 
     /// Calls `body` with the object after the change, in place; for a deletion, with the preserved attributes.
-    /// Positions are those of `entity`. Returns false if there is nothing. Throws `damaged`, and what `body` throws.
+    /// Positions are those of `entity`. Returns false without such values. Throws `damaged`, and errors of `body`.
     public func withAfter(
         in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {

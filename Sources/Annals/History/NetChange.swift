@@ -25,7 +25,7 @@ public struct NetChange: Hashable, Sendable, Codable {
     public let before: Row?
     /// The object after the last change. Nil for a deletion, and if values were not requested.
     public let after: Row?
-    /// The preserved attributes of a deleted object. Nil if there are none.
+    /// The preserved attributes of a deleted object. Nil without any.
     public let preserved: Row?
     /// The number of the first transaction that changed it.
     public let firstTransaction: UInt64
@@ -36,9 +36,9 @@ public struct NetChange: Hashable, Sendable, Codable {
 extension Store {
     /// Calls `body` with one net change for each object that a request selects, until `body` returns false.
     ///
-    /// The request's places, authors, contexts, entities and objects select the changes to fold. What excluded
-    /// transactions did shows only in the values. The request's kinds and attributes select among the net changes. They
-    /// come by ascending object ID, or by descending ID if the request's order is newest first. The limit counts net
+    /// The request's places, authors, contexts, entities and objects select the changes to fold. Changes of excluded
+    /// transactions show only in the values. The request's kinds and attributes select among the net changes. They come
+    /// by ascending object ID, or by descending ID if the request's order is newest first. The limit counts net
     /// changes.
     ///
     /// Linear in the number of changes. They are sorted in 32 MiB of memory and, for more than about 600,000 changes,

@@ -2,7 +2,7 @@
 
 /// One change of an object, and its transaction.
 public struct ObjectVersion: HistoryRecord, Hashable, Sendable {
-    /// Who committed the transaction, and when.
+    /// The author and time of the transaction, and other facts about it.
     public let header: TransactionHeader
     /// The change, with the object before and after it.
     public let change: HistoryChange
@@ -38,7 +38,7 @@ extension Store {
     /// history: about 10 to 100 microseconds for each version.
     ///
     /// Throws `StoreError`: `historyGap` if the entity's history is off; also `historyGap`, after all versions, if the
-    /// object existed before the entity's history began again; `damaged`, `closed`, and what `body` throws.
+    /// object existed before the entity's history began again; `damaged`, `closed`, and errors of `body`.
     ///
     /// - Parameters:
     ///   - object: The object.
@@ -65,7 +65,7 @@ extension Store {
         let isFolded = try engine.tracked(view).forEachVersion(of: object) {
             (transaction, change) throws(StoreError) in
             (isEnded, isFound) = (true, true)
-            // Also for cleaned transactions: after compaction, nothing would tell when they were.
+            // Also for cleaned transactions: after compaction, their time would be unknown.
             if let gap, gap.hides(version: transaction.schemaVersion) {
                 isWhole = false
                 return false

@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// What a request selects in a view. For one thread.
+/// The selection of a request in a view. For one thread.
 struct ResolvedRequest {
     let engine: Engine
     let view: View
@@ -13,14 +13,14 @@ struct ResolvedRequest {
     let changes: ChangeFilter?
     /// Whether the request selects no changes. Then transactions without changes belong to it.
     private let takesAnyChanges: Bool
-    /// For a request from the beginning of history: what was cleaned since is left out. Nil if nothing is.
+    /// For a request from the beginning of history: transactions cleaned since, which are left out. Nil without any.
     private let cleaned: HistoryCoverage?
     let limit: Int
 
     /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, and `invalidArgument` for an
     /// invalid date.
     ///
-    /// `named` are the entities requested by name, if the request alone does not tell.
+    /// `named` are the entities requested by name, if the request alone does not contain them.
     init(
         _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil
     ) throws(StoreError) {
@@ -116,7 +116,7 @@ extension Store {
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         let number = try engine.tracked(view).lastNumber(through: moment)
-        // Cleaned transactions are in the file until compaction. All others before the oldest one are gone.
+        // Cleaned transactions are in the file until compaction. All transactions before the oldest one are gone.
         let oldest = try engine.oldest()
         guard oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time else {
             throw expired("History does not reach back to that date", engine)

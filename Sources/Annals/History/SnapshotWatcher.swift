@@ -1,7 +1,7 @@
 // Waiting for a newer state in a task. All that follows a store in a task waits here: contexts, lists of results,
 // settings, and trackers.
 
-/// Waits for states of a store, for code that reads what is there now and needs no history of how it came.
+/// Waits for states of a store, for code that reads only the present content and needs no history.
 ///
 /// Create it with `Store.snapshotWatcher()`, and keep it from one wait to the next: making one costs system calls,
 /// waiting does not. While it exists, each commit of another process costs that process some time in the kernel. It
@@ -14,10 +14,10 @@ public final class SnapshotWatcher: Sendable {
 
     var store: Store { wait.store }
 
-    /// Returns the newest state as soon as it has a transaction after that of the token: at once, if there is one
-    /// already. Occupies no thread while it waits.
+    /// Returns the newest state as soon as it has a transaction after that of the token: at once, if such a transaction
+    /// exists already. Occupies no thread while it waits.
     ///
-    /// Several transactions may come as one state, and it does not matter what was cleaned.
+    /// Several transactions may come as one state, and cleaned transactions do not matter.
     ///
     /// - Returns: The state; nil if the task is cancelled or `stop` was called.
     ///

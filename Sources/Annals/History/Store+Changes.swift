@@ -12,12 +12,12 @@ extension Store {
     /// process's own commits: exclude their authors or their contexts if you do not want them.
     ///
     /// After `.now`, the signals need no history. If it was cleaned before a signal was made, because the process was
-    /// stopped for example, one signal covers all transactions that came. It cannot say what they did: see
+    /// stopped for example, one signal covers all new transactions. It cannot describe them: see
     /// ``ChangeSignal/isExact``. After `.oldest`, cleaning before the first signal does not matter. Otherwise, a place
     /// that history no longer reaches back to is an error.
     ///
     /// - Parameters:
-    ///   - place: Where the signals begin.
+    ///   - place: The place where the signals begin.
     ///   - authors: Transactions by these authors are skipped. Transactions without an author always come.
     ///   - contextNames: Transactions with these context names are skipped. Those without one always come.
     ///

@@ -15,16 +15,16 @@ extension Store {
 
     /// Removes transactions with a smaller number from history: all of them, or those by some authors.
     ///
-    /// The objects stay as these transactions left them. This takes one short frame, for any number of transactions;
-    /// `compact` frees their space. Requesting history from before them throws `tokenExpired`. With authors, that is so
-    /// for a request after a place before a cleaned transaction, if it would show that. A request from the beginning of
-    /// history selects what is left. The values of these transactions stay in the file until everything before them is
-    /// cleaned.
+    /// The objects keep the state in which these transactions left them. This takes one short frame, for any number of
+    /// transactions; `compact` frees their space. Requesting history from before them throws `tokenExpired`. With
+    /// authors, this concerns a request after a place before a cleaned transaction, if it would show that transaction.
+    /// A request from the beginning of history selects the remaining transactions. The values of these transactions
+    /// stay in the file until everything before them is cleaned.
     ///
     /// - Parameters:
     ///   - number: The first transaction that stays. A number above the last transaction's cleans everything.
-    ///   - authors: Only transactions by these authors; a nil element stands for no author. Nil for all transactions.
-    /// - Returns: Whether anything was cleaned that was not before.
+    ///   - authors: Only transactions by these authors; a nil element means no author. Nil for all transactions.
+    /// - Returns: Whether the call cleaned anything.
     ///
     /// Throws `StoreError`: `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
     @discardableResult
@@ -53,8 +53,8 @@ extension Store {
         try deleteHistory(before: try number(before: date), authors: authors)
     }
 
-    /// The first transaction that was committed at the date or later; the number after the last transaction if there is
-    /// none.
+    /// The first transaction that was committed at the date or later; the number after the last transaction without
+    /// one.
     package func number(before date: Date) throws(StoreError) -> UInt64 {
         guard !date.timeIntervalSinceReferenceDate.isNaN else {
             throw StoreError(.invalidArgument, "A date is not a number: use another date.")
@@ -65,22 +65,22 @@ extension Store {
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }
 
-    /// Writes the store to a new file, without what nobody can read any more: cleaned history, the history of entities
-    /// whose history is or was off, rows that only such history kept, and old indexes. The new file then replaces the
-    /// old one.
+    /// Writes the store to a new file, without data that can no longer be read: cleaned history, the history of
+    /// entities whose history is or was off, rows that only such history kept, and old indexes. The new file then
+    /// replaces the old one.
     ///
-    /// Others read and write meanwhile. Writers wait for the last piece. If they write about as fast as this copies,
-    /// they also wait for 10 of every 12 milliseconds until this has caught up, and longer if single transactions are
-    /// very large. Snapshots and histories in use stay valid, and keep the old file's space until they end. This needs
-    /// space for the new file next to the old one. Its name is the store's with `.compacting` at the end. If this is
-    /// killed, cancelled or out of space, the store stays as it was.
+    /// Other handles can read and write at the same time. Writers wait for the last piece. If they write about as fast
+    /// as this copies, they also wait for 10 of every 12 milliseconds until this has caught up, and longer if single
+    /// transactions are very large. Snapshots and histories in use stay valid, and keep the old file's space until they
+    /// end. This needs space for the new file next to the old one. Its name is the store's with `.compacting` at the
+    /// end. If this is killed, cancelled or out of space, the store does not change.
     ///
     /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///
     /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or keeps the writer lock), `noSpace`,
-    /// `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that no compaction has left has
-    /// the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `cancelled`. Linear in
-    /// what stays.
+    /// `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that is not from a compaction
+    /// has the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `cancelled`. Linear
+    /// in the data that stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
@@ -94,20 +94,20 @@ extension Store {
             bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
     }
 
-    /// Writes a copy of the store's present state to a new file. Others, and this store, may read and write meanwhile.
-    /// The copy is compacted.
+    /// Writes a copy of the store's present state to a new file. This and other handles may read and write at the same
+    /// time. The copy is compacted.
     ///
     /// - Parameters:
     ///   - path: The new file. Nothing may exist there. The file gets this name when it is complete and durable.
     ///   - newIdentity: If false, the copy is the same store: tokens of one are valid in the other for as long as both
-    ///     have the same transactions. If true, the copy is a store of its own, without consumers. Its history tells
-    ///     what happened in this store.
+    ///       have the same transactions. If true, the copy is a store of its own, without consumers. Its history is
+    ///       that of this store.
     ///   - progress: Called every few MiB, on this thread. Return false to cancel.
-    /// - Returns: The place in the copy's history that it was copied at.
+    /// - Returns: The place in the copy's history at which it was copied.
     ///
     /// Throws `StoreError`: `alreadyExists`, `notFound` if the directory does not exist, `noSpace`, `busy` (another
-    /// backup is being written there), `damaged`, `cancelled`. If it throws, there is no copy. Linear in what is
-    /// copied.
+    /// backup is being written there), `damaged`, `cancelled`. If it throws, there is no copy. Linear in the copied
+    /// data.
     @discardableResult
     public func backup(
         to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil

@@ -1,10 +1,10 @@
-// How long history is kept, what cleaning would remove now, and which readers keep it from removing more.
+// The retention of history, the effect of cleaning now, and the readers that keep it from removing more.
 
 extension Store {
-    /// How long history is kept, even if consumers have not read it. Older or larger history is removed automatically.
+    /// The time and space for which history is kept, even if consumers have not read it. Older or larger history is
+    /// removed automatically.
     ///
-    /// It is a setting of the store, for everybody who uses it. Commits apply it, at most once a minute or every 16
-    /// MiB.
+    /// It is a setting of the store, for all its users. Commits apply it, at most once a minute or every 16 MiB.
     public struct Retention: Hashable, Sendable {
         /// Older transactions are removed; nil for no limit.
         public var age: Duration?
@@ -19,7 +19,7 @@ extension Store {
         public static let standard = Retention(.standard)
         /// Nothing is removed automatically.
         public static let forever = Retention(age: nil, bytes: nil)
-        /// No history: what is committed is removed at the next look.
+        /// No history: transactions are removed at the next look.
         public static let none = Retention(age: .zero, bytes: nil)
 
         init(_ limits: RetentionLimits) {
@@ -32,7 +32,7 @@ extension Store {
         }
     }
 
-    /// What cleaning would do now, and which readers keep it from doing more.
+    /// The effect of cleaning now, and the readers that keep it from removing more.
     public struct CleaningPlan: Hashable, Sendable {
         /// The number of the first transaction that would stay.
         public let before: UInt64
@@ -40,7 +40,7 @@ extension Store {
         public let transactions: UInt64
         /// About how many bytes compaction would free then.
         public let regainedBytes: UInt64
-        /// The readers that have not read everything, the one furthest behind first. Their `lastSeen` says since when.
+        /// The readers that have not read everything, the slowest first. Their `lastSeen` shows since when.
         public let waitingFor: [Consumer]
         /// Those readers for which retention does not wait: they would be lost.
         public let overtaken: [Consumer]
@@ -53,7 +53,7 @@ extension Store {
         get throws { Retention(try newest().engine.tracking.retention) }
     }
 
-    /// Sets how long history is kept, from now on, for everybody who uses the store.
+    /// Sets the retention of history, from now on, for all users of the store.
     ///
     /// Ages are measured with the machine's clock and the commit times of transactions. A jump of the clock by more
     /// than an hour is not believed at once: because of the jump alone, nothing is removed until the new time has
@@ -72,10 +72,10 @@ extension Store {
         }
     }
 
-    /// What `clean` would do now: remove everything that all registered readers have read, and everything that
-    /// retention does not keep. If no reader is registered, only the latter. Logarithmic in the number of transactions.
+    /// The effect of `clean` now: it removes everything that all registered readers have read, and everything beyond
+    /// the retention. Without a registered reader, only the latter. Logarithmic in the number of transactions.
     ///
-    /// - Parameter number: If given, the plan says what `deleteHistory(before:)` would do instead.
+    /// - Parameter number: If given, the plan describes `deleteHistory(before:)` instead.
     ///
     /// Throws `StoreError`.
     public func cleaningPlan(before number: UInt64? = nil) throws -> CleaningPlan {
@@ -90,12 +90,12 @@ extension Store {
             overtaken: readers.filter { $0.cursor.number + 1 < estimate.before })
     }
 
-    /// Removes the history that all registered readers have read, and the history that retention does not keep.
-    /// `compact` frees its space.
+    /// Removes the history that all registered readers have read, and the history beyond the retention. `compact` frees
+    /// its space.
     ///
-    /// Believes the machine's clock, also directly after a jump. `cleaningPlan` tells beforehand what would be removed.
+    /// Believes the machine's clock, even directly after a jump. `cleaningPlan` shows the effect in advance.
     ///
-    /// - Returns: What was done.
+    /// - Returns: The plan that was carried out.
     ///
     /// Throws as `deleteHistory`.
     @discardableResult

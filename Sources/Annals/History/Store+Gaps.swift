@@ -1,4 +1,4 @@
-// Entities whose history is off, or was: where their history begins, and errors for requests of what was not kept.
+// Entities whose history is off, or was: the beginning of their history, and errors for requests of missing history.
 
 internal import FoundationEssentials
 

@@ -4,11 +4,11 @@ extension Store {
     /// Calls `body` with every transaction after a number, oldest first, up to the newest one in the snapshot, until
     /// `body` returns false.
     ///
-    /// Nothing is missed, nothing comes twice, and no values are built: this way you can look through a hundred million
-    /// changes a second. Changes of entities whose history is off are left out.
+    /// Nothing is missed, nothing comes twice, and no values are built: this reads a hundred million changes a second.
+    /// Changes of entities whose history is off are left out.
     ///
     /// Throws `StoreError`: `tokenUnknown`, `tokenExpired`, `historyGap` if the history of an entity begins later,
-    /// `damaged`, `closed`, and what `body` throws.
+    /// `damaged`, `closed`, and errors of `body`.
     ///
     /// - Parameters:
     ///   - number: The last transaction that you know already; 0 for the beginning.

@@ -44,11 +44,11 @@ extension Store {
     /// transactions that the request skips or returns. Memory use does not grow with the history.
     ///
     /// Throws `StoreError`: `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`,
-    /// `historyGap` (with the token to continue from, if there is one), `unknownEntity`, `unknownAttribute`, `damaged`,
-    /// `closed`, and what `body` throws.
+    /// `historyGap` (with the token to continue from, if one exists), `unknownEntity`, `unknownAttribute`, `damaged`,
+    /// `closed`, and errors of `body`.
     ///
     /// - Parameters:
-    ///   - request: What to select.
+    ///   - request: The conditions.
     ///   - snapshot: The state at which history ends; nil for the newest.
     ///   - body: Called with each transaction. Return false to stop.
     public func forEachTransaction(

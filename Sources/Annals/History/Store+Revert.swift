@@ -1,6 +1,6 @@
 // Undoing a transaction with a new one.
 
-/// What to do if a part of a transaction cannot be undone.
+/// The reaction if a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
     /// Write nothing.
     case refuse
@@ -20,7 +20,7 @@ public struct RevertConflict: Hashable, Sendable {
         case deletedSince
         /// The transaction deleted the object, which was inserted again with other values.
         case insertedSince
-        /// Another object now has the values of the unique attribute or key, which may be derived from what is undone.
+        /// Another object now has the values of the unique attribute or key, which may be derived from undone values.
         case keyTaken(by: ObjectID)
         /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
         case referenceMissing
@@ -41,7 +41,7 @@ public struct RevertConflict: Hashable, Sendable {
     public let object: ObjectID
     /// The name of the object's entity; the last name if the entity was removed.
     public let entity: String
-    /// What the transaction did to the object.
+    /// The transaction's change of the object.
     public let kind: HistoryChange.Kind
     /// Why it cannot be undone.
     public let reason: Reason
@@ -51,10 +51,10 @@ public struct RevertConflict: Hashable, Sendable {
 
 /// The result of undoing a transaction.
 public struct RevertOutcome: Hashable, Sendable {
-    /// The place after the new transaction. Nil if nothing was written, because of conflicts or because there was
-    /// nothing left to undo.
+    /// The place after the new transaction. Nil if nothing was written, because of conflicts or because nothing was
+    /// left to undo.
     public let token: HistoryToken?
-    /// What could not be undone.
+    /// The parts that could not be undone.
     public let conflicts: [RevertConflict]
 }
 
@@ -63,22 +63,21 @@ extension Store {
     /// values back, and objects that it deleted are inserted again under the same ID. Later changes stay.
     ///
     /// A value is restored only if it is still the one that the transaction wrote. If the old value is there already,
-    /// nothing is done. The outcome lists the conflicts. If there are some, nothing is written, unless the policy says
-    /// otherwise. What refers to objects that this deletes follows its delete rule.
+    /// nothing is done. The outcome lists the conflicts. With conflicts, nothing is written, unless the policy allows
+    /// it. References to objects that this deletes follow their delete rules.
     ///
     /// Runs under the writer lock. Takes memory for the changes and old values of the transaction, except for long
     /// values.
     ///
     /// - Parameters:
     ///   - number: The transaction's number.
-    ///   - author: Who undoes it, for the history.
-    ///   - contextName: What they were doing, or where.
-    ///   - policy: What to do with parts that cannot be undone.
-    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - author: The author of the new transaction, for the history.
+    ///   - contextName: The author's activity, or the part of the program.
+    ///   - policy: The reaction to parts that cannot be undone.
+    ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `tokenUnknown`; `tokenExpired` if history no longer has the transaction; `historyGap` if it
-    /// changed objects of which no history was kept; `notRevertible` if it changed the schema; and what `commit`
-    /// throws.
+    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `commit`.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,
@@ -94,7 +93,8 @@ extension Store {
                 guard let error = error as? StoreError else {
                     preconditionFailure("Nobody else's error can be met here.")
                 }
-                // Derived values are known only now. Nothing was written: without what they follow from, it is.
+                // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
+                // which they follow.
                 guard Self.withhold(error.upkeepObstacles, of: changed, in: &withheld) else { throw error }
             }
         }
@@ -128,7 +128,7 @@ extension Store {
             token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)
     }
 
-    /// Adds what to leave out because of derived values, of objects that the plan changes. Each trial leaves out more.
+    /// Adds parts to leave out because of derived values, of objects that the plan changes. Each trial leaves out more.
     /// Returns false if the plan changes nothing any more.
     private static func withhold(
         _ obstacles: [UpkeepObstacle], of changed: Set<ObjectID>, in withheld: inout [ObjectID: [WithheldChange]]
@@ -187,7 +187,7 @@ extension Store {
         return plan
     }
 
-    /// Throws if no history was kept of some changes: undoing the others would not undo the transaction.
+    /// Throws if some changes have no history: undoing only the other changes would not undo the transaction.
     private func requireHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
         let coverage = engine.tracked(base).coverage
         guard !coverage.gaps.isEmpty else { return }

@@ -1,4 +1,4 @@
-// Tokens and numbers: the place in history that they name, or the error if there is none.
+// Tokens and numbers: the place in history that they name, or the error for a missing one.
 
 extension Store {
     /// The place directly after the newest transaction. It includes everything that was acknowledged before the call,
@@ -38,9 +38,9 @@ extension Store {
 
     /// The place after which history has all transactions. Number 0 if nothing was cleaned yet.
     ///
-    /// If the transactions of some authors were cleaned, it is the place after the last of these. History still has the
-    /// others from before; `HistoryRequest.Place.oldest` selects them. Linear in the transactions from the beginning of
-    /// history to this place. Throws `StoreError`: `closed`, `damaged`.
+    /// If the transactions of some authors were cleaned, it is the place after the last of these. History still has
+    /// earlier transactions of other authors; `HistoryRequest.Place.oldest` selects them. Linear in the transactions
+    /// from the beginning of history to this place. Throws `StoreError`: `closed`, `damaged`.
     public var oldestToken: HistoryToken {
         get throws { try oldestToken(newest().engine) }
     }

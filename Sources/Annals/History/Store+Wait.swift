@@ -9,19 +9,19 @@ extension Store {
         case durable
     }
 
-    /// Waits until the store contains a token's transaction, whichever process commits it. Afterwards every snapshot
-    /// has it.
+    /// Waits until the store contains a token's transaction, committed by any process. Afterwards every snapshot has
+    /// it.
     ///
     /// - Parameters:
     ///   - token: A token from another process or thread.
-    ///   - isDurable: Whether to wait until the transaction survives a loss of power. A store that is open for writing
-    ///     makes it durable itself. A store that is open for reading waits until the file says so, which may be only
-    ///     after another commit.
-    ///   - timeout: How long to wait at most; nil for no limit.
+    ///   - isDurable: Whether to wait until the transaction survives a power failure. A store that is open for writing
+    ///       makes it durable itself. A store that is open for reading waits until the file records this, which may be
+    ///       only after another commit.
+    ///   - timeout: The longest wait; nil for no limit.
     ///
-    /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the transaction is there but not known to be durable, in
-    /// time or at all; `tokenForeign`; `tokenDiverged`; `tokenExpired` if it is older than history; `closed`,
-    /// `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
+    /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the store has the transaction but it is not known to be
+    /// durable, in time or at all; `tokenForeign`; `tokenDiverged`; `tokenExpired` if it is older than history;
+    /// `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil
     ) throws {
@@ -63,7 +63,7 @@ extension Store {
         return try hasArrived(token, durable: isDurable, engine)
     }
 
-    /// Whether there is nothing more to wait for.
+    /// Whether the wait is over.
     private func hasArrived(
         _ token: HistoryToken, durable isDurable: Bool, _ engine: Engine
     ) throws(StoreError) -> Bool {

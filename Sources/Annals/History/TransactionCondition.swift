@@ -1,21 +1,21 @@
-// What the predicate of a history request says of a transaction: as far as it compares authors and contexts with
-// constants, their numbers are compared; the rest is evaluated.
+// The predicate of a history request as a condition: comparisons of authors and contexts with constants compare their
+// numbers; the rest is evaluated.
 //
 // Invariants:
-// TP1  A condition says of each transaction what evaluating its predicate would say.
-// TP2  A transaction of which the numbers decide is asked for nothing else.
+// TP1  For each transaction, a condition has the result of evaluating its predicate.
+// TP2  If a transaction's numbers decide, nothing else of it is read.
 
 public import FoundationEssentials
 
-/// What is known of a transaction without its changes: what the predicate of a `HistoryRequest` can ask.
+/// The facts about a transaction without its changes, for the predicate of a `HistoryRequest`.
 public struct TransactionFacts: Hashable, Sendable {
     /// The number: from 1, without gaps. It alone defines the order.
     public let number: UInt64
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
-    /// Who made the change; nil if unknown.
+    /// The name of the author; nil if unknown.
     public let author: String?
-    /// What they were doing, or where; nil if unknown.
+    /// The author's activity, or the part of the program; nil if unknown.
     public let contextName: String?
     /// The process that committed it, as its own system numbered it.
     public let processID: UInt32
