@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// What is known of the values of one property: null does not count.
+/// The aggregates of one property's values: null does not count.
 struct Aggregate {
     /// The mark of the store that the values are of (`UUIDBytes.mark`).
     let storeMark: UInt32
@@ -36,7 +36,7 @@ struct Aggregate {
         }
     }
 
-    /// The extreme as a property; nil if there is none. Of equal ones it is always the same.
+    /// The extreme as a property; nil without one. Of equal ones it is always the same.
     func property<V: AttributeValue>(_ extreme: Value) -> V? {
         if let object = extreme.object, let type = V.self as? any AnyReference.Type {
             return type.init(object, of: storeMark) as? V
@@ -61,7 +61,7 @@ extension NumberSum {
 }
 
 extension Snapshot {
-    /// The sum of a property over the objects that satisfy a predicate; zero if there are none.
+    /// The sum of a property over the objects that satisfy a predicate; zero without any.
     ///
     /// Throws `StoreError`: `valueOutOfRange` if the property's type does not hold it; `invalidArgument` if the
     /// property is no number; and as `fetch`.
@@ -80,19 +80,19 @@ extension Snapshot {
         return try sum.property(name) ?? V.zero
     }
 
-    /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none.
-    /// Throws as `fetch`, and `invalidArgument` if the property is no number.
+    /// The average of a property over the objects that satisfy a predicate and have a value; nil without any. Throws as
+    /// `fetch`, and `invalidArgument` if the property is no number.
     public func average<E: Entity>(
         of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> Double? {
         try sum(path, predicate).sum.average
     }
 
-    /// The least value of a property over the objects that satisfy a predicate and have a value; nil if there are none.
+    /// The least value of a property over the objects that satisfy a predicate and have a value; nil without any.
     /// Constant time with an index and without a predicate. Throws as `fetch`.
     ///
     /// Values are in the order in which they are sorted (``SortKey``): texts by their bytes, and NaN after all other
-    /// numbers. So the least value is NaN only if there is nothing else, and the greatest if there is any NaN.
+    /// numbers. So the least value is NaN only if all values are NaN, and the greatest if any value is NaN.
     public func minimum<E: Entity, V: AttributeValue>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> V? {
@@ -160,7 +160,7 @@ extension Snapshot {
         let (position, property) = (binding.position(of: index), binding.properties[index])
         let initial = property.codec.isOptional ? Value.null : property.initial
         var aggregate = Aggregate(storeMark: binding.storeMark)
-        // In descending order, what has no value comes last, so the first one decides.
+        // In descending order, objects without a value come last, so the first object decides.
         if fetch.run.plan.isInOrder, isGreatest || !layout.slots[position].isOptional {
             try fetch.run.forEachRow { (object, row) throws(StoreError) in
                 aggregate.addExtremes(try row.value(position, object, view, layout))
@@ -264,10 +264,10 @@ extension Snapshot {
     /// - Parameters:
     ///   - path: The property.
     ///   - aggregated: The properties whose sums, averages and extremes are wanted.
-    ///   - predicate: Which objects; nil for all.
-    ///   - isWanted: Which groups.
+    ///   - predicate: The condition for objects; nil for all.
+    ///   - isWanted: The condition for groups.
     ///
-    /// Memory grows with the number of groups. Throws as `fetch`; and what `isWanted` throws.
+    /// Memory grows with the number of groups. Throws as `fetch`; and errors of `isWanted`.
     public func groups<E: Entity, Key>(
         by path: any KeyPath<E, Key> & Sendable, aggregating aggregated: any PartialKeyPath<E> & Sendable...,
         where predicate: Predicate<Object<E>>? = nil,

@@ -1,6 +1,6 @@
 // The options of a property in a schema.
 
-/// What is special about a property of type `V`.
+/// A special rule of a property of type `V`.
 public struct AttributeOption<E: Entity, V>: Sendable {
     let option: PropertyOption<E>
 
@@ -15,16 +15,16 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// An optional property must have a value when it is saved.
     public static var required: Self { Self(.required) }
 
-    /// What objects from before the attribute existed have, instead of the property's initial value.
+    /// The value of objects from before the attribute existed, instead of the property's initial value.
     public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
 
     /// The property's value if the store has one that the type does not know. For example, a newer version of the
     /// program has added a case to an enumeration. Without this option, reading such an object throws
     /// `valueOutOfRange`.
     ///
-    /// The stored value stays until the property gets another value than the fallback. This is also so if a whole value
-    /// is written, with `update(_:to:)` or `upsert`. Predicates find what the property shows; one that compares it with
-    /// the fallback uses no index. Sorting sees the stored value.
+    /// The stored value stays until the property gets another value than the fallback. This also holds for writing a
+    /// whole value, with `update(_:to:)` or `upsert`. Predicates use the fallback; one that compares the property with
+    /// it uses no index. Sorting uses the stored value.
     public static func fallback(_ value: V) -> Self where V: Sendable { Self(.fallback(value)) }
 
     /// The attribute was called so before. If the store has it under that name, it is renamed.
@@ -61,14 +61,14 @@ extension AttributeOption {
         limit(.value(in: range)) { range.contains($0) }
     }
 
-    /// The value, if there is one, must lie in a range.
+    /// The value must lie in a range, unless it is nil.
     public static func range<W: Comparable & Sendable>(
         _ range: some RangeExpression<W> & Sendable
     ) -> Self where V == W? {
         limit(.value(in: range)) { $0.map(range.contains) ?? true }
     }
 
-    /// The text, if there is one, must have so many characters.
+    /// The text must have this number of characters, unless it is nil.
     public static func length(_ range: some RangeExpression<Int> & Sendable) -> Self where V: TextProperty {
         Self(
             .limit(.number(of: "character", in: range)) { value in
@@ -76,19 +76,19 @@ extension AttributeOption {
             })
     }
 
-    /// The whole text, if there is one, must match a regular expression, in the syntax of Swift's `Regex`.
+    /// The whole text must match a regular expression, in the syntax of Swift's `Regex`, unless it is nil.
     public static func pattern(_ pattern: String) -> Self where V: TextProperty {
         Self(.pattern(pattern) { value in (value as? String)?.wholly(matches: pattern) ?? true })
     }
 
-    /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
+    /// A relationship must have this number of objects. If deleting one of them leaves too few, the deletion is denied.
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == [Reference<T>] {
         limit(.number(of: "object", in: range)) { range.contains($0.count) }
     }
 
-    /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
+    /// A relationship must have this number of objects. If deleting one of them leaves too few, the deletion is denied.
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == Set<Reference<T>> {
@@ -96,7 +96,7 @@ extension AttributeOption {
     }
 }
 
-/// What a range asks of a value, or of a number of characters or objects.
+/// A limit for a value, or for a number of characters or objects.
 struct RangeLimit: Sendable {
     /// Continues a sentence that begins with the property.
     let message: String
@@ -117,7 +117,7 @@ struct RangeLimit: Sendable {
         return Self(message: "must be " + text, emptyRange: emptyRange(range))
     }
 
-    /// So many there must be.
+    /// The number must be in the range.
     static func number(of noun: String, in range: some RangeExpression<Int>) -> Self {
         func nouns(_ number: Int) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
         func text(_ first: Int, _ last: Int) -> String {

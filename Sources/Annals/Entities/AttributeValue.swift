@@ -1,4 +1,4 @@
-// The types that a property can have, and what is stored for each.
+// The types that a property can have, and the stored form of each.
 
 public import FoundationEssentials
 
@@ -10,9 +10,9 @@ public import FoundationEssentials
 public protocol AttributeValue: Sendable {
     /// The type of the attribute in the store. It must never change.
     static var attributeType: AttributeType { get }
-    /// What is stored: of that type, and not null. Throws if there is nothing to store for this value.
+    /// The value to store: of that type, and not null. Throws if this value has no stored form.
     func attributeValue() throws -> Value
-    /// The value that was stored; nil if there is none for it.
+    /// The value for a stored one; nil if the type has none for it.
     init?(attributeValue: Value)
 }
 

@@ -2,13 +2,13 @@
 //
 // Invariants:
 // CJ1  Values that differ only in the order in which their sets and dictionaries are iterated have the same text.
-// CJ2  The text of a value without such a part is what `JSONEncoder` makes of it, with sorted keys.
+// CJ2  The text of a value without such a part equals the output of `JSONEncoder` with sorted keys.
 
 internal import FoundationEssentials
 
 /// Encodes values of any type as JSON.
 enum CanonicalJSON {
-    /// Throws what encoding the value throws.
+    /// Throws the errors of encoding the value.
     static func text<V: Encodable>(_ value: V) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -29,8 +29,8 @@ enum CanonicalJSON {
     /// The mark of the store whose values are decoded; 0 if it is not known.
     static func mark(of decoder: any Decoder) -> UInt32 { storeKey.flatMap { decoder.userInfo[$0] as? UInt32 } ?? 0 }
 
-    /// Says to references that they are encoded for a store, which does not say to itself which one it is: equal values
-    /// have one text, also in a copy of the store with another identity.
+    /// Makes references encode without the store's mark, because they are stored in that store: so equal values have
+    /// one text, even in a copy of the store with another identity.
     private static let storedForm: [CodingUserInfoKey: any Sendable] =
         CodingUserInfoKey(rawValue: "annals.stored").map { [$0: true] } ?? [:]
 
@@ -101,8 +101,7 @@ extension Dictionary: UnorderedCollection where Key: Encodable, Value: Encodable
     }
 }
 
-/// Elements in the order of the texts of a part of theirs. Parts with the same text are stored alike, whatever their
-/// order.
+/// Elements in the order of the texts of a part of theirs. Parts with the same text are stored alike, in any order.
 private func inOrder<Element, Part: Encodable>(
     _ elements: some Collection<Element>, _ part: (Element) -> Part
 ) throws -> [Element] {

@@ -76,9 +76,9 @@ extension Rebound: TitledExpression {
     }
 }
 
-/// Several predicates of whatever entity.
+/// Several predicates of any entity.
 protocol CombinedExpression: KnownExpression {
-    /// The condition that they mean; `evaluate` makes one of what is not translated.
+    /// Their condition; `evaluate` makes one of each part that cannot be translated.
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition

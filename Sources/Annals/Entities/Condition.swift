@@ -1,4 +1,4 @@
-// What a predicate asks of an object: parts that rows decide, and parts that only the object decides.
+// The condition of a predicate: parts that rows decide, and parts that only the object decides.
 
 internal import FoundationEssentials
 
@@ -38,12 +38,12 @@ struct RowTest {
     let isNegated: Bool
 }
 
-/// A step from an object to others.
+/// A step from an object to related ones.
 package struct RelationshipStep {
     enum Way {
-        /// A property of the object refers to others, at this position.
+        /// A property of the object, at this position, refers to them.
         case property(position: Int)
-        /// Others refer to the object through the index with this number.
+        /// They refer to the object through the index with this number.
         case referring(Int)
     }
 
@@ -129,7 +129,7 @@ struct ConditionReader {
 }
 
 extension Condition {
-    /// Both, without what is certain.
+    /// Both. Omits constant parts.
     package static func both(_ left: Condition, _ right: Condition) -> Condition {
         switch (left, right) {
         case (.constant(true), let other), (let other, .constant(true)): other
@@ -138,7 +138,7 @@ extension Condition {
         }
     }
 
-    /// At least one, without what is certain.
+    /// At least one. Omits constant parts.
     static func either(_ parts: [Condition]) -> Condition {
         var open: [Condition] = []
         for part in parts {
@@ -149,7 +149,7 @@ extension Condition {
         return open.isEmpty ? .constant(false) : open.count == 1 ? open[0] : .any(open)
     }
 
-    /// The opposite, of what is certain too.
+    /// The opposite, also of a constant.
     static func opposite(_ condition: Condition) -> Condition {
         if case .constant(let isTrue) = condition { .constant(!isTrue) } else { .not(condition) }
     }

@@ -1,6 +1,6 @@
-// Which attributes of a store get other names, as `.renamed(from:)` in a type says: alone, in chains and in rings.
+// The renames of a store's attributes, from `.renamed(from:)` in types: alone, in chains and in rings.
 //
-// A ring exchanges names: all of them are in the store before and after. So a store notes which rings it has had, or
+// A ring exchanges names: all of them are in the store before and after. So a store notes rings that it has had, or
 // never needs, in the transaction that renames or that adds the entity.
 
 /// The former names of the properties of one type.

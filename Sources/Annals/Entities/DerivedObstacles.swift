@@ -18,7 +18,7 @@ struct DerivedOutOfRange {
     }
 }
 
-/// Looks at what a transaction leaves when everything is worked out.
+/// Examines the state that a transaction leaves, after computing derived values.
 struct DerivedObstacles {
     private let plan: DerivedPlan
     private let draft: Draft
@@ -80,7 +80,7 @@ struct DerivedObstacles {
             numbers.formIntersection(attributes)
         }
         if !numbers.isEmpty { causes[object] = numbers }
-        // Delete rules may have taken away what it is derived from.
+        // Delete rules may have removed its sources.
         for lost in draft.losses[object, default: [:]].values.joined() { causes[lost] = [] }
         return causes
     }
@@ -122,8 +122,8 @@ struct DerivedObstacles {
         }
     }
 
-    /// The attributes among the written ones without which derived ones would have other values. Found by trial: the
-    /// program's closures do not say what they read.
+    /// The attributes among the written ones on which derived values depend. Found by trial: a program's closures do
+    /// not list the attributes that they read.
     private func sources(
         of attributes: Set<UInt16>, _ object: ObjectID, _ written: [Int], _ layout: RowLayout
     ) throws(StoreError) -> Set<UInt16> {

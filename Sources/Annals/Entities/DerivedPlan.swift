@@ -1,4 +1,4 @@
-// What declared types derive from other sides, in the numbers and positions of one schema version.
+// The attributes that declared types derive from other sides, in the numbers and positions of one schema version.
 
 /// The rules of all declared types in one schema.
 struct DerivedPlan: Sendable {
@@ -8,7 +8,7 @@ struct DerivedPlan: Sendable {
         let member: UInt16
         let attribute: UInt16
         let position: Int
-        /// What is summed up: numbers and positions of attributes of `member`.
+        /// The summed attributes of `member`: their numbers and positions.
         var summed: [(attribute: UInt16, position: Int)] = []
     }
 
@@ -43,7 +43,7 @@ struct DerivedPlan: Sendable {
     /// By entity, the numbers in the schema of unique indexes over attributes that are worked out again.
     private(set) var keys: [UInt16: [Int]] = [:]
 
-    /// Leaves out what the schema does not have yet.
+    /// Omits entities and attributes that the schema does not have yet.
     init(_ models: [EntityModel], _ draft: Draft) {
         for model in models where model.needsUpkeep || model.rules.derivesAnything {
             guard let number = draft.catalog.number(ofEntity: model.name), let layout = draft.newestLayout(number)
@@ -72,7 +72,8 @@ struct DerivedPlan: Sendable {
         }
     }
 
-    /// Whether an attribute is worked out again after a revert and a transaction of another store, whatever is written.
+    /// Whether an attribute is computed again after a revert and a transaction of another store, even if it was
+    /// written.
     func isWorkedOut(_ attribute: UInt16, of entity: UInt16) -> Bool {
         attributes[entity]?.contains(attribute) == true && attribute != timeOfLastChange[entity]
     }
@@ -99,7 +100,7 @@ struct DerivedPlan: Sendable {
                 side: side, sum: sum))
     }
 
-    /// Where in `sides` the other side at a place in values of the model is.
+    /// The index in `sides` of the other side at an offset in values of the model.
     private mutating func side(at offset: Int?, of model: EntityModel, _ draft: Draft) -> Int? {
         guard let (target, name) = try? model.relationship(otherSideAt: offset),
             let member = draft.catalog.number(ofEntity: target.name), let layout = draft.newestLayout(member),

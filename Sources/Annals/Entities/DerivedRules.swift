@@ -1,4 +1,5 @@
-// What a schema says about the other sides of relationships: values derived from them, and how many objects they have.
+// Rules of a schema for the other sides of relationships: values derived from them, and limits for the number of
+// objects.
 
 public import FoundationEssentials
 
@@ -46,8 +47,8 @@ extension AttributeOption {
     /// The same for an optional property.
     public static func derived(_ moment: DerivedMoment) -> Self where V == Date? { Self(.lastChange) }
 
-    /// The other side of a relationship must have so many objects when a transaction ends that has inserted the object
-    /// or changed what refers to it.
+    /// The other side of a relationship must have this number of objects when a transaction ends that has inserted the
+    /// object or changed references to it.
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == ToMany<T> {
@@ -67,7 +68,7 @@ struct DerivedRule: Sendable {
     /// The attribute's name; set by the model's builder.
     var attribute = ""
 
-    /// Where the other side is in a value; nil if it is no stored property.
+    /// The offset of the other side in a value; nil if it is no stored property.
     var side: Int? {
         switch kind {
         case .count(let side), .sum(let side, _, _, _): side
@@ -94,7 +95,7 @@ extension EntityModel {
     /// Whether something is to be done when a transaction ends.
     var needsUpkeep: Bool { !derived.isEmpty || !limits.isEmpty || lastChange != nil }
 
-    /// What is wrong with what is derived from other sides.
+    /// The mistakes in rules that concern other sides.
     func problemsOfDerived() -> [String] {
         derived.compactMap { rule in
             let title = "“\(rule.attribute)” of “\(name)”"

@@ -1,12 +1,13 @@
-// Keeps what objects derive from those that refer to them, when the body of a transaction has ended, and holds what
-// delete rules have changed to the rules of its type.
+// Updates, after a transaction's body, the attributes that objects derive from those that refer to them, and validates
+// changes by delete rules against the rules of the types.
 //
 // Invariants:
-// DU1  In the state that a transaction leaves, a derived attribute is what the other side gives, for each object that
-//      the transaction has written and for each whose other side it has changed.
-// DU2  Everything is worked out on one state: the transaction's base and its own changes, after the delete rules.
-// DU3  After a revert and a transaction of another store, what an object derives from its own properties fits them.
-//      Typed writes have worked it out before.
+// DU1  After a transaction, a derived attribute matches the other side, for each object that the transaction has
+//      written and for each whose other side it has changed.
+// DU2  All derived values are computed on one state: the transaction's base and its own changes, after the delete
+//      rules.
+// DU3  After a revert and a transaction of another store, attributes that an object derives from its own properties
+//      match them. Typed writes have computed these before.
 
 internal import FoundationEssentials
 
@@ -19,7 +20,7 @@ final class DerivedUpkeep: TransactionUpkeep {
     /// The plan for the schema that was met last.
     private let known = Guarded<(shape: StoreShape, plan: DerivedPlan)?>(nil)
 
-    /// Nil if there is nothing to do.
+    /// Nil if no type needs upkeep.
     init?(_ declaration: EntityDeclaration) {
         derivesFromOthers = declaration.models.contains(where: \.needsUpkeep)
         derivesFromOwn = declaration.models.contains { $0.rules.derivesAnything }
@@ -41,7 +42,7 @@ final class DerivedUpkeep: TransactionUpkeep {
         if transaction == nil { try DerivedObstacles(plan, draft).requireNone(obstacles) }
     }
 
-    /// Returns what cannot be written, of changes that are not those of a body.
+    /// Returns the values that cannot be written, for changes that are not those of a body.
     private func deriveFromOthers(
         _ draft: Draft, _ transaction: Transaction?, _ plan: DerivedPlan, validates: Bool
     ) throws(StoreError) -> [DerivedOutOfRange] {
@@ -109,9 +110,9 @@ final class DerivedUpkeep: TransactionUpkeep {
     }
 }
 
-/// What one transaction changes for the objects on the one side.
+/// The work of one transaction for the objects on the one side.
 private struct DerivedWork {
-    /// What objects that refer to one give.
+    /// The contribution of the objects that refer to one object.
     private struct Total {
         var count = 0
         var sums: [NumberSum]
@@ -119,7 +120,7 @@ private struct DerivedWork {
 
     private let plan: DerivedPlan
     private let draft: Draft
-    /// By side and object: what the transaction's own rows give.
+    /// By side and object: the contribution of the transaction's own rows.
     private var own: [[ObjectID: Total]]
     /// The objects to work out.
     private var touched: Set<ObjectID> = []
@@ -129,7 +130,7 @@ private struct DerivedWork {
     private(set) var outOfRange: [DerivedOutOfRange] = []
     private(set) var amendments: [ObjectID: [(position: Int, value: StoredValue)]] = [:]
     private(set) var failures: [ValidationFailure] = []
-    /// Whether a number of objects was checked, which others may change without changing the object.
+    /// Whether a number of objects was checked, which another transaction may change without changing the object.
     private(set) var hasLimits = false
 
     init(_ plan: DerivedPlan, _ draft: Draft) {
@@ -316,7 +317,7 @@ private struct DerivedWork {
 }
 
 extension NumberSum {
-    /// What is absent adds nothing.
+    /// An absent value adds nothing.
     fileprivate mutating func add(_ stored: StoredValue) {
         if let value = try? Value(stored) { add(value) }
     }
@@ -328,13 +329,13 @@ extension NumberSum {
     }
 }
 
-// MARK: Working out anew
+// MARK: Refreshing derived attributes
 
 extension Transaction {
-    /// Works out what all objects of an entity derive from others, when the body has ended.
+    /// Computes, after the body, the attributes that all objects of an entity derive from other objects.
     ///
     /// Needed only after programs that do not declare the derived attributes have changed the store: such programs do
-    /// not keep them. A new derived attribute is worked out when the store is opened. Reads all objects and their other
+    /// not keep them. A new derived attribute is computed when the store is opened. Reads all objects and their other
     /// sides. Throws `StoreError`: `unknownEntity`.
     public func refreshDerived<E: Entity>(of type: E.Type) throws {
         let (_, layout) = try binding(type)
@@ -345,8 +346,8 @@ extension Transaction {
 }
 
 extension Store {
-    /// Works out what all objects of an entity derive from others, in a transaction of its own. See
-    /// `Transaction.refreshDerived(of:)`.
+    /// Computes the attributes that all objects of an entity derive from other objects, in a transaction of its own.
+    /// See `Transaction.refreshDerived(of:)`.
     ///
     /// - Returns: The transaction's token; nil if everything was right.
     @discardableResult

@@ -1,4 +1,4 @@
-// What a program's own types need to be kept in a store, and how they refer to each other.
+// The requirements for storing a program's own types, and their references to each other.
 
 /// A type whose values a store keeps: a plain struct whose stored properties all have initial values.
 ///
@@ -52,13 +52,12 @@ extension Entity where _SchemaForm == Schema<Self> {
 /// Not for programs. See `Entity`.
 public enum _PlainObject {}
 
-/// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the
-/// object exists.
+/// Names one object of an entity in a store. It costs nothing to keep and to copy. The object need not exist.
 ///
-/// It is the object's ID, with four bytes that tell stores apart. With a reference that a store has given, reading and
-/// writing throw `referenceForeign` in another store, and a predicate finds nothing there. One that was made from an ID
-/// alone, or comes from a change of history that was decoded, does not say of which store it is: it equals the
-/// references of all stores that have its ID.
+/// It is the object's ID, with four bytes that distinguish stores. With a reference from one store, reading and writing
+/// throw `referenceForeign` in another store, and a predicate finds nothing there. A reference made from an ID alone,
+/// or from a decoded change of history, belongs to no particular store: it equals the references of all stores that
+/// have its ID.
 ///
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
@@ -77,7 +76,7 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     /// Refers to an object of the store with that mark.
     init(_ id: ObjectID, of store: UInt32) { (self.id, self.store) = (id, store) }
 
-    /// Whether two references name the same object of a store, as far as they say of which store they are.
+    /// Whether two references name the same object of a store. A reference without a store matches any store.
     public static func == (left: Reference, right: Reference) -> Bool {
         left.id == right.id && ReferenceContent.mayBeEqual(left.store, right.store)
     }
@@ -96,8 +95,8 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     }
 }
 
-/// A reference in memory, whatever its entity: the layout of a generic struct does not depend on types that its fields
-/// do not use.
+/// A reference in memory, for any entity: the layout of a generic struct does not depend on types that its fields do
+/// not use.
 struct ReferenceContent {
     var id: ObjectID
     var store: UInt32
@@ -201,7 +200,7 @@ extension ToOne: OtherSide {
 /// Name it as the inverse of a relationship that has the option `.unique`:
 /// `Relationship(\.owner, .unique, inverse: \.passport)`.
 public struct ToOne<E: Entity>: Hashable, Sendable {
-    /// So that no two properties are at the same place in a struct: places tell properties apart.
+    /// Takes space, so that no two properties are at the same offset in a struct: offsets identify properties.
     private let place: UInt8 = 0
 
     /// The other side of a relationship.
@@ -214,7 +213,7 @@ public struct ToOne<E: Entity>: Hashable, Sendable {
 /// Name it as the inverse of the relationship: `Relationship(\.folder, inverse: \.clips)`. A snapshot finds the objects
 /// through the index that every relationship has.
 public struct ToMany<E: Entity>: Hashable, Sendable {
-    /// So that no two properties are at the same place in a struct: places tell properties apart.
+    /// Takes space, so that no two properties are at the same offset in a struct: offsets identify properties.
     private let place: UInt8 = 0
 
     /// The other side of a relationship.

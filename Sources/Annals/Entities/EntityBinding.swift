@@ -1,4 +1,4 @@
-// Where the properties of a type stand in the rows of one store: reading and writing whole values by address.
+// The locations of a type's properties in the rows of one store: reading and writing whole values by address.
 //
 // Invariants:
 // EB1  Columns are in the order of their positions in the row, each property once.
@@ -7,8 +7,8 @@
 internal import FoundationEssentials
 
 extension RowLayout {
-    /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil if there
-    /// is none.
+    /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil without
+    /// one.
     func position(ofProperty name: String, _ catalog: SchemaCatalog) -> Int? {
         entity.position(of: name) ?? catalog.attribute(formerly: name, of: number).flatMap { position(ofAttribute: $0) }
     }
@@ -41,7 +41,7 @@ final class EntityBinding: @unchecked Sendable {
 
     /// Whether the layout's entity is the type's: otherwise references lead to nothing of it.
     let isOfEntity: Bool
-    /// The position of the time of the last change; -1 if there is none.
+    /// The position of the time of the last change; -1 without one.
     private let lastChange: Int
     /// Positions that the program requires, and the store does not.
     private let required: Set<Int>
@@ -53,12 +53,12 @@ final class EntityBinding: @unchecked Sendable {
     let hasReferences: Bool
     /// Whether `write` needs no code of the program for it.
     let isWrittenByAddress: Bool
-    /// Whether values may be read that rows do not have: initial ones where a value is missing, and nothing instead of
-    /// references to what was deleted.
+    /// Whether reading may return values that rows lack: initial ones for missing values, and nothing for references to
+    /// deleted objects.
     let readsOtherValues: Bool
     /// Whether the store may have a property in several forms that are equal.
     let hasForms: Bool
-    /// Whether a property may stand for a stored value that its type does not have.
+    /// Whether a fallback may replace a stored value that the property's type does not have.
     let hasFallbacks: Bool
 
     private static func mismatch(
@@ -150,8 +150,8 @@ final class EntityBinding: @unchecked Sendable {
 
     // MARK: Reading
 
-    /// Sets the properties of the value at an address to what a row has. A property without a value in the row stays as
-    /// it is, unless it is optional.
+    /// Sets the properties of the value at an address to those of a row. A property without a value in the row does not
+    /// change, unless it is optional.
     func read(
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, isOfState: Bool = true,
         into value: UnsafeMutableRawPointer
@@ -167,16 +167,16 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// Makes a value of what a row has, in memory that is not initialized. What the row does not say is as in another
-    /// value, which the program itself has made. If this throws, the memory is not initialized.
+    /// Makes a value of a row, in uninitialized memory. Properties that the row lacks are as in another value, which
+    /// the program itself has made. If this throws, the memory is not initialized.
     ///
     /// Only for types that keep all their properties in the store: otherwise a new value must be made and read into.
     func make(
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, like initial: UnsafeRawPointer,
         _ bytes: Int, in value: UnsafeMutableRawPointer
     ) throws(StoreError) {
-        // What is no property takes no space or means nothing: the other sides of relationships. Properties of fixed
-        // size that the row does not have are right with this; all others are initialized below.
+        // Parts that are no properties take no space or mean nothing: the other sides of relationships. This is right
+        // for properties of fixed size that the row lacks; all others are initialized below.
         value.copyMemory(from: initial, byteCount: bytes)
         let isLike = row.isLike(layout)
         var index = 0
@@ -220,7 +220,7 @@ final class EntityBinding: @unchecked Sendable {
         case .date: readWord(Date.self, cells, column, place) { Date(bitPattern: $0) }
         case .bool:
             let byte = column.place.slot(cells)?.load(as: UInt8.self)
-            // Says what is wrong with any other byte.
+            // Throws the error for any other byte.
             if let byte, byte > 1 { _ = try row.bool(at: column.position) }
             if column.isOptional {
                 place.storeBytes(of: byte.map { $0 == 1 }, as: Bool?.self)
@@ -280,8 +280,8 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// A row of another schema version, one of history, where references are what was written, or a property that loops
-    /// do not know.
+    /// For a row of another schema version, for one of history, where references are as written, or for a property that
+    /// loops do not know.
     @inline(never)
     private func readSlowly(
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ index: Int, _ isOfState: Bool = true,
@@ -371,7 +371,7 @@ final class EntityBinding: @unchecked Sendable {
                     try writeNull(column, to: &row)
                     continue
                 }
-                // An optional that is not nil begins with what it holds.
+                // A non-nil optional begins with its content.
                 try write(place.assumingMemoryBound(to: String.self), position, to: &row)
             case .int64: try writeInteger(Int64.self, place, column, to: &row)
             case .double:
@@ -468,7 +468,7 @@ final class EntityBinding: @unchecked Sendable {
         return changes
     }
 
-    /// Whether two stored values of a property are equal, whatever their forms. The second is in the form of now.
+    /// Whether two stored values of a property are equal, in any of their forms. The second is in the current form.
     func isSame(_ left: StoredValue, _ right: StoredValue, at position: Int) throws(StoreError) -> Bool {
         if left == right { return true }
         guard hasForms, left != .absent, right != .absent,
@@ -536,7 +536,7 @@ final class EntityBinding: @unchecked Sendable {
         if !isWritten { try row.set(text: text.pointee, at: position) }
     }
 
-    /// After all other properties: what is new or differs was changed now.
+    /// Called after all other properties: sets the time of the last change if the row is new or differs.
     func writeLastChange(to row: inout RowWriter) throws(StoreError) {
         guard lastChange >= 0, row.isNew || row.isInsertedAgain || row.differs else { return }
         try row.set(date: .now, at: lastChange)
@@ -552,7 +552,7 @@ final class EntityBinding: @unchecked Sendable {
         throw .required(name, of: model.name)
     }
 
-    /// In a new row, what is not set is null, unless it has a default.
+    /// In a new row, an attribute that is not set is null, unless it has a default.
     private func writeNull(_ column: Column, to row: inout RowWriter) throws(StoreError) {
         if !required.isEmpty { try requireNone(at: column.position) }
         if row.isNew, !column.hasDefault { return }

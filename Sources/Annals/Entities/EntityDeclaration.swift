@@ -38,7 +38,7 @@ struct EntityDeclaration: Sendable {
                         + "add the option .unique, or make “\(side.name)” a ToMany.")
             }
         }
-        // If another side is not right, that is said already.
+        // If another side is wrong, that has its own message already.
         if model.problems.isEmpty { problems += model.problemsOfDerived() }
         for side in model.otherSides {
             let relationships = relationships(to: side, of: model)
@@ -114,11 +114,11 @@ struct EntityDeclaration: Sendable {
         present.keys = present.keys.map { key in
             IndexDescription(key.attributes.map { renames.newName(of: $0) }, isUnique: key.isUnique)
         }
-        // What properties are called in the store.
+        // The names of properties in the store.
         var names: [String: String] = [:]
         for property in model.properties {
             var declared = property.description(isNew: false)
-            // What is declared under a name that it had before is there.
+            // The attribute may have the property's former name.
             let presentName = former(property.name).flatMap { name in
                 model.property(named: name) == nil ? name : nil
             }
@@ -126,7 +126,7 @@ struct EntityDeclaration: Sendable {
                 changes.append(.addAttribute(property.description(isNew: true, sampling: true), to: model.name))
                 continue
             }
-            // What is optional in the program has no value in some objects.
+            // A property that is optional in the program has no value in some objects.
             if declared.isOptional, !there.isOptional, !property.isRequired {
                 changes.append(.changeAttribute(there.name, of: model.name, isOptional: true))
             }
@@ -194,7 +194,7 @@ package enum ReservedNames {
     /// through an object or in a predicate. Members that come later belong to `ObjectStatus`.
     package static let ofObjects: Set<String> = ["objectReference", "objectStatus", "objectUpdate"]
 
-    /// Whose member has that name; nil if a property may have it.
+    /// The owner of a member with that name, as the beginning of a sentence; nil if a property may have it.
     package static func owner(of name: String) -> String? {
         if ofObjects.contains(name) { return "every object is" }
         // The compiler then takes the schema of entities that declare none, without a word.
@@ -214,7 +214,7 @@ extension EntityModel.Property {
     /// The attribute in a store.
     ///
     /// - Parameters:
-    ///   - isNew: Whether to name the property's initial value as the default, for objects that others insert.
+    ///   - isNew: Whether to name the property's initial value as the default, for objects that other programs insert.
     ///   - sampling: The same for an initial value that is different each time.
     func description(isNew: Bool, sampling: Bool = false) -> AttributeDescription {
         var value = defaultValue
@@ -236,16 +236,16 @@ extension Store {
     /// Opens a store for the entities of a program. Creates a missing one if `options.createsIfMissing` is true.
     ///
     /// Entities, attributes, indexes and keys that the store lacks are added in one transaction. Nothing is removed,
-    /// and what the program does not know of is kept. An attribute that the store requires and that is optional in the
-    /// program becomes optional.
+    /// and parts that the program does not know are kept. An attribute that the store requires and that is optional in
+    /// the program becomes optional.
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
-    ///   - entities: The types, with all that they refer to.
+    ///   - entities: The types, with all types that they refer to.
     ///   - options: See `Options`.
     ///
-    /// Throws `StoreError`: `modelInvalid`, which names all mistakes in the types; `schemaMismatch` if the store has
-    /// something else under the same name; and as the initializer that takes descriptions.
+    /// Throws `StoreError`: `modelInvalid`, which names all mistakes in the types; `schemaMismatch` if the store has a
+    /// different thing under the same name; and as the initializer that takes descriptions.
     public convenience init(
         at path: String, entities: [any Entity.Type], options: Options = Options()
     ) throws {

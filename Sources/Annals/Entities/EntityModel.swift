@@ -1,9 +1,9 @@
-// What is known of an entity's type: its stored properties, where they are in memory, and what its schema says of them.
+// The facts about an entity's type: its stored properties, their offsets in memory, and the rules of its schema.
 //
 // Invariants:
-// EM1  A model without problems knows every stored property, and `offset` is where it is in a value. This was compared
+// EM1  A model without problems knows every stored property, and `offset` is its offset in a value. This was compared
 //      with the size of the type and with every key path of its schema.
-// EM2  There is one model for each type in a process, whatever the stores.
+// EM2  There is one model for each type in a process, for all stores.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -23,11 +23,11 @@ final class EntityModel: Sendable {
         var isPreserved = false
         /// Whether an optional property must have a value.
         var isRequired = false
-        /// Whether it is worked out when it is saved: nobody's edit.
+        /// Whether it is computed on saving, and so never edited.
         var isDerived = false
-        /// What the schema says that old objects have.
+        /// The schema's value for old objects.
         var defaultValue: Value?
-        /// What a new value has; null for none.
+        /// The value in a new object; null for none.
         var initial: Value
         /// Whether every new value has the same.
         var isInitialStable = true
@@ -70,11 +70,11 @@ final class EntityModel: Sendable {
     /// Whether a new value must be made for each object that is read, because a property is not kept.
     let hasTransients: Bool
     let rules: any EntityRules
-    /// What is derived from other sides.
+    /// The rules for values derived from other sides.
     let derived: [DerivedRule]
     /// How many objects other sides have.
     let limits: [SideLimit]
-    /// The name of the property that says when the object was last changed.
+    /// The name of the property with the time of the object's last change.
     let lastChange: String?
     /// For observing objects of the type: a key path for each slot. See `Object.path(ofSlot:_:)`.
     let slotPaths: [any AnyKeyPath & Sendable]
@@ -108,13 +108,14 @@ final class EntityModel: Sendable {
         hasRules = rules.hasRules
     }
 
-    /// The stored property at a place in a value; nil if there is none.
+    /// The stored property at an offset in a value; nil without one.
     func property(at offset: Int?) -> Property? {
         guard let offset else { return nil }
         return properties.first { $0.offset == offset }
     }
 
-    /// The index of the stored property that a key path of values leads to; nil for a part of one, and for all others.
+    /// The index of the stored property that a key path of values leads to; nil for a part of one, and for other key
+    /// paths.
     func index<E: Entity>(of path: PartialKeyPath<E>) -> Int? {
         guard let offset = MemoryLayout<E>.offset(of: path) else { return nil }
         let type = Swift.type(of: path).valueType
@@ -151,28 +152,28 @@ extension EntityModel.Place {
 /// The other side of a relationship, as a schema names it.
 struct SchemaItemInverse: Sendable {
     let target: any Entity.Type
-    /// Where the property is in the other struct; nil if it is no stored property.
+    /// The offset of the property in the other struct; nil if it is no stored property.
     let offset: Int?
 
     /// The name of the property there; nil if it is no other side.
     var name: String? { target.model.otherSides.first { $0.offset == offset }?.name }
 }
 
-/// What happens to a value before it is saved. Addresses are of values of the entity's type.
+/// Work on a value before it is saved. Addresses are of values of the entity's type.
 protocol EntityRules: Sendable {
     var hasRules: Bool { get }
     /// Whether a property is derived from the object's other properties.
     var derivesAnything: Bool { get }
-    /// Computes what is derived.
+    /// Computes the derived properties.
     func derive(_ address: UnsafeMutableRawPointer)
-    /// What is not as the schema asks for.
+    /// The properties that break the schema's rules.
     func failures(_ address: UnsafeRawPointer) -> [ValidationFailure]
 }
 
 // MARK: All models
 
 extension Entity {
-    /// The model of this type. Mostly one look into a table without a lock.
+    /// The model of this type. Usually one look into a table without a lock.
     static var model: EntityModel { EntityModels.shared.model(of: Self.self) }
 }
 
@@ -213,7 +214,7 @@ private final class EntityModels: @unchecked Sendable {
 }
 
 extension EntityModel {
-    /// The slot of the property with this name; nil if there is none.
+    /// The slot of the property with this name; nil without one.
     func slot(named name: String) -> Int? { properties.firstIndex { isSameName($0.name, name) } }
 
     func property(named name: String) -> Property? { slot(named: name).map { properties[$0] } }

@@ -29,7 +29,7 @@ struct EntityModelBuilder<E: Entity> {
         let found = StoredFields(schema)
         fields = found.fields
         if !problems.isEmpty {
-            // Without its schema, what else is wrong is not known.
+            // Without its schema, further mistakes are unknown.
         } else if let problem = found.problem {
             report(problem)
         } else {
@@ -122,7 +122,7 @@ struct EntityModelBuilder<E: Entity> {
         report(item.path, "have a line in the schema", at: " (\(item.place))")
     }
 
-    /// Says why a key path leads to no stored property.
+    /// Explains why a key path leads to no stored property.
     private mutating func report(_ path: any PartialKeyPath<E> & Sendable, _ purpose: String, at place: String) {
         let type = Swift.type(of: path).valueType
         guard let offset = MemoryLayout<E>.offset(of: path) else {
@@ -206,7 +206,7 @@ struct EntityModelBuilder<E: Entity> {
         try withUnsafePointer(to: value) { try codec.value(at: UnsafeRawPointer($0) + offset) }
     }
 
-    /// Whether the values of two new objects say that all have the same: a moment ago is not the same for long.
+    /// Whether the values of two new objects show that all have the same: a time just now is not the same for long.
     private static func isStable(_ values: (Value, Value)) -> Bool {
         if case .date(let date) = values.0, abs(date.timeIntervalSinceNow) < 60 { return false }
         return values.0 == values.1

@@ -1,4 +1,4 @@
-// What an entity says of its properties, by key paths: the compiler checks names and types.
+// An entity's description of its properties, by key paths: the compiler checks names and types.
 
 /// The name of an entity and the options of its properties. A property needs a line only if it has options.
 ///
@@ -47,7 +47,7 @@ public struct Schema<E: Entity>: Sendable {
     }
 }
 
-/// Where a program describes an entity. Computed properties have no names while the program runs.
+/// The place in a program that describes an entity. Computed properties have no names while the program runs.
 struct SchemaPlace: Sendable, CustomStringConvertible {
     let file: StaticString
     let line: Int
@@ -80,7 +80,7 @@ public struct SchemaItem<E: Entity>: Sendable {
     struct Inverse: Sendable {
         let target: any Entity.Type
         let path: any AnyKeyPath & Sendable
-        /// Where the property is in the other struct; nil if it is no stored property.
+        /// The offset of the property in the other struct; nil if it is no stored property.
         let offset: Int?
     }
 
@@ -97,7 +97,7 @@ public struct SchemaItem<E: Entity>: Sendable {
         (self.path, self.role, self.options, self.place) = (path, role, options, place)
     }
 
-    /// Says what is special about a property. A property without options needs no line. Messages about mistakes name
+    /// Describes special rules of a property. A property without options needs no line. Messages about mistakes name
     /// the file and the line.
     public init<V>(
         _ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...,
@@ -106,7 +106,7 @@ public struct SchemaItem<E: Entity>: Sendable {
         self.init(path, .attribute, options.map(\.option), SchemaPlace(file: file, line: line))
     }
 
-    /// Not available: the store sets what has options.
+    /// Not available: the store sets properties with options.
     @available(*, unavailable, message: "only a whole stored var has options: write var, not let, or take the line out")
     public init<V>(_ path: any KeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
         preconditionFailure("It is not available.")

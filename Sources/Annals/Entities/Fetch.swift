@@ -21,7 +21,7 @@ struct FetchPage {
     func of<Found>(_ found: [Found]) -> [Found] { Array(found.dropFirst(offset).prefix(limit)) }
 }
 
-/// What is to be fetched, planned for one state. Not generic: nothing in its loops asks for a type while it runs.
+/// A fetch, planned for one state. Not generic: its loops look up no types at run time.
 package struct FetchRun {
     let snapshot: Snapshot
     let plan: FetchPlan
@@ -53,7 +53,7 @@ package struct FetchRun {
         try lendRows(body)
     }
 
-    /// The same for readers by name. Throws `StoreError`: `damaged`, `closed`, and what `body` throws.
+    /// The same for readers by name. Throws `StoreError`: `damaged`, `closed`, and errors of `body`.
     package mutating func forEachRowView(
         _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -222,7 +222,7 @@ package struct FetchRun {
         return max(0, count - page.offset)
     }
 
-    /// Finds the objects, and says how.
+    /// Finds the objects, and describes the way.
     package mutating func explain() throws(StoreError) -> FetchExplanation {
         let results = try objects().count
         return FetchExplanation(
@@ -239,7 +239,7 @@ struct Fetch<E: Entity> {
 
     init(_ run: FetchRun, _ binding: EntityBinding) { (self.run, self.binding) = (run, binding) }
 
-    /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
+    /// - Parameter reads: Records the properties that are read of objects for evaluating a part of the predicate.
     init(
         _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>] = [], limit: Int? = nil,
         offset: Int = 0, reads: ReadRecorder? = nil
@@ -254,7 +254,7 @@ struct Fetch<E: Entity> {
         run = FetchRun(snapshot, plan, FetchPage(limit: limit, offset: offset))
     }
 
-    /// Room for so many values is made at first: as many as the first step of a range has.
+    /// The initial capacity for values: that of the first step of a range.
     private static var fewValues: Int { 128 }
 
     mutating func references() throws(StoreError) -> [Reference<E>] {
@@ -314,7 +314,7 @@ struct Fetch<E: Entity> {
 ///
 /// The user deallocates the memory, which also deinitializes the values that it has not taken.
 struct ValueMemory {
-    /// A new value, for what rows do not say, and the size of one.
+    /// A new value, for properties that rows lack, and the size of one.
     let initial: UnsafeMutableRawPointer
     let bytes: Int
     private var start: UnsafeMutableRawPointer
@@ -333,7 +333,7 @@ struct ValueMemory {
         self.capacity = capacity
     }
 
-    /// Where the next value is to be made.
+    /// The address for the next value.
     var end: UnsafeMutableRawPointer { start + count &* stride }
 
     mutating func grow<E>(of type: E.Type) {
@@ -375,7 +375,7 @@ extension SortColumn {
 
 /// How a fetch finds its objects.
 public struct FetchExplanation: Sendable, CustomStringConvertible {
-    /// Through what objects are found: an index, references, or a scan.
+    /// The way to the objects: an index, references, or a scan.
     public let access: String
     /// The part of the predicate that is decided by the bytes of rows, without values of objects.
     public let translated: String
@@ -412,19 +412,18 @@ extension Snapshot {
     /// Comparisons with constants, `nil`, ranges and collections, `starts(with:)`, `contains`, `caseFolded`,
     /// `caseAndDiacriticFolded` and one step to other objects are decided by the bytes of rows and through indexes. A
     /// constant is every part without the object, such as `limits[1] * 2`: it is computed once, before objects are
-    /// read. Everything else is evaluated on the object. `explain` says what happens, and which part keeps the
-    /// predicate from an index. Text is compared as Swift compares
-    /// it, with an index and without one.
+    /// read. Other parts are evaluated on the object. `explain` describes this, and the part that keeps the predicate
+    /// from an index. Text is compared as Swift compares it, with an index and without one.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all. Import FoundationEssentials to write one.
-    ///   - sort: Their order; if there is none, that of their insertion, or of the index through which they are found.
-    ///   - limit: How many objects to return at most; nil for all. A number below zero is as zero.
-    ///   - offset: How many objects to skip first. A number below zero is as zero.
+    ///   - predicate: The condition; nil for all objects. Import FoundationEssentials to write one.
+    ///   - sort: Their order; without one, that of their insertion, or of the index through which they are found.
+    ///   - limit: The most objects to return; nil for all. A number below zero counts as zero.
+    ///   - offset: The number of objects to skip first. A number below zero counts as zero.
     ///
     /// Throws `StoreError`: `unknownEntity`, `schemaMismatch`, `invalidArgument` (a key without an order),
-    /// `valueOutOfRange`, `damaged`, `closed`; and what evaluating the predicate throws, as `invalidArgument`.
+    /// `valueOutOfRange`, `damaged`, `closed`; and errors of evaluating the predicate, as `invalidArgument`.
     public func fetch<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
@@ -442,7 +441,7 @@ extension Snapshot {
         return try fetch.references()
     }
 
-    /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
+    /// The first object that satisfies a predicate; nil without one. As `fetch`.
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
@@ -459,7 +458,7 @@ extension Snapshot {
     /// Calls `body` with each object that satisfies a predicate and its reference, until `body` returns false.
     ///
     /// Memory does not grow with the number of objects, unless they must be sorted and no index has their order. As
-    /// `fetch`; also throws what `body` throws.
+    /// `fetch`; also throws errors of `body`.
     public func forEach<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0, _ body: (Reference<E>, E) throws -> Bool
@@ -473,8 +472,8 @@ extension Snapshot {
         if let failure { throw failure }
     }
 
-    /// Fetches, and says how: through which index, which part of the predicate is translated, and how many rows were
-    /// touched. Throws as `fetch`.
+    /// Fetches, and describes the way: the index, the translated part of the predicate, and the number of rows touched.
+    /// Throws as `fetch`.
     public func explain<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0

@@ -1,10 +1,10 @@
-// How objects are found: through which index, and what is decided of each row.
+// The way to objects: the index to use, and the condition that is decided for each row.
 //
 // Invariants:
-// FP1  The access finds every object that satisfies the condition; each row is then asked.
-// FP2  What the access decides is not asked again: comparisons of integers whose keys all lie in the range.
+// FP1  The access finds every object that satisfies the condition; then each row is tested.
+// FP2  Parts that the access decides are not tested again: comparisons of integers whose keys all lie in the range.
 
-/// Where the rows of a fetch come from.
+/// The source of a fetch's rows.
 enum FetchAccess {
     case scan
     /// No object can satisfy the condition.
@@ -25,7 +25,7 @@ struct FetchPlan {
     private(set) var isReversed = false
     /// The access for people.
     private(set) var title = "scan of all objects"
-    /// What each row is asked, if the condition consists of comparisons only.
+    /// The tests of each row, if the condition consists of comparisons only.
     private(set) var tests: [RowTest]?
     /// Whether the access is one key of an index in which each key has one object.
     private var isOfOneObject = false
@@ -91,7 +91,7 @@ struct FetchPlan {
     private mutating func orderBy(_ index: IndexShape, equalities: Int) {
         guard !sort.isEmpty, Set(sort.map(\.isDescending)).count == 1 else { return }
         guard sort.allSatisfy({ $0.isOrderOfIndex(layout) }) else { return }
-        // What is equal in all objects does not matter.
+        // Attributes that are equal in all objects do not matter.
         guard index.id.attributes.dropFirst(equalities).elementsEqual(sort.map(\.attribute)) else { return }
         isInOrder = true
         isReversed = sort[0].isDescending

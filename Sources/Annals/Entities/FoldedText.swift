@@ -1,6 +1,6 @@
 // Comparisons of texts that leave cases or diacritics aside.
 
-/// What a comparison leaves aside.
+/// The differences that a comparison ignores.
 enum TextFolding {
     case cases
     case casesAndDiacritics

@@ -2,11 +2,11 @@
 // program. So an older version finds its attributes in a store that it has not created, as after a migration.
 //
 // Invariants:
-// FN1  The first transaction adds all missing entities and notes what a new store does not need: a process that ends
-//      after any of them leaves a store that the next opening finishes.
+// FN1  The first transaction adds all missing entities and notes the steps that a new store does not need: a process
+//      that ends after any of them leaves a store that the next opening finishes.
 // FN2  Rings of names are not among them: they are noted instead (`DeclaredRenames`).
 
-/// The names of an entity's attributes in the versions of a program, as far as its type says.
+/// The names of an entity's attributes in the versions of a program, as far as its type lists them.
 struct FormerNames {
     let entity: String
     /// For each version the properties that it has, and their names then. The last one has the present names.
@@ -61,7 +61,7 @@ struct FormerNames {
             attribute.name = name
             return attribute
         }
-        // Keys over what is added later are added then.
+        // Keys over attributes that are added later are added with these.
         let keys = model.keys.compactMap { key -> IndexDescription? in
             let names = key.attributes.compactMap(name)
             return names.count == key.attributes.count ? IndexDescription(names, isUnique: key.isUnique) : nil
@@ -109,7 +109,7 @@ extension EntityDeclaration {
 }
 
 extension Store {
-    /// Adds what a store lacks if attributes of it had other names, version by version. Does nothing otherwise.
+    /// Adds missing parts of a store if attributes had other names, version by version. Does nothing otherwise.
     func addUnderFormerNames(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
         let view = try newest().view
         var added = try declaration.unfinished(view, hasPending: !migrations.isEmpty && lacks(migrations))

@@ -1,14 +1,14 @@
 // Small values that the programs of a group share, by keys: the metadata of a store of the group's own.
 //
 // Invariants:
-// GS1  A process has one handle for the settings of a folder, as long as somebody holds them.
-// GS2  Whoever follows a key gets the value at the beginning, and then the newest one after each change of it. Waiting
+// GS1  A process has one handle for the settings of a folder, as long as they are held.
+// GS2  A follower of a key gets the value at the beginning, and then the newest one after each change of it. Waiting
 //      begins before the first value is read, so no change falls between them.
 
 internal import Synchronization
 
 extension AppGroup {
-    /// What the programs of the group have set: small values by keys, for which a program needs no entities.
+    /// The settings of the programs of the group: small values by keys, for which a program needs no entities.
     ///
     /// ```swift
     /// let settings = try group.settings
@@ -16,8 +16,8 @@ extension AppGroup {
     /// for try await size in settings.values(for: "fontSize", as: Int.self) { show(size ?? 10) }
     /// ```
     ///
-    /// They are in the store `settings` of the group's folder, which is created when they are first asked for. All of
-    /// one process share one handle, which is open as long as somebody holds the settings.
+    /// They are in the store `settings` of the group's folder, which is created at their first use. All settings
+    /// objects of one process share one handle, which stays open as long as one of them is held.
     ///
     /// Throws `StoreError`: as opening a store.
     public var settings: GroupSettings {
@@ -51,7 +51,8 @@ public final class GroupSettings: Sendable {
 
     /// The value of a key; nil if it is not set.
     ///
-    /// Throws `StoreError`: `typeMismatch` if what is set is no such value; `damaged`, and other errors of reading.
+    /// Throws `StoreError`: `typeMismatch` if the stored value is no such value; `damaged`, and other errors of
+    /// reading.
     public func value<T: Decodable>(for key: String, as type: T.Type = T.self) throws -> T? {
         try store.metadata(key, as: type)
     }
@@ -63,15 +64,15 @@ public final class GroupSettings: Sendable {
     /// this returns.
     ///
     /// Throws `StoreError`: `invalidArgument` if the key is empty or begins with “_annals.”, or the value cannot be
-    /// encoded; what `Store.commit` throws.
+    /// encoded; errors of `Store.commit`.
     public func set<T: Encodable>(_ value: T?, for key: String) throws {
         try update { changes in try changes.set(value, for: key) }
     }
 
-    /// Changes several keys at once: others see all of it or nothing. No other program changes settings while the body
-    /// runs, so it can count on what it reads. If it throws, nothing is changed.
+    /// Changes several keys at once: other programs see all changes or none. No other program changes settings while
+    /// the body runs, so values that it reads stay valid. If it throws, nothing is changed.
     ///
-    /// Throws `StoreError`: what `Store.commit` throws; and what the body throws.
+    /// Throws `StoreError`: errors of `Store.commit`; and errors of the body.
     public func update<Result>(_ body: (borrowing Changes) throws -> Result) throws -> Result {
         try store.write { transaction in try body(Changes(transaction: transaction)) }.result
     }

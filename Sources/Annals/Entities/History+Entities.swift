@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// What history has kept of a deleted object: its properties that are preserved on deletion.
+/// The part of a deleted object that history has kept: its properties that are preserved on deletion.
 public struct Tombstone<E: Entity>: Sendable {
     /// The reference that the object had.
     public let reference: Reference<E>
@@ -50,7 +50,7 @@ extension HistoryRequest {
 }
 
 extension HistoryChange {
-    /// What was kept of a deleted object. Nil if the change is no deletion, or one of another entity.
+    /// The preserved properties of a deleted object. Nil if the change is no deletion, or one of another entity.
     public func tombstone<E: Entity>(of type: E.Type) -> Tombstone<E>? {
         guard kind == .delete, isSameName(entity, E.model.name) else { return nil }
         return Tombstone(Reference(object, of: storeMark), preserved, binding(type))
@@ -61,8 +61,8 @@ extension HistoryChange {
     ///
     /// It is read as an object of the newest state. A property is found under each name that its attribute has had. One
     /// that did not exist then has its default or initial value. Values that a migration has widened since are
-    /// converted. A change that was decoded has the names of its time alone: then a property is found under its name
-    /// and under those that its schema says it had before.
+    /// converted. A decoded change has only the names of its time: then a property is found under its name and under
+    /// the former names in its schema.
     ///
     /// Throws `StoreError`: `valueOutOfRange` if a value is none of its property's type.
     public func before<E: Entity>(of type: E.Type) throws -> E? { try value(before) }
@@ -104,19 +104,19 @@ extension HistoryChange {
     }
 }
 
-/// Where the properties of a type stand in the rows of history of one schema version.
+/// The locations of a type's properties in the rows of history of one schema version.
 final class HistoryBinding: Sendable {
     private struct Place {
         /// The position in the row; nil if the version does not have the attribute.
         var position: Int?
-        /// What the property has if the row does not.
+        /// The property's value if the row lacks it.
         var fallback = Value.null
         /// The type of the attribute, if values are widened.
         var widened: AttributeType?
     }
 
     private let model: EntityModel
-    /// The names of the attributes in the version; nil if it is not known, and names are all that there is.
+    /// The names of the attributes in the version; nil if the version is not known, and only the row's names are.
     private let names: [String]?
     /// One for each property.
     private let places: [Place]
@@ -127,8 +127,8 @@ final class HistoryBinding: Sendable {
     init(_ model: EntityModel) { (self.model, names, places, storeMark) = (model, nil, [], 0) }
 
     /// - Parameters:
-    ///   - layout: That of the rows.
-    ///   - present: What the rows are in the terms of the newest schema.
+    ///   - layout: The layout of the rows.
+    ///   - present: The shape of the rows in terms of the newest schema.
     init(_ model: EntityModel, _ layout: RowLayout, _ present: StoreShape) {
         self.model = model
         names = layout.names

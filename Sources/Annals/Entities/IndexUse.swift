@@ -82,7 +82,7 @@ struct IndexUse {
             let bound = try IndexKey.prefixBound(values: values, types: index.types).bound
             return [KeyRange(from: bound, to: bound)]
         default:
-            // An end without a comparison is that of what is equal.
+            // A missing end is that of the keys with equal values.
             var whole = KeyRange()
             if !values.isEmpty, lower == nil || upper == nil {
                 whole = try IndexKey.range(of: values, types: index.types).range
@@ -140,7 +140,7 @@ extension PropertyTest {
         case .isNull, .contains, .hasElement: return false
         default: break
         }
-        // Rows without a value stand elsewhere in the index.
+        // Rows without a value are elsewhere in the index.
         return !layout.slots[position].isOptional || absent.isNull || !matches(absent)
     }
 }

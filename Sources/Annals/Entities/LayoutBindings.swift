@@ -1,8 +1,8 @@
 // The bindings of types that a layout keeps, so that each is made once.
 
-/// The bindings of the types that read and write rows of one layout. Mostly there is one.
+/// The bindings of the types that read and write rows of one layout. Usually one.
 ///
-/// Sound although it is shared: `monitor` guards what changes.
+/// Sound although it is shared: `monitor` guards the variables.
 final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
     /// The type of the first binding: looking at it takes no lock.
     let type: ObjectIdentifier
@@ -17,7 +17,7 @@ final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
 }
 
 extension RowLayout {
-    /// How values of a type stand in rows of this layout. Throws `modelInvalid`, `schemaMismatch`.
+    /// The binding of a type to rows of this layout. Throws `modelInvalid`, `schemaMismatch`.
     @inline(__always)
     func binding<E: Entity>(
         _ type: E.Type, _ catalog: @autoclosure () -> SchemaCatalog

@@ -1,9 +1,9 @@
-// What objects have lost to delete rules is held to the rules of their types, as if a program had changed it.
+// Losses by delete rules must pass the validation of the objects' types, as if a program had made the changes.
 //
 // Invariants:
 // LO1  After a transaction, no object lacks a reference that its type needs because a delete rule has taken it away.
 //      Transactions of other stores are applied as they are.
-// LO2  What an object derives from its own properties fits what delete rules have left.
+// LO2  Attributes that an object derives from its own properties match their values after the delete rules.
 
 /// Looks at the objects of one transaction that have lost references.
 struct LossRules {
@@ -12,8 +12,8 @@ struct LossRules {
 
     init(_ draft: Draft, _ validates: Bool) { (self.draft, self.validates) = (draft, validates) }
 
-    /// Works out anew what the objects derive, and throws `deleteDenied` or `requiredMissing` if one needs what it has
-    /// lost.
+    /// Computes the objects' derived attributes again, and throws `deleteDenied` or `requiredMissing` if one needs a
+    /// lost reference.
     func hold(_ models: [EntityModel]) throws(StoreError) {
         var byEntity: [UInt16: EntityModel] = [:]
         for model in models where model.mayLoseWhatItNeeds {
@@ -32,7 +32,7 @@ struct LossRules {
         }
     }
 
-    /// A property that is not as its type asks for without what it has lost.
+    /// A property that breaks its type's rules without the lost reference.
     private struct Need {
         let object: ObjectID
         let lost: ObjectID
@@ -48,7 +48,7 @@ struct LossRules {
             if !derived.isEmpty { try draft.update(object, derived) }
             if !validates { return [] }
             let after = try binding.changes(UnsafeRawPointer(value))
-            // By name: what it has lost there; nil if only what is derived from it differs.
+            // By name: the lost reference of the property; nil if only a derived value differs.
             var changed: [String: ObjectID?] = [:]
             for (index, property) in binding.properties.enumerated() {
                 let position = binding.position(of: index)
@@ -106,7 +106,7 @@ extension Draft {
 }
 
 extension EntityBinding {
-    /// Works out what a value derives from its own properties. Returns what differs then.
+    /// Computes a value's attributes that it derives from its own properties. Returns the differences.
     func derive(_ value: UnsafeMutableRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let before = try changes(UnsafeRawPointer(value))
         model.rules.derive(value)

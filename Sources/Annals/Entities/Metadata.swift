@@ -1,4 +1,4 @@
-// Small values that belong to a store as a whole: settings of a group of programs, and which migrations it has had.
+// Small values that belong to a store as a whole: settings of a group of programs, and a record of its migrations.
 //
 // Invariants:
 // MD1  There is one record for each key. Its value is JSON, the same text for equal values.
@@ -14,12 +14,12 @@ extension ReservedEntity {
             AttributeDescription("value", .json, isOptional: false),
         ])
 
-    /// What the keys of the library itself begin with.
+    /// The prefix of the library's own keys.
     static let ownKeyPrefix = "_annals."
 }
 
 extension Snapshot {
-    /// A value of the store's metadata; nil if there is none under that key.
+    /// A value of the store's metadata; nil if the key is not set.
     ///
     /// Throws `StoreError`: `typeMismatch` if the value cannot be decoded as the type, `damaged`, `closed`.
     public func metadata<T: Decodable>(_ key: String, as type: T.Type) throws -> T? {
@@ -76,8 +76,8 @@ extension Snapshot {
 }
 
 extension Transaction {
-    /// A value of the store's metadata with what this transaction has set; nil if there is none under that key. Throws
-    /// as `Snapshot.metadata`.
+    /// A value of the store's metadata, with this transaction's changes; nil if the key is not set. Throws as
+    /// `Snapshot.metadata`.
     public func metadata<T: Decodable>(_ key: String, as type: T.Type) throws -> T? {
         let draft = draft
         guard let number = draft.catalog.number(ofEntity: ReservedEntity.metadata.name),
@@ -95,8 +95,8 @@ extension Transaction {
     /// Sets a value of the store's metadata, or removes it if the value is nil. The value is stored as JSON.
     ///
     /// Metadata is for small values that all programs of a group share. It belongs to the transaction: other processes
-    /// see it with the transaction's signal, and never without what else was changed. It is not part of history, and
-    /// is not exported. Stores that are opened with types as `entities:` can have metadata.
+    /// see it with the transaction's signal, and never without its other changes. It is not part of history, and is not
+    /// exported. Stores that are opened with types as `entities:` can have metadata.
     ///
     /// Throws `StoreError`: `invalidArgument` if the key is empty or begins with “_annals.”, if the value cannot be
     /// encoded, or if the store has no place for metadata.

@@ -2,14 +2,14 @@
 //
 // Invariants:
 // MG1  A store notes each migration that it has had under its name, in the transaction that carries it out. So it runs
-//      once, whoever is first, or not at all.
+//      once, in whichever process is first, or not at all.
 // MG2  A store without entities is new: it notes all migrations and runs none. A store with other entities than the
 //      declared ones is not new, because a migration may rename them or move their objects.
 
 internal import FoundationEssentials
 
-/// A change of a store that adding what is missing does not make: removing, renaming, other types, other rules, and new
-/// values for old objects.
+/// A change of a store beyond adding missing parts: removing, renaming, other types, other rules, and new values for
+/// old objects.
 ///
 /// ```swift
 /// let migrations = [
@@ -22,7 +22,7 @@ internal import FoundationEssentials
 /// ```
 ///
 /// A migration is one transaction: if anything in it fails, or the process is killed, nothing has changed. History goes
-/// on. Migrations run in their order. Never change or rename one that stores have had: add another.
+/// on. Migrations run in their order. Never change or rename one that has run on a store: add another.
 public struct Migration: Sendable {
     /// The name under which stores note that they have had it.
     public let name: String
@@ -37,15 +37,15 @@ public struct Migration: Sendable {
         /// to decimals or strings, Booleans to integers or strings, UUIDs to strings, a reference to a list or a set, a
         /// list to a set.
         case widen(String, of: String, to: AttributeType)
-        /// Makes an attribute what the program declares now: another delete rule, inverse, uniqueness, default or
-        /// target. Values are kept.
+        /// Gives an attribute its present declaration: another delete rule, inverse, uniqueness, default or target.
+        /// Values are kept.
         case redeclare(String, of: String)
     }
 
     /// Describes a migration.
     ///
     /// - Parameters:
-    ///   - name: Different from the names of all others.
+    ///   - name: Different from the names of all other migrations.
     ///   - steps: Changes of the schema, which come first.
     ///   - body: Changes of objects, in the new schema.
     public init(
@@ -74,7 +74,7 @@ public final class MigrationContext {
     /// Changes all objects of an entity: `change` gets each object as it was, and its value in the new schema, with
     /// widened attributes converted. Each object is written once.
     ///
-    /// Throws what `change` throws, and as `Transaction.update`.
+    /// Throws errors of `change`, and as `Transaction.update`.
     public func update<E: Entity>(_ type: E.Type, _ change: (Row, inout E) throws -> Void) throws {
         let (binding, layout) = try transaction.binding(E.self)
         guard let entity = try before.handle(ofNumber: layout.number) else { return }
@@ -188,10 +188,10 @@ extension Store {
     /// Opens a store for the entities of a program, and carries out the migrations that it has not had.
     ///
     /// A store that has had a migration which is not in the list belongs to a newer version of the program: then the
-    /// store's declaration holds, and this program keeps what it does not know.
+    /// store's declaration holds, and this program keeps the parts that it does not know.
     ///
     /// Parameters and errors are those of `init(at:entities:options:)`. Also throws `migrationFailed` if a migration
-    /// throws: then nothing of it has happened, and those before it have.
+    /// throws: then it has changed nothing, but the migrations before it have run.
     public convenience init(
         at path: String, entities: [any Entity.Type], migrations: [Migration], options: Options = Options()
     ) throws {
@@ -249,13 +249,13 @@ extension Store {
         let isOlder = try !migrationsDone().isSubset(of: migrations.map(\.name))
         let rings = declaration.rings
         if options.access == .readWrite, try lacks(rings, declaration, isOlder) {
-            // Old objects get what is derived in the same transaction, and names are exchanged once.
+            // Old objects get derived values in the same transaction, and names are exchanged once.
             try write { try $0.change(declaration, [], isOlder: isOlder) }
         }
         let exchanged = rings.isEmpty ? [] : try snapshot().exchangedNames()
         try add(reserved: true) { (catalog) throws(StoreError) in
             let additions = try declaration.additions(to: catalog, isOlder: isOlder, exchanged: exchanged)
-            // Who only reads needs no place for metadata.
+            // A reader needs no place for metadata.
             return self.options.access == .readWrite ? additions + Self.metadataAddition(catalog) : additions
         }
     }
@@ -327,7 +327,7 @@ extension Transaction {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
     }
 
-    /// Changes the schema by the steps, and then to what is declared, as far as it is known by then.
+    /// Changes the schema by the steps, and then to the declaration, as far as its parts exist at that point.
     @discardableResult
     fileprivate func change(
         _ declaration: EntityDeclaration, _ steps: [Migration.Step], isOlder: Bool

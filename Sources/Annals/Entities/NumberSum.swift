@@ -1,4 +1,4 @@
-// Adding up numbers of one type: what fits in the end fits, whatever the order in which they are added.
+// Sums of numbers of one type: a sum that fits in the end is found, in any order of adding.
 
 internal import FoundationEssentials
 
@@ -25,7 +25,7 @@ struct NumberSum {
         doubles += double
     }
 
-    /// Only counts what is no number.
+    /// Counts values that are no numbers, without adding them.
     mutating func add(_ value: Value) {
         switch value {
         case .null: return

@@ -1,4 +1,4 @@
-// Which objects are equal, and what identifies one.
+// The equality and the identity of objects.
 //
 // A property of an entity may have the name of a member that a protocol requires: `id`, `hash`, `hashValue`. It must
 // win over that member. The compiler looks for dynamic members only if it finds no other member, or only members that

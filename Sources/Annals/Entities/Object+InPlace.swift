@@ -2,10 +2,10 @@
 //
 // Invariants:
 // OP1  While a property is being changed in place, reading or setting it stops the program, as overlapping accesses to
-//      a struct do. So does a merge that changes the object: otherwise the change would replace what was merged.
-// OP2  A value with memory of its own is not in the object meanwhile, which has an initial value there. Reading the
-//      object as a whole stops the program, too. All other properties can be read and set.
-// OP3  What moves a context by itself waits until nothing is being changed in place.
+//      a struct do. So does a merge that changes the object: otherwise the change would overwrite merged values.
+// OP2  During the change, the object has an initial value instead of a value with memory of its own. Reading the object
+//      as a whole stops the program, too. All other properties can be read and set.
+// OP3  Changes that move a context by itself wait until no property is being changed in place.
 
 /// A property of one object that is being changed in place.
 struct PropertyInUse {
@@ -31,7 +31,7 @@ struct PropertyInUse {
 /// One change in place.
 struct ChangeInPlace<V> {
     var value: V
-    /// The property's slot, if the object does not have its value meanwhile.
+    /// The property's slot, if the object lacks its value during the change.
     fileprivate var movedSlot: Int?
     /// Whether it is noted in `inUse`.
     fileprivate var isNoted = false
@@ -79,7 +79,7 @@ extension Object {
         precondition(used == nil, used?.problem ?? "")
     }
 
-    /// The properties as they are shown, to read or change what is at an offset; nil for everything.
+    /// The shown properties, for reading or changing the part at an offset; nil for all of it.
     func shown(at offset: Int?) -> E {
         if !source.inUse.isEmpty { requireFree(at: offset) }
         return loaded ?? load()
@@ -91,7 +91,7 @@ extension Object {
         return loaded
     }
 
-    /// OP1: stops the program if what is at an offset is being changed in place.
+    /// OP1: stops the program if the part at an offset is being changed in place.
     func requireFree(at offset: Int?) {
         let used = source.inUse.first { $0.isMet(by: ObjectIdentifier(self), at: offset) }
         precondition(used == nil, used?.problem ?? "")

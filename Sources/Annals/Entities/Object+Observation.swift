@@ -1,28 +1,28 @@
 // Observing objects, property by property.
 //
 // Invariants:
-// OO1  An object has no registrar before somebody observes it: objects that nobody observes cost nothing for it.
-// OO2  The context keeps an object alive while an observer has read it, also if nobody else holds it. Otherwise the
-//      observer would not be told. An observation holds its key paths, and releases them when it is told or ends. So
-//      the object has an observer as long as its own key path `mark` lives.
+// OO1  An object has no registrar before its first observer: objects without observers cost nothing for it.
+// OO2  The context keeps an object alive while an observer has read it, even without another owner. Otherwise the
+//      observer would miss changes. An observation holds its key paths, and releases them after a change or at its end.
+//      So the object has an observer as long as its own key path `mark` lives.
 
 internal import FoundationEssentials
 public import Observation
 
 extension Object: Observable {
-    /// What stands for a property in key paths: only its identity counts.
+    /// A property's value in key paths: only its identity counts.
     struct ObservedSlot {}
 
     /// The property at a slot of the model (`EntityModel.slot(at:)`).
     subscript(slot index: Int) -> ObservedSlot { ObservedSlot() }
 
-    /// The key path that stands for a slot. They are made once for each type: making one takes microseconds.
+    /// The key path for a slot. They are made once for each type: making one takes microseconds.
     static func path(ofSlot slot: Int, _ model: EntityModel) -> KeyPath<Object<E>, ObservedSlot> {
         // The model's builder has made them for this type.
         unsafeDowncast(model.slotPaths[slot] as AnyKeyPath, to: KeyPath<Object<E>, ObservedSlot>.self)
     }
 
-    /// Somebody who observes has read what is at an offset in the value; nil if it may be anything.
+    /// Records an observed read of the part at `offset` of the value; nil means the whole value.
     @inline(never)
     func noteAccess(at offset: Int?) {
         let model = E.model
@@ -36,7 +36,7 @@ extension Object: Observable {
         if isFirst { source.noteObserved(ObservedObject(object: self, registrar: registrar)) }
     }
 
-    /// Tells those who observe one of these slots that they are about to change.
+    /// Notifies observers of these slots before a change.
     func willChange(_ slots: [Int]) {
         guard let registrar else { return }
         let model = E.model
@@ -44,7 +44,7 @@ extension Object: Observable {
         registrar.observation.willSet(self, keyPath: Self.path(ofSlot: model.wholeSlot, model))
     }
 
-    /// Tells those who observe one of these slots that they have changed.
+    /// Notifies observers of these slots after a change.
     func didChange(_ slots: [Int]) {
         guard let registrar else { return }
         let model = E.model
@@ -53,15 +53,15 @@ extension Object: Observable {
     }
 }
 
-/// Tells those who observe an object.
+/// Notifies the observers of an object.
 final class ObjectRegistrar {
     let observation = ObservationRegistrar()
     private weak var mark: AnyKeyPath?
 
-    /// OO2: whether an observer has read the object and was not told of a change yet.
+    /// OO2: whether an observer has read the object and has had no notification since.
     var isObserved: Bool { mark != nil }
 
-    /// The key path whose life says that there is an observer. Made again if there is none.
+    /// The key path that lives as long as an observer does. Made again without an observer.
     func mark<E: Entity>(_ object: Object<E>) -> KeyPath<Object<E>, Object<E>.ObservedSlot> {
         if let mark { return unsafeDowncast(mark, to: KeyPath<Object<E>, Object<E>.ObservedSlot>.self) }
         let slot = -1
@@ -81,7 +81,7 @@ extension EntityModel {
     /// Properties, then the other sides of relationships, then the slot for everything together.
     var wholeSlot: Int { properties.count + otherSides.count }
 
-    /// The slot of what is at an offset in a value; `wholeSlot` if that is no single property.
+    /// The slot of the part at an offset in a value; `wholeSlot` if that is no single property.
     func slot(at offset: Int?) -> Int {
         guard let offset else { return wholeSlot }
         for (slot, property) in properties.enumerated()
@@ -93,10 +93,10 @@ extension EntityModel {
     }
 }
 
-/// Finds out whether somebody observes what is being read.
+/// Finds out whether the current read is observed.
 ///
-/// While accesses are tracked, a registrar keeps the key paths that it is given in a set, and so asks them for their
-/// hash. A key path with an argument asks the argument.
+/// While accesses are tracked, a registrar puts key paths into a set, and so computes their hash. The hash of a key
+/// path with an argument calls that of the argument.
 final class TrackingProbe: Observable {
     private final class Mark { var isSet = false }
 
@@ -124,7 +124,7 @@ final class TrackingProbe: Observable {
 
     private subscript(argument: Argument) -> Bool { argument.mark.isSet }
 
-    /// Whether the calling code is run by somebody who observes what it reads. Some 15 ns.
+    /// Whether the calling code runs under observation tracking. Some 15 ns.
     var isTracking: Bool {
         mark.isSet = false
         registrar.access(self, keyPath: path)

@@ -1,16 +1,16 @@
-// An object in one state of a store or in a context, with its properties and what it refers to.
+// An object in one state of a store or in a context, with its properties and related objects.
 //
 // Invariants:
-// OJ1  Each access to a stored property of an object reads or replaces a whole value, and runs no other code meanwhile.
-//      So accesses cannot overlap, and those that are frequent are not checked for it.
+// OJ1  Each access to a stored property of an object reads or replaces a whole value, and runs no other code in
+//      between. So accesses cannot overlap, and frequent ones are not checked for it.
 
 internal import FoundationEssentials
 
-/// An object: in a predicate it stands for each object that is asked, in a context it is the object itself.
+/// An object: in a predicate it represents each tested object, in a context it is the object itself.
 ///
-/// Its properties are those of the struct. A property that refers to an object gives that object, one that refers to
-/// several gives all of them, and so does the other side of a relationship. All of them are read in the same state.
-/// Values are read when a property is first asked for.
+/// Its properties are those of the struct. A property that refers to an object returns that object, one that refers to
+/// several returns all of them, and so does the other side of a relationship. All of them are read in the same state.
+/// Values are read at the first use of a property.
 ///
 /// In a context there is one object for each ID. Set its properties to change it; `Context.save()` writes the changes.
 /// It belongs to the isolation of its context, as the context does.
@@ -18,7 +18,7 @@ internal import FoundationEssentials
 /// Its own members are `objectReference`, `objectStatus` and `objectUpdate(_:)`. All other names are left to the
 /// entity's properties. Objects are `Hashable` and `Identifiable` by identity, and a property `id`, `hash` or
 /// `hashValue` wins over these members: `clip.id` is the property, and generic code for `Identifiable` gets the
-/// identity. Objects describe themselves by nothing but their properties: there is no `description`.
+/// identity. Objects have no `description`, only their properties.
 @dynamicMemberLookup
 public final class Object<E: Entity> {
     /// See `objectReference`.
@@ -33,11 +33,11 @@ public final class Object<E: Entity> {
     @exclusivity(unchecked) var phase = ObjectPhase.stored {
         didSet { if source.logsEdits, isRegistered { source.notePhase(self) } }
     }
-    /// Whether the source must be told when the object is released.
+    /// Whether the object must notify the source when it is released.
     var isRegistered = false
     /// The ID that it had first: a temporary one if it was inserted here.
     let firstID: ObjectID
-    /// Made when somebody first observes the object.
+    /// Made for the first observer of the object.
     var registrar: ObjectRegistrar?
 
     init(_ reference: Reference<E>, _ source: ObjectSource) {
@@ -162,14 +162,14 @@ public final class Object<E: Entity> {
     // MARK: Changes
 
     /// Changes several properties at once, or calls a mutating method of the struct. If `change` throws, nothing has
-    /// changed. Observers and live results are told once.
+    /// changed. Observers and live results get one notification.
     public func objectUpdate(_ change: (inout E) throws -> Void) rethrows {
         var value = current
         try change(&value)
         edit(at: nil) { $0 = value }
     }
 
-    /// A change of what is at an offset in the value; nil if it may be anything.
+    /// Changes the part at an offset of the value; nil means any part.
     func edit(at offset: Int?, _ change: (inout E) -> Void) {
         guard source.willEdit(self) else { return }
         var value = shown(at: offset)
@@ -178,7 +178,7 @@ public final class Object<E: Entity> {
     }
 }
 
-/// Where an object stands in its context.
+/// The state of an object in its context.
 enum ObjectPhase: UInt8 {
     /// In the store, perhaps with edits.
     case stored
@@ -199,25 +199,25 @@ final class SavedValue<E: Entity>: Sendable {
     init(_ value: E, isContested: Bool = false) { (self.value, self.isContested) = (value, isContested) }
 }
 
-/// Where objects are read from. Notes the first error, because properties cannot throw.
+/// The source from which objects are read. Notes the first error, because properties cannot throw.
 @usableFromInline
 class ObjectSource {
     private(set) var failure: StoreError?
     /// Set while key paths are looked at instead of objects.
     fileprivate(set) var probe: PathProbe? { didSet { noticeReads() } }
-    /// Tells whether somebody observes what is read; nil if nobody can.
+    /// Finds out whether a read is observed; nil if reads cannot be observed.
     var tracking: TrackingProbe? { didSet { noticeReads() } }
-    /// Told what is read; nil if nobody wants to know.
+    /// Records the reads; nil to record none.
     var reads: ReadRecorder? { didSet { noticeReads() } }
-    /// OP1: what is being changed in place.
+    /// OP1: the properties that are being changed in place.
     final var inUse: [PropertyInUse] = [] { didSet { noticeReads() } }
-    /// OP3: who waits until nothing is.
+    /// OP3: the tasks that wait until no property is being changed in place.
     final var waitingUntilFree: [CheckedContinuation<Void, Never>] = []
     @usableFromInline private(set) final var noticesReads = false
     /// Whether `noteLoaded` and `notePhase` want to be called.
     final var logsEdits = false
 
-    /// Whether an object is made for each access, so that several stand for the same one.
+    /// Whether each access makes an object, so that several represent the same one.
     var makesObjectsAgain: Bool { true }
 
     private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil || !inUse.isEmpty }
@@ -235,7 +235,7 @@ class ObjectSource {
 
     func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] { [] }
 
-    /// The object that a reference names; nil if there is none any more.
+    /// The object that a reference names; nil if it does not exist any more.
     func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? { Object(reference, self) }
 
     /// How an object is referred to here; nil if it is of another source, which is then noted.
@@ -258,10 +258,10 @@ class ObjectSource {
     /// An object is shown now, or no longer.
     func notePhase<E: Entity>(_ object: Object<E>) {}
 
-    /// Somebody observes what refers to an object.
+    /// Called when references to an object are observed.
     func noteObservedSide(_ object: ObjectID) {}
 
-    /// Somebody begins to observe an object.
+    /// Called when the observation of an object begins.
     func noteObserved(_ observed: ObservedObject) {}
 
     /// A registered object is released. `first` is the ID that it had first.
@@ -283,7 +283,7 @@ final class PathProbe: ObjectSource {
         isFollowed = true
     }
 
-    /// Where in a value the property is that a key path of objects leads to; nil for everything else.
+    /// The offset in a value of the property that a key path of objects leads to; nil for other key paths.
     static func offset<E: Entity>(_ path: AnyKeyPath, _ type: E.Type) -> Int? {
         guard let path = path as? PartialKeyPath<Object<E>> else { return nil }
         let probe = PathProbe()

@@ -1,10 +1,10 @@
-// Objects as URIs: what another program, a setting or a drag carries of an object.
+// Objects as URIs, for other programs, settings and drags.
 
 public import FoundationEssentials
 
 extension Store {
     /// The URI of an object: `annals://STORE/Clip/3:42`, with the store's identifier, the name of the entity for people
-    /// and the object's ID. It names the same object for ever, also in copies of the store and after the entity was
+    /// and the object's ID. It names the same object permanently, also in copies of the store and after the entity was
     /// renamed.
     ///
     /// Whether the object exists does not matter. Throws `StoreError`: `unknownEntity` if the store has no entity of
@@ -23,7 +23,7 @@ extension Store {
     }
 
     /// The URI of an object, from its reference. Also throws `referenceForeign`, and `invalidArgument` if the reference
-    /// is of another entity than its type says.
+    /// is of another entity than its type.
     public func uri<E: Entity>(of reference: Reference<E>) throws -> URL {
         try reference.requireStore(try snapshot().mark)
         try require(reference.id, E.self)

@@ -1,10 +1,10 @@
-// Changes that are not committed and lie over a state: those of a transaction, or of a context. A fetch leaves the
-// changed objects out of the results in the state, and decides about them by themselves.
+// Uncommitted changes over a state: those of a transaction, or of a context. A fetch leaves the changed objects out of
+// the results in the state, and decides about them separately.
 //
 // Invariants:
 // UC1  The access finds every changed object that satisfies the condition, by its present properties. So parts that
 //      other objects decide are left out of it: those may be changed, too.
-// UC2  What `decided` says is what the predicate says.
+// UC2  The result of `decided` equals that of the predicate.
 
 /// Changed objects: the state shows older ones.
 protocol UncommittedChanges: AnyObject {
@@ -22,8 +22,8 @@ extension Draft: UncommittedChanges {
 struct Overlay {
     /// Whether other objects decide, too: then the state alone does not.
     let dependsOnOthers: Bool
-    /// Finds the objects of the state that satisfy the parts of the condition about their own properties. The access
-    /// also says where to look among the changes.
+    /// Finds the objects of the state that satisfy the parts of the condition about their own properties. Its access
+    /// also serves for searching the changes.
     let plan: FetchPlan
     private let condition: Condition
     private let snapshot: Snapshot
@@ -46,7 +46,7 @@ struct Overlay {
         for part in condition.conjuncts {
             switch part {
             case .constant, .isOne: own.append(part)
-            // A reference to what is deleted reads as none.
+            // A reference to a deleted object reads as none.
             case .test(let test) where !test.type.isReference || !test.matches(.null): own.append(part)
             default: isWhole = false
             }
@@ -65,7 +65,7 @@ struct Overlay {
             let condition = dependsOnOthers ? plan.condition : condition
             plan = try FetchPlan(condition, sort, plan.layout, snapshot.view)
         }
-        // Sorting needs memory for what is wanted only. As many may turn out to be changed.
+        // Sorting needs memory for the wanted rows only, plus as many as may turn out to be changed.
         var limit: Int?
         if !plan.isInOrder, !dependsOnOthers, let hidden = changes.mostHidden, wanted < .max - hidden {
             limit = wanted + hidden
@@ -104,7 +104,7 @@ struct Overlay {
         case .test(let test):
             guard let index = binding.properties.indices.first(where: { binding.position(of: $0) == test.position })
             else { return nil }
-            // A reference to what is deleted reads as none, if the predicate asks for the object.
+            // A reference to a deleted object reads as none, if the predicate reads the object.
             if test.type.isReference, test.matches(.null) { return nil }
             // An edited property may have a value that cannot be stored.
             return (try? binding.value(of: value, index)).map { test.matches($0) }

@@ -2,8 +2,8 @@
 //
 // Invariants:
 // OI1  Entries ascend by key, then by object. No entry is in it twice, and no leaf but the only one is empty.
-// OI2  An entry only says where to look: an object may have got another key since, or be gone. So an object may be
-//      found under several keys, and who searches looks at the object itself.
+// OI2  An entry is only a hint: an object may have another key since, or be gone. So an object may be found under
+//      several keys, and the searcher checks the object itself.
 
 /// Keys of objects, in the form and the order of the store's index over the same attributes.
 ///
@@ -84,7 +84,7 @@ extension OwnIndex {
 
 extension IndexID {
     /// The keys under which an index has an object with these values, in the order of its attributes: one, or one for
-    /// each element of a list. What is null has a key, too.
+    /// each element of a list. A null value has a key, too.
     func ownKeys(_ values: [StoredValue], _ layout: RowLayout) throws(StoreError) -> [[UInt8]] {
         var types: [AttributeType] = []
         for number in attributes {

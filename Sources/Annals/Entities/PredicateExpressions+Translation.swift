@@ -211,7 +211,7 @@ extension PredicateExpressions.OptionalFlatMap: OperandExpression {
         return .step(step, inner, operand, absent: nil)
     }
 
-    /// `$0.folder?.name`: the step to the folder, and what translates `name`.
+    /// `$0.folder?.name`: the step to the folder, and the translator of `name`.
     fileprivate func step(_ translator: PredicateTranslator) -> (RelationshipStep, PredicateTranslator)? {
         guard let step = translator.step(wrapped),
             let object = Wrapped.self as? any AnyObjectType.Type,
@@ -394,7 +394,7 @@ extension PredicateExpressions.NilCoalesce: TranslatedExpression {
 
 protocol OptionalBinding {
     func condition(_ translator: PredicateTranslator, isMissing: Bool) -> Condition?
-    /// The condition if what is bound is a constant; nil if it is none. `missing` makes the condition of no value.
+    /// The condition if the bound value is a constant; nil otherwise. `missing` makes the condition for no value.
     func ofConstant(_ translator: PredicateTranslator, ifMissing missing: () -> Condition?) -> Condition?
 }
 
@@ -403,7 +403,7 @@ extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
         if let (step, inner) = step(translator) {
             return inner.wholly(transform).map { .step(step, $0, isMissing: isMissing) }
         }
-        // The bound value stands for the property: its comparisons are those of the property, where it is not nil.
+        // The bound value represents the property: its comparisons are those of the property, if that is not nil.
         guard let (index, property) = (wholeProperty(translator)), property.codec.isOptional else {
             return ofConstant(translator) { .constant(isMissing) }
         }

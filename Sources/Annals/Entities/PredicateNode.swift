@@ -1,4 +1,4 @@
-// What the types of expressions are, looked up once for each type: casting to a protocol takes the runtime long.
+// The types of expressions, looked up once for each type: casting to a protocol takes the runtime long.
 //
 // Invariants:
 // PN1  A type of a node is the type that the node was looked up for, so a cast to it changes nothing.
@@ -60,13 +60,13 @@ final class PredicateNode: Sendable {
     }
 }
 
-/// Where in values of a type the properties are that key paths of its objects lead to.
+/// The offsets of the properties that key paths of objects lead to, in values of a type.
 ///
-/// A predicate that is made anew for each fetch makes its key paths anew. Comparing one with those that are known takes
-/// a tenth of the time of following it.
+/// A predicate that is made for each fetch makes new key paths. Comparing one with those that are known takes a tenth
+/// of the time of following it.
 ///
-/// Sound although it is shared: `monitor` guards the list. Key paths to stored properties hold nothing but what the
-/// compiler knows, so any thread may compare them.
+/// Sound although it is shared: `monitor` guards the list. Key paths to stored properties contain only constants of the
+/// compiler, so any thread may compare them.
 final class KnownPaths: @unchecked Sendable {
     private let monitor = Monitor()
     private var known: [(path: AnyKeyPath, offset: Int)] = []

@@ -1,4 +1,4 @@
-// From predicates of the library to conditions on rows. What is not known here is evaluated on the object.
+// From predicates of the library to conditions on rows. Unknown expressions are evaluated on the object.
 
 internal import FoundationEssentials
 
@@ -6,7 +6,7 @@ internal import FoundationEssentials
 struct PredicateTranslator {
     let snapshot: Snapshot
     let binding: EntityBinding
-    /// The variable that stands for the object.
+    /// The variable that represents the object.
     private(set) var variable: PredicateExpressions.VariableID
     /// The constants that `if let` has bound to variables.
     var bound = PredicateBindings()
@@ -47,8 +47,8 @@ struct PredicateTranslator {
         }
     }
 
-    /// Conjunctions, disjunctions and negations of what may be translated and what may not. A part without the object
-    /// is computed here, once.
+    /// Translates and, or, not; parts that cannot be translated become `.evaluated`. A part without the object is
+    /// computed here, once.
     func condition<X: PredicateExpression<Bool>>(
         _ expression: X, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
@@ -80,7 +80,7 @@ struct PredicateTranslator {
         do { return try expression.evaluate(bound) } catch { return nil }
     }
 
-    /// A translator for what `if let` does with a constant.
+    /// A translator for the body of `if let` with a constant.
     func binding<V>(_ variable: PredicateExpressions.Variable<V>, _ constant: V) -> PredicateTranslator {
         var translator = self
         translator.bound[variable] = constant
@@ -128,7 +128,7 @@ struct PredicateTranslator {
         return inner
     }
 
-    /// The same for another variable that stands for the object.
+    /// The same for another variable that represents the object.
     func with(_ variable: PredicateExpressions.VariableID) -> PredicateTranslator {
         var translator = self
         translator.variable = variable
@@ -167,7 +167,7 @@ struct PredicateTranslator {
             }
         }
         if let fallback = property.codec.fallback {
-            // It stands for stored values that the type does not have: only the property itself says which.
+            // The fallback replaces stored values that the type does not have: only the property itself knows which.
             if comparison == .isNull ? fallback.isNull : values.contains(fallback) { return nil }
         }
         if comparison == .oneOf, values.isEmpty { return .constant(false) }
@@ -257,21 +257,21 @@ struct PredicateTranslator {
     }
 }
 
-/// What stands on one side of a comparison.
+/// One side of a comparison.
 indirect enum PredicateOperand {
-    /// A property of the object, by its index; `absent` is what it is if it is nil.
+    /// A property of the object, by its index; `absent` is its value if it is nil.
     case property(Int, folding: TextFolding?, absent: Any?)
     /// The reference of the object.
     case identity
-    /// An operand of the object that a property refers to; `absent` is what it is if that is nil.
+    /// An operand of the object that a property refers to; `absent` is its value if that is nil.
     case step(RelationshipStep, PredicateTranslator, PredicateOperand, absent: Any?)
     /// How many objects a relationship leads to.
     case count(RelationshipStep)
 }
 
-// MARK: What expressions say of themselves
+// MARK: Translations of expressions
 
-/// Expressions that combine others.
+/// Expressions that combine several parts.
 protocol LogicalExpression: KnownExpression {
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition

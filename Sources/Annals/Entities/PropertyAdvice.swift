@@ -106,7 +106,7 @@ struct PropertyAdvice {
         return parts.first { !($0 is any Codable.Type) }.map { unknownPart(of: $0) } ?? type
     }
 
-    /// The type of raw values that are not stored; nil if there are none.
+    /// The type of raw values that cannot be stored; nil without any.
     private static func rawType(of type: Any.Type) -> Any.Type? {
         func raw<R: RawRepresentable>(_ type: R.Type) -> Any.Type { R.RawValue.self }
         guard let type = type as? any RawRepresentable.Type else { return nil }

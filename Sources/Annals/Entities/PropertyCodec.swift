@@ -9,7 +9,7 @@ protocol PropertyCodec: Sendable {
     var isOptional: Bool { get }
     /// The entity that the values refer to; nil if they do not refer.
     var target: (any Entity.Type)? { get }
-    /// What a loop over many objects does without calling the codec.
+    /// The form that a loop over many objects handles without calling the codec.
     var form: PropertyForm { get }
 
     /// The value to store of a property at an address; null for none.
@@ -27,16 +27,16 @@ protocol PropertyCodec: Sendable {
     func value(of any: Any) throws -> Value?
     /// An object that a list refers to and that is of another store than the one with a mark; nil if none is.
     func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID?
-    /// The mark of the references of a property at an address; 0 if there are none, or it is not known.
+    /// The mark of the references of a property at an address; 0 without any, or if it is not known.
     func mark(at address: UnsafeRawPointer) -> UInt32
-    /// The property of a value of the store with a mark, as `Any`; nil if there is none.
+    /// The property of a value of the store with a mark, as `Any`; nil if the type has none.
     func property(of value: Value, in mark: UInt32) -> Any?
     /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
     /// version of the library stored sets in any order, and other programs may write JSON in another form.
     func canonical(_ value: Value) -> Value
-    /// The value of the property that stands for stored values which its type does not have; nil if there is none.
+    /// The value of the property for stored values that its type does not have; nil without one.
     var fallback: Value? { get }
-    /// Whether the type does not have a stored value, and the fallback stands for it.
+    /// Whether the type does not have a stored value, so that the fallback replaces it.
     func isUnknown(_ value: Value) -> Bool
 }
 
@@ -93,13 +93,13 @@ enum PropertyForm: UInt8, Sendable {
     case other
 }
 
-/// What is stored for values of one type.
+/// The stored form of the values of one type.
 private protocol PropertyType {
     associatedtype Property
     static func encode(_ property: Property) throws -> Value
     /// References get the mark of a store.
     static func decode(_ value: Value, of mark: UInt32) -> Property?
-    /// The mark of its references; 0 if there are none, or it is not known.
+    /// The mark of its references; 0 without any, or if it is not known.
     static func mark(of property: Property) -> UInt32
     /// Whether the same property may be stored in several forms.
     static var hasForms: Bool { get }
@@ -271,7 +271,7 @@ private func rawCodec<V: RawRepresentable, R: AttributeValue>(
     ValueCodec(RawForm<V, R>.self, raw.attributeType, isOptional: isOptional)
 }
 
-/// `R` is the type of the raw values, which only a cast can say.
+/// `R` is the type of the raw values, which only a cast can establish.
 private enum RawForm<V: RawRepresentable, R: AttributeValue>: PropertyType {
     static func encode(_ property: V) throws -> Value {
         guard let raw = property.rawValue as? R else { preconditionFailure("R is the type of the raw values.") }
@@ -320,13 +320,13 @@ extension PropertyForm {
     }
 }
 
-// MARK: What types are known by
+// MARK: Recognizing types
 
 /// Any optional.
 protocol OptionalProperty {
     static var wrapped: Any.Type { get }
     var isNone: Bool { get }
-    /// The value in it, of whatever type.
+    /// The value in it, of any type.
     var content: Any? { get }
 }
 

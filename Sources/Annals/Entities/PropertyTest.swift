@@ -2,7 +2,7 @@
 //
 // Invariants:
 // PT1  `matches` of a value and `matches` of a row that has it agree.
-// PT2  One of several constants is equal to a value exactly if a comparison with that constant alone says so.
+// PT2  One of several constants equals a value exactly if a comparison with that constant alone is true.
 
 internal import FoundationEssentials
 
@@ -32,16 +32,16 @@ package final class PropertyTest: @unchecked Sendable {
     let name: String
     let comparison: Comparison
     let constants: [Value]
-    /// What a property without a value counts as.
+    /// The value that an absent property counts as.
     let absent: Value
-    /// What does not count: the property is folded, and the constant is compared as it is.
+    /// The differences to ignore: the property is folded, and the constant is compared as it is.
     let folding: TextFolding?
     /// UTF-8 of the first constant, if rows are compared with it.
     private let text: UnsafeMutableRawBufferPointer?
     private let set: ConstantSet
     private let fast: Fast
 
-    /// What is compared without making a value.
+    /// Values that are compared directly in the row.
     private enum Fast {
         case int(Int64)
         case double(Double)

@@ -1,4 +1,5 @@
-// What a predicate reads while it is evaluated on objects: what may change its result.
+// Records the properties that a predicate reads while it is evaluated on objects: changes of these may change its
+// result.
 
 /// Collects the properties that are read of objects, by entity.
 final class ReadRecorder {
@@ -16,7 +17,7 @@ final class ReadRecorder {
 
     var reads: [Reads] { Array(found.values) }
 
-    /// What is at an offset in a value was read; nil if that is no single property.
+    /// Records a read of the part at an offset in a value; nil if that is no single property.
     func note(_ object: ObjectID, _ model: EntityModel, at offset: Int?) {
         let slot = model.slot(at: offset)
         let key = ObjectIdentifier(model)

@@ -1,7 +1,7 @@
 // Reading values of a program's own types.
 
 extension Snapshot {
-    /// The object that a reference names, as a value; nil if there is none. Constant time.
+    /// The object that a reference names, as a value; nil if it does not exist. Constant time.
     ///
     /// Throws `StoreError`: `schemaMismatch` if the store has not all properties of the type, `valueOutOfRange` if it
     /// has a value that the type does not have, `referenceForeign`, `damaged`, `closed`.

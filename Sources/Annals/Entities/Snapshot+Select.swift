@@ -121,7 +121,7 @@ private struct Column<P> {
         storeMark = binding.storeMark
     }
 
-    /// A property that always has a value has its initial one if there is none.
+    /// A missing value of a property that always has one reads as its initial value.
     func asRead(_ value: Value) -> Value { value.isNull && !property.codec.isOptional ? property.initial : value }
 
     /// The same for all values that are equal.

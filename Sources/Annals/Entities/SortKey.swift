@@ -1,9 +1,9 @@
-// The order of what is fetched.
+// The order of fetched objects.
 
 internal import FoundationEssentials
 
-/// What to sort by: one property in one direction, such as `.descending(\.rank)`, or several, the first of which counts
-/// first: an array literal of keys, or `SortKey(keys)` of an array that a program holds.
+/// The keys to sort by: one property in one direction, such as `.descending(\.rank)`, or several in order of
+/// importance: an array literal of keys, or `SortKey(keys)` of an array that a program holds.
 ///
 /// ```swift
 /// var order: [SortKey<Clip>] = [.ascending(\.folder), .descending(\.rank)]
@@ -11,7 +11,7 @@ internal import FoundationEssentials
 /// try snapshot.fetch(Clip.self, sortedBy: SortKey(order))
 /// ```
 ///
-/// No value comes first, as in an index; so it is last in descending order. NaN comes after all other numbers. Text is
+/// Nil comes first, as in an index; so it is last in descending order. NaN comes after all other numbers. Text is
 /// ordered by its bytes, which is the order of Unicode scalars. Objects with equal keys come in the order in which they
 /// were inserted, or in the opposite one if all keys descend.
 public struct SortKey<E: Entity>: Sendable, ExpressibleByArrayLiteral {
@@ -49,13 +49,13 @@ package struct SortColumn {
     let position: Int
     let attribute: UInt16
     let isDescending: Bool
-    /// What a row without a value counts as: null, unless the property always has a value.
+    /// The value that a row without one counts as: null, unless the property always has a value.
     var absent = Value.null
 
-    /// Whether an index over the attribute has the order of what is read.
+    /// Whether an index over the attribute has the order of the values as read.
     func isOrderOfIndex(_ layout: RowLayout) -> Bool {
         let attribute = layout.entity.attributes[position]
-        // An index keeps references to what was deleted, and reading gives none.
+        // An index keeps references to deleted objects, which read as none.
         if attribute.type.isReference, attribute.deleteRule == .noAction { return false }
         return absent.isNull || !layout.slots[position].isOptional
     }

@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// What a batch has done.
+/// The result of a batch.
 public struct BatchResult<E: Entity>: Sendable {
     /// The objects that were inserted, changed or deleted, in the order in which it happened.
     public let references: [Reference<E>]
@@ -16,19 +16,19 @@ public struct BatchResult<E: Entity>: Sendable {
 extension Store {
     /// Changes all objects that satisfy a predicate, in one transaction.
     ///
-    /// Objects are read one after the other from the state before the transaction; `change` gets each of them once.
-    /// Validation, derived properties and constraints hold as for every transaction. `change` may be called again for
-    /// all objects, if another writer was faster.
+    /// `change` gets each object once, as of the state before the transaction. Validation, derived properties and
+    /// constraints hold as for every transaction. `change` may be called again for all objects, if another writer was
+    /// faster.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all.
-    ///   - author: Who makes the change, for the history.
-    ///   - contextName: What they were doing, or where.
-    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - predicate: The condition; nil for all objects.
+    ///   - author: The author of the change, for the history.
+    ///   - contextName: The author's activity, or the part of the program.
+    ///   - durability: The condition to wait for; nil for the store's setting.
     ///   - change: Changes one object.
     ///
-    /// Throws `StoreError`, as `commit` and `Snapshot.fetch`; and what `change` throws. Then nothing has changed.
+    /// Throws `StoreError`, as `commit` and `Snapshot.fetch`; and errors of `change`. Then nothing has changed.
     @discardableResult
     public func update<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
@@ -46,8 +46,8 @@ extension Store {
         return BatchResult(references: references, token: token)
     }
 
-    /// Deletes all objects that satisfy a predicate, in one transaction, and does what the rules of the relationships
-    /// say with those that refer to them. The result has only the objects that satisfy the predicate.
+    /// Deletes all objects that satisfy a predicate, in one transaction, and applies the delete rules of relationships
+    /// to the objects that refer to them. The result has only the objects that satisfy the predicate.
     ///
     /// Parameters and errors are those of `update(_:where:author:contextName:durability:_:)`; also throws
     /// `deleteDenied`.
@@ -134,7 +134,7 @@ extension Store {
 }
 
 extension Transaction {
-    /// Inserts all values. What is known of their type is asked for once.
+    /// Inserts all values. The facts about their type are looked up once.
     fileprivate func insert<E: Entity>(
         contentsOf values: some Sequence<E>, _ references: inout [Reference<E>]
     ) throws {

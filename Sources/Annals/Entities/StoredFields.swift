@@ -1,6 +1,6 @@
 // Finds the stored properties of a struct in memory: their names, types and places.
 
-/// A stored property, whatever its type.
+/// A stored property of any type.
 struct StoredField {
     /// As the struct calls it. The storage of a property wrapper begins with “_”.
     let name: String

@@ -1,6 +1,6 @@
 // Writing values of a program's own types.
 
-/// What a transaction has worked out for the type that it has written last.
+/// The binding of the type that a transaction has written last.
 struct LastBinding {
     let type: ObjectIdentifier
     let binding: EntityBinding
@@ -68,14 +68,14 @@ extension Transaction {
     // MARK: Updating
 
     /// Changes an object: `change` gets its properties as this transaction sees them. Attributes that the type does not
-    /// know stay as they are.
+    /// know do not change.
     ///
-    /// References to what this transaction has deleted are still in the properties that `change` gets. Take them away
-    /// if the delete rules must not see them: rules are evaluated when the body has ended.
+    /// References to objects that this transaction has deleted are still in the properties that `change` gets. Remove
+    /// them there if delete rules must not see them: rules are evaluated after the body.
     ///
     /// - Returns: Whether any property differs. If none does, nothing is written.
     ///
-    /// Throws `StoreError`: `objectNotFound`, `referenceForeign`, and as `insert(_:)`; and what `change` throws.
+    /// Throws `StoreError`: `objectNotFound`, `referenceForeign`, and as `insert(_:)`; and errors of `change`.
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
@@ -105,8 +105,8 @@ extension Transaction {
         return try write(&value, to: reference.id, binding, layout)
     }
 
-    /// Sets the properties of an object. If `read` is what the program was given, properties that it did not change
-    /// stay as they are in the row: a missing value stays missing, and the rules of deletions find all references.
+    /// Sets the properties of an object. If `read` is the value that the program received, properties that it did not
+    /// change keep their value in the row: a missing value stays missing, and delete rules find all references.
     func write<E: Entity>(
         _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, asRead read: E? = nil
     ) throws(StoreError) -> Bool {
@@ -143,8 +143,8 @@ extension Transaction {
         }
     }
 
-    /// Removes values that the object has in another form, such as a set in another order. They are equal. Removes also
-    /// fallbacks that stand for what the object has.
+    /// Removes values that the object has in another form, such as a set in another order. They are equal. Also removes
+    /// fallbacks that replace the object's stored values.
     private func withoutSameForms(
         _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ binding: EntityBinding
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
@@ -178,7 +178,7 @@ extension Transaction {
 
     // MARK: Deleting
 
-    /// Deletes an object, and does what the rules of the relationships say with those that refer to it. Throws
+    /// Deletes an object, and applies the delete rules of relationships to the objects that refer to it. Throws
     /// `StoreError`: `objectNotFound`, also if the ID is one of another entity; `referenceForeign`. The commit throws
     /// `deleteDenied` if a rule denies it.
     public func delete<E: Entity>(_ reference: Reference<E>) throws {
@@ -190,7 +190,7 @@ extension Transaction {
 
     // MARK: Reading
 
-    /// The object as this transaction sees it, with its own changes; nil if there is none. Throws `StoreError`.
+    /// The object as this transaction sees it, with its own changes; nil if it does not exist. Throws `StoreError`.
     public subscript<E: Entity>(reference: Reference<E>) -> E? {
         get throws {
             let (binding, layout) = try binding(E.self)
@@ -198,8 +198,8 @@ extension Transaction {
         }
     }
 
-    /// The object for a change: with references to what this transaction has deleted, which it may take away. Without
-    /// them nobody could tell a property that is set to nothing from one that is left alone.
+    /// The object for a change: with references to objects that this transaction has deleted, which the change may
+    /// remove. Without them, a property that is set to nothing would look like one that is left alone.
     func valueToChange<E: Entity>(
         _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) -> E? {
@@ -251,7 +251,7 @@ extension Transaction {
         return (binding, layout)
     }
 
-    /// Computes what is derived. Returns what is not valid.
+    /// Computes derived properties. Returns the validation failures.
     private func prepare<E: Entity>(
         _ value: UnsafeMutablePointer<E>, _ binding: EntityBinding
     ) -> [ValidationFailure] {
@@ -260,7 +260,7 @@ extension Transaction {
         model.rules.derive(UnsafeMutableRawPointer(value))
         var failures = model.rules.failures(UnsafeRawPointer(value))
         if !failures.isEmpty, draft.deletesAnything, binding.hasReferences {
-            // What is deleted by now will not be referred to in the end.
+            // References to objects deleted so far will be gone in the end.
             var left = value.pointee
             let inTheEnd = withUnsafeMutablePointer(to: &left) { left in
                 model.removeReferences(at: UnsafeMutableRawPointer(left)) { draft.deletes($0) }

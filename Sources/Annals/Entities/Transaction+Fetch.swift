@@ -1,4 +1,4 @@
-// Finding objects in a transaction, with what it has changed itself.
+// Finding objects in a transaction, including its own changes.
 
 public import FoundationEssentials
 
@@ -24,7 +24,7 @@ extension Transaction {
         try found(predicate, SortKey(sort).parts, limit: limit, offset: offset).map { $0.reference }
     }
 
-    /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
+    /// The first object that satisfies a predicate; nil without one. As `fetch`.
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
@@ -92,7 +92,7 @@ private struct TransactionSearch<E: Entity> {
         let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding) }
         overlay = try Overlay(
             condition ?? .constant(true), snapshot, draft, binding, layout,
-            // What is deleted here may be referred to.
+            // Conditions may depend on references to objects that this transaction has deleted.
             dependsOnOthers: condition.map { transaction.draft.deletesAnything || $0.dependsOnOthers } ?? false)
     }
 

@@ -1,5 +1,5 @@
-// What a transaction that writes values of a program's types notes: what is not valid, and under which keys its own
-// objects are found.
+// The notes of a transaction that writes values of a program's types: validation failures, and the keys under which its
+// own objects are found.
 //
 // Invariants:
 // TK1  Once it is up to date, an index of own changes has every object that the transaction has written, under its
@@ -9,9 +9,9 @@
 final class EntityNotes: TransactionAttachment {
     private var failures: [ValidationFailure] = []
     var lastBinding: LastBinding?
-    /// The entities whose derived attributes are all worked out anew.
+    /// The entities whose derived attributes are all computed again.
     var refreshed: Set<UInt16> = []
-    /// The own changes under the keys of the store's indexes, for those in which something was looked for.
+    /// The own changes under the keys of the store's indexes, for indexes that were searched.
     fileprivate var indexes: [IndexID: TransactionIndex] = [:]
 
     override var failure: StoreError? { failures.isEmpty ? nil : .validationFailed(failures) }
@@ -19,7 +19,7 @@ final class EntityNotes: TransactionAttachment {
     func add(_ more: [ValidationFailure]) { failures += more }
 }
 
-/// An index of what one transaction has written.
+/// An index of one transaction's writes.
 private final class TransactionIndex {
     var entries = OwnIndex()
     /// How many of the transaction's writes are in it.
@@ -41,15 +41,15 @@ extension Transaction {
         if !failures.isEmpty { notes.add(failures) }
     }
 
-    /// The same for what was found before the object was written.
+    /// The same for failures that were found before the object was written.
     func noteFailures(_ failures: [ValidationFailure], of object: ObjectID) {
         noteFailures(failures.map { $0.of(object) })
     }
 
     // MARK: Own changes
 
-    /// What this transaction has written, under the keys of an index. Takes time for what was written since it was last
-    /// called, and the first time for all.
+    /// This transaction's writes, under the keys of an index. Linear in the writes since the last call, and the first
+    /// time in all.
     func ownIndex(_ index: IndexID, _ layout: RowLayout) throws(StoreError) -> OwnIndex {
         let (notes, draft) = (notes, draft)
         let own: TransactionIndex
@@ -102,10 +102,10 @@ extension Transaction {
     ///
     /// - Parameters:
     ///   - value: The object.
-    ///   - properties: What an existing object gets of it. With none, an existing object stays as it is.
+    ///   - properties: The properties that an existing object gets. With none, an existing object does not change.
     ///
-    /// Throws `StoreError`: `invalidArgument` if the entity has nothing unique, or a path leads to no stored property;
-    /// and as `insert(_:)`.
+    /// Throws `StoreError`: `invalidArgument` if the entity has no unique property, or a path leads to no stored
+    /// property; and as `insert(_:)`.
     ///
     /// - Returns: The reference of the object, new or not.
     @discardableResult
@@ -121,7 +121,7 @@ extension Transaction {
         return slots
     }
 
-    /// - Parameter slots: What an existing object gets; nil for all.
+    /// - Parameter slots: The properties that an existing object gets; nil for all.
     func upsert<E: Entity>(_ value: E, slots: [Int]?) throws -> Reference<E> {
         let (binding, layout) = try binding(E.self)
         let indexes = uniqueIndexes(of: layout)
@@ -134,7 +134,7 @@ extension Transaction {
         var value = value
         for index in indexes {
             let key = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                // What is derived may be part of a key.
+                // Derived properties may be part of a key.
                 binding.model.rules.derive(UnsafeMutableRawPointer(value))
                 return try binding.key(of: UnsafeRawPointer(value), index, layout)
             }
@@ -182,7 +182,7 @@ extension Transaction {
         }
         if let own { return own }
         guard draft.base.hasIndex(index), let before = try draft.base.first(index, key: key) else { return nil }
-        // It may have another key by now.
+        // The object may have another key now.
         return try ownKey(of: before, index, layout) == key ? before : nil
     }
 

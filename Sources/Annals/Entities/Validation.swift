@@ -1,4 +1,4 @@
-// What a value must be to be saved, and what is said if it is not.
+// The validation of values before saving, and its failures.
 
 /// A value that is not as its schema asks for.
 public struct ValidationFailure: Hashable, Sendable, Codable {
@@ -8,7 +8,7 @@ public struct ValidationFailure: Hashable, Sendable, Codable {
     public let attribute: String
     /// The value as text.
     public let value: String
-    /// What it must be.
+    /// The rule that the value must satisfy.
     public let message: String
     /// The object; a temporary ID if it was never saved. Nil if it was not inserted yet when this was found.
     public private(set) var object: ObjectID?
@@ -41,10 +41,11 @@ struct ValidationFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// What is not as its schema asks for, for `validationFailed`: all failures of the transaction. Otherwise empty.
+    /// The values that break their schema's rules, for `validationFailed`: all failures of the transaction. Otherwise
+    /// empty.
     public var validationFailures: [ValidationFailure] { (facts as? ValidationFacts)?.failures ?? [] }
 
-    /// Several reasons for which nothing is saved, as one error: the first of each is said first.
+    /// Several reasons that prevent saving, as one error: its message begins with the first reason.
     static func refused(_ reasons: [StoreError]) -> StoreError? {
         guard var error = reasons.first else { return nil }
         if reasons.count == 1 { return error }
