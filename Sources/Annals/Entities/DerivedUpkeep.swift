@@ -122,7 +122,7 @@ private struct DerivedWork {
     private let draft: Draft
     /// By side and object: the contribution of the transaction's own rows.
     private var own: [[ObjectID: Total]]
-    /// The objects to work out.
+    /// The objects whose derived attributes must be computed.
     private var touched: Set<ObjectID> = []
     /// Of objects that the transaction has written: their derived attributes.
     private var written: [ObjectID: [StoredValue]] = [:]

@@ -1,26 +1,27 @@
-// Finding objects of a context, with what is unsaved in it.
+// Finding objects of a context, including its unsaved changes.
 //
 // Invariants:
-// FU1  With unsaved changes, an object is found by what the context shows of it, and never by what is saved.
-// FU2  What is found through an index of unsaved changes is what looking at all of them would find.
+// FU1  With unsaved changes, an object is found by its shown values, and never by its saved ones.
+// FU2  A search through an index of unsaved changes finds the same as looking at all of them.
 
 public import FoundationEssentials
 
 extension Context {
-    /// The objects that satisfy a predicate, as this context shows them. Their values are read when they are asked for.
+    /// The objects that satisfy a predicate, as this context shows them. Their values are read at the first use of a
+    /// property.
     ///
-    /// It takes as long as `Snapshot.fetch`. Unsaved changes are found through the same indexes; if none is used, all
-    /// unsaved objects of the entity are asked. With unsaved changes, a predicate that crosses a relationship is asked
-    /// of every object that the other parts of the predicate leave.
+    /// It takes as long as `Snapshot.fetch`. Unsaved changes are found through the same indexes; if none is used, the
+    /// predicate is evaluated on all unsaved objects of the entity. With unsaved changes, a predicate that crosses a
+    /// relationship is evaluated on every object that its other parts select.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all.
-    ///   - sort: Their order; the first key counts most. If there is none, that of their insertion, or of the index
-    ///     through which they are found.
-    ///   - limit: How many objects to return at most; nil for all.
-    ///   - offset: How many objects to skip first.
-    ///   - includingUnsaved: False to find what is saved, by its saved values. The objects still show their edits.
+    ///   - predicate: The condition; nil for all objects.
+    ///   - sort: Their order; the first key counts most. Without one, that of their insertion, or of the index through
+    ///       which they are found.
+    ///   - limit: The most objects to return; nil for all.
+    ///   - offset: The number of objects to skip first.
+    ///   - includingUnsaved: False to find saved objects, by their saved values. The objects still show their edits.
     ///
     /// Throws `StoreError`: `contextClosed`, and as `Snapshot.fetch`.
     public func fetch<E: Entity>(
@@ -31,7 +32,7 @@ extension Context {
         return try search.objects(SortKey(sort).parts, limit: limit, offset: offset)
     }
 
-    /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
+    /// The first object that satisfies a predicate; nil without one. As `fetch`.
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         includingUnsaved: Bool = true
@@ -59,8 +60,8 @@ extension Context {
 
     // MARK: Aggregates
 
-    /// The sum of a property over the objects that satisfy a predicate; zero if there are none. As `fetch`, and throws
-    /// as `Snapshot.sum`.
+    /// The sum of a property over the objects that satisfy a predicate; zero without any. As `fetch`, and throws as
+    /// `Snapshot.sum`.
     public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
@@ -71,7 +72,7 @@ extension Context {
         return try aggregate.sum.property(name) ?? V.zero
     }
 
-    /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none. As
+    /// The average of a property over the objects that satisfy a predicate and have a value; nil without any. As
     /// `fetch`, and throws as `Snapshot.average`.
     public func average<E: Entity>(
         of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil,
@@ -82,8 +83,8 @@ extension Context {
         return try search.aggregate(path, ofNumbers: true).aggregate.sum.average
     }
 
-    /// The least value of a property over the objects that satisfy a predicate; nil if there are none. As `fetch`, in
-    /// the order of `Snapshot.minimum`.
+    /// The least value of a property over the objects that satisfy a predicate; nil without any. As `fetch`, in the
+    /// order of `Snapshot.minimum`.
     public func minimum<E: Entity, V: AttributeValue & Comparable>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
@@ -94,7 +95,7 @@ extension Context {
         return aggregate.property(aggregate.least)
     }
 
-    /// The greatest value of a property over the objects that satisfy a predicate; nil if there are none. As `minimum`.
+    /// The greatest value of a property over the objects that satisfy a predicate; nil without any. As `minimum`.
     public func maximum<E: Entity, V: AttributeValue & Comparable>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
@@ -115,7 +116,7 @@ struct ContextSearch<E: Entity> {
     private let overlay: Overlay?
     private let reads: ReadRecorder?
 
-    /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
+    /// - Parameter reads: Records the properties that are read of objects for evaluating a part of the predicate.
     init(
         _ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool, reads: ReadRecorder? = nil
     ) throws(StoreError) {
@@ -144,7 +145,7 @@ struct ContextSearch<E: Entity> {
     /// Whether unsaved changes may matter.
     var includesUnsaved: Bool { overlay != nil }
 
-    /// Whether objects of the entity may refer to what is deleted here, and so show nothing where the store has a
+    /// Whether objects of the entity may refer to objects deleted here, and so show nothing where the store has a
     /// reference.
     private static func mayReferToDeleted(_ core: ContextCore) -> Bool {
         let kept = E.model.properties.filter { $0.codec.target != nil && $0.deleteRule != .cascade }
@@ -279,10 +280,10 @@ extension ContextCore: UncommittedChanges {
     func hides(_ object: ObjectID) -> Bool { pending[object] != nil }
     var mostHidden: Int? { pending.count }
 
-    /// The object of a reference, whatever its phase; made if nobody holds it yet.
+    /// The object of a reference, in any phase; made if it does not exist yet.
     func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference) }
 
-    /// Whether an object satisfies a predicate, as the context shows it. Reads that happen meanwhile are not observed.
+    /// Whether an object satisfies a predicate, as the context shows it. Its reads are not observed.
     func matches<E: Entity>(
         _ object: Object<E>, _ predicate: Predicate<Object<E>>?, reads: ReadRecorder? = nil
     ) throws -> Bool {

@@ -3,16 +3,16 @@
 internal import FoundationEssentials
 
 extension Context {
-    /// Moves the context to the newest state of the store. Objects that somebody holds show it from then on. Unsaved
-    /// changes stay; an attribute that was changed on both sides keeps the unsaved value, and saving settles the
-    /// conflict. Observers and live results are told once.
+    /// Moves the context to the newest state of the store. Objects in use show it from then on. Unsaved changes stay;
+    /// an attribute that was changed on both sides keeps the unsaved value, and saving settles the conflict. Observers
+    /// and live results get one notification.
     ///
-    /// Needs no history. Costs one comparison for each held object, or less if the history says that fewer have
+    /// Needs no history. Costs one comparison for each held object, or less if the history shows that fewer have
     /// changed.
     ///
     /// - Returns: The token of the new place.
     ///
-    /// Throws `StoreError`: `contextClosed`, `damaged`, `closed`. Then the context is where it was.
+    /// Throws `StoreError`: `contextClosed`, `damaged`, `closed`. Then the context has not moved.
     @discardableResult
     public func merge() throws -> HistoryToken {
         let store = try core.requireStore()
@@ -95,14 +95,15 @@ extension Context {
     }
 
     /// Merges after each change of the store by this or another process, until the task is cancelled: `follow()` for a
-    /// task of your own, which learns why it ends. The context merges first, so nothing is missed between two calls.
+    /// task of your own, which gets the error that ends it. The context merges first, so nothing is missed between two
+    /// calls.
     ///
     ///     try await context.following()
     ///
-    /// Returns when the task is cancelled. Keeps the context meanwhile.
+    /// Returns when the task is cancelled. Keeps the context until then.
     ///
-    /// Throws `StoreError`: why it cannot go on. `contextClosed` or `closed` if the context or the store was closed,
-    /// `storeRemoved` or `storeReplaced` if another file has taken the store's place; what `merge()` throws.
+    /// Throws `StoreError`: the reason why it cannot continue. `contextClosed` or `closed` if the context or the store
+    /// was closed, `storeRemoved` or `storeReplaced` if another file has taken the store's place; errors of `merge()`.
     public func following(isolation: isolated any Actor = #isolation) async throws {
         try await Self.follow(core.requireStore().snapshotWatcher()) { self }
     }
@@ -122,7 +123,7 @@ extension Context {
     /// `follow()`, `following()` and a tracker do so.
     public func waitForChangesInPlace(isolation: isolated any Actor = #isolation) async { await core.untilFree() }
 
-    /// Ends what `follow()` began.
+    /// Ends the following that `follow()` began.
     public func stopFollowing() {
         follower?.cancel()
         follower = nil
@@ -135,9 +136,9 @@ extension Store {
         return Snapshot(view, engine, identifier)
     }
 
-    /// The objects that were changed after a number; nil if they are too many, or history does not say.
+    /// The objects that were changed after a number; nil if they are too many, or history does not contain the changes.
     ///
-    /// - Parameter entities: Whose objects are wanted; nil for all.
+    /// - Parameter entities: The entities of the objects; nil for all.
     func changedObjects(
         after number: UInt64, in newer: Snapshot, atMost limit: Int, of entities: Set<UInt16>? = nil
     ) throws(StoreError) -> Set<ObjectID>? {
@@ -170,18 +171,18 @@ extension Store {
 }
 
 extension ContextCore {
-    /// Whether a context of a store can stand at a state. A state of the past has no indexes, and only states of the
+    /// Whether a context of a store can move to a state. A state of the past has no indexes, and only states of the
     /// same handle are in one order. CX5
     fileprivate func canStand(at snapshot: Snapshot, of store: Store) -> Bool {
         snapshot.view.totals != nil && snapshot.view.number >= newestShown && store.handle.has(snapshot.engine)
     }
 
-    /// Moves to another state: the one way by which a commit reaches a context. If it throws, nothing has changed, but
-    /// that inserted objects may have their permanent IDs.
+    /// Moves to another state: the one way by which a commit reaches a context. If it throws, nothing has changed,
+    /// except that inserted objects may have their permanent IDs.
     ///
-    /// A save that the state contains lands: its objects are no longer under what was being saved.
+    /// A save that the state contains lands: its objects are no longer under its overlay.
     ///
-    /// - Parameter known: What is known of the objects that changed on the way.
+    /// - Parameter known: The objects that changed on the way, as far as they are known.
     func move(to newer: Snapshot, _ known: ChangedObjects = ChangedObjects()) throws(StoreError) {
         let older = try snapshot
         assert(newer.view.number >= max(older.view.number, newestShown), "CX5: a context moves back.")
@@ -205,7 +206,7 @@ extension ContextCore {
             if !pending.isEmpty { deleteNewReferrers() }
             if !sides.isEmpty { try tellObservers(ofSides: sides) }
         } catch {
-            // Only a move that has ended changes what is in flight.
+            // Only a completed move changes the save in flight.
             if landing?.ending == nil { inFlight = flight }
             throw error
         }
@@ -236,7 +237,7 @@ extension ContextCore {
             }
         } else {
             for object in storedObjects {
-                // An object under what is being saved, or with other edits, may differ from both states.
+                // An object under an overlay, or with other edits, may differ from both states.
                 let isCompared = !object.mayBeOffPlace && inFlight?.objects[object.id] == nil
                 if isCompared, try !newer.isOther(object.id, than: older) { continue }
                 try refresh(object)
@@ -255,7 +256,7 @@ extension ContextCore {
     }
 
     /// The objects that may differ between two states: those that are known already, or from history; nil if comparing
-    /// the held objects costs less, or history does not say.
+    /// the held objects costs less, or history does not contain the changes.
     private func changes(
         from older: Snapshot, to newer: Snapshot, _ known: ChangedObjects
     ) throws(StoreError) -> Set<ObjectID>? {

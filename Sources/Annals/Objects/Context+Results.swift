@@ -6,16 +6,17 @@ extension Context {
     /// The objects that satisfy a predicate, in a list that stays current: after edits in this context, before they are
     /// saved, and after saving, merging, `rollback()`, `undo()` and `redo()`.
     ///
-    /// An update costs a look at each object that was changed, two binary searches for each that comes, goes or moves,
-    /// and one copy of the list's order, 8 bytes for each element. If the predicate follows a relationship, changes of
-    /// the properties that it asks of related objects make the list fetch again. If a part of it is evaluated on
-    /// objects (`Snapshot.explain` says so), that counts for everything that it reads. The list also fetches again if
-    /// it is not known what a merge has changed: without history, or if more has changed than the context has objects.
+    /// An update costs a look at each object that was changed, two binary searches for each that is added, removed or
+    /// moved, and one copy of the list's order, 8 bytes for each element. If the predicate follows a relationship,
+    /// changes of the properties that it reads of related objects make the list fetch again. If a part of it is
+    /// evaluated on objects (see `Snapshot.explain`), this holds for all properties that it reads. The list also
+    /// fetches again if the changes of a merge are unknown: without history, or if more objects have changed than the
+    /// context has.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all.
-    ///   - sort: Their order; the first key counts most. If there is none, that of their insertion.
+    ///   - predicate: The condition; nil for all objects.
+    ///   - sort: Their order; the first key counts most. Without one, that of their insertion.
     ///
     /// Throws `StoreError`: as `fetch`.
     public func results<E: Entity>(
@@ -29,8 +30,8 @@ extension Context {
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all.
-    ///   - sort: Their order in a section; if there is none, that of their insertion.
+    ///   - predicate: The condition; nil for all objects.
+    ///   - sort: Their order in a section; without one, that of their insertion.
     ///   - path: The property.
     ///
     /// Throws `StoreError`: as `fetch`, and `invalidArgument` if the path is no stored property, or has no order.

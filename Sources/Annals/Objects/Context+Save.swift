@@ -9,27 +9,27 @@
 internal import FoundationEssentials
 
 extension Context {
-    /// Saves everything that is unsaved, as one transaction, and moves the context to the newest state.
+    /// Saves all unsaved changes, as one transaction, and moves the context to the newest state.
     ///
-    /// Unsaved changes are compared with the newest state of the store. `mergePolicy` settles what both have changed.
-    /// Entities' `willInsert`, `willSave` and `willDelete` run first, then derived properties and validation. Delete
-    /// rules are carried out on the newest state. If saving throws, nothing is saved, and the context is as it was.
+    /// Unsaved changes are compared with the newest state of the store. `mergePolicy` settles conflicts. Entities'
+    /// `willInsert`, `willSave` and `willDelete` run first, then derived properties and validation. Delete rules are
+    /// carried out on the newest state. If saving throws, nothing is saved, and the context is unchanged.
     ///
     /// - Returns: The transaction's token. If nothing has changed, the token of the context's place.
     ///
     /// Throws `StoreError`: `mergeConflict`, which lists the conflicts; `validationFailed`, `uniqueViolation`,
     /// `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`, `referenceForeign`, `tooLarge` for a
-    /// value in an index, `invalidArgument` for a list that names an object twice: everything that is wrong is in
-    /// `StoreError.failures`, each property of an object by itself; `wrongContext` and `objectGone` if an object was
-    /// changed that must not be (these are reported once); `contextClosed`; and what `Store.commit` throws.
+    /// value in an index, `invalidArgument` for a list that names an object twice: `StoreError.failures` has all
+    /// failures, each property of an object by itself; `wrongContext` and `objectGone` if an object was changed that
+    /// must not be (these are reported once); `contextClosed`; and errors of `Store.commit`.
     @discardableResult
     public func save() throws -> HistoryToken { try save(nil) }
 
     /// Saves as `save()` does, and advances the cursor of a consumer in the same transaction: after a kill, both have
     /// happened or neither. If nothing is unsaved, the cursor alone is advanced.
     ///
-    /// Throws as `save()`, and what `Store.advanceConsumer` throws: then nothing is saved. `validate()` does not look
-    /// at the consumer.
+    /// Throws as `save()`, and errors of `Store.advanceConsumer`: then nothing is saved. `validate()` does not check
+    /// the consumer.
     @discardableResult
     public func save(
         advancing consumer: String, from: HistoryToken, to: HistoryToken
@@ -70,10 +70,10 @@ extension Context {
 
     /// Saves as `save()` does, and waits for the writer lock and the sync without occupying the actor.
     ///
-    /// The saves of a context run one after the other. A call saves what is unsaved when its turn comes; from then on
-    /// that counts as saved. So edits that are made while the transaction is written stay unsaved, and `rollback()` and
-    /// `discard(_:)` go back to what is being saved. If the save fails, its changes are unsaved again. A `save()` in
-    /// the meantime saves everything at once, if the transaction is not being appended yet.
+    /// The saves of a context run one after the other. A call saves the changes that are unsaved when its turn comes;
+    /// from then on they count as saved. So edits that are made while the transaction is written stay unsaved, and
+    /// `rollback()` and `discard(_:)` go back to the values being saved. If the save fails, its changes are unsaved
+    /// again. A `save()` in the meantime saves everything at once, if the transaction is not being appended yet.
     ///
     /// Throws as `save()`, and `CancellationError` if the task is cancelled before the transaction is appended.
     @discardableResult
@@ -120,11 +120,11 @@ extension Context {
         }
     }
 
-    /// Throws what `save()` would throw now, and saves nothing: hooks run, derived properties are computed, delete
-    /// rules are carried out, and unique values and references are looked up in the newest state. Nothing in the
+    /// Throws the errors that `save()` would throw now, and saves nothing: hooks run, derived properties are computed,
+    /// delete rules are carried out, and unique values and references are looked up in the newest state. Nothing in the
     /// context changes, and no lock is taken.
     ///
-    /// Throws as `save()`: all reasons at once, which `StoreError.failures` has.
+    /// Throws as `save()`: all reasons at once, in `StoreError.failures`.
     public func validate() throws {
         let store = try core.requireStore()
         if let failure = core.failure { throw failure }
@@ -189,7 +189,7 @@ struct SavePlan: Sendable {
         (self.items, self.refused, self.base) = (items, refused, base)
     }
 
-    /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
+    /// The unsaved changes of a context; nil without any. Throws the error that was noted since the last save.
     init?(_ core: ContextCore) throws(StoreError) {
         if let failure = core.takeFailures() { throw failure }
         core.batch { core.settleUnedited() }
@@ -210,10 +210,10 @@ struct SavePlan: Sendable {
         self.init(items, refused, base)
     }
 
-    /// Whether every object may be written as it is. Others, and what the store has, may still be in the way.
+    /// Whether every object may be written as it is. Other objects, and the store's content, may still prevent it.
     var isValid: Bool { refused.isEmpty && items.allSatisfy(\.isValid) }
 
-    /// Why a store would refuse this on the state that it was worked out for: all reasons as one error; nil if it would
+    /// Why a store would refuse this on the state that it was computed for: all reasons as one error; nil if it would
     /// not.
     func refusal(_ store: Store) throws(StoreError) -> StoreError? {
         var failures: [ValidationFailure] = []
@@ -231,9 +231,9 @@ struct SavePlan: Sendable {
         return .refused(refused.map(\.reason) + invalid + others)
     }
 
-    /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`.
+    /// The same for a newer state, without the changes that the policy has decided against. Throws `mergeConflict`.
     ///
-    /// - Parameter settlesTargets: Whether references to what was deleted in the store are looked for, too.
+    /// - Parameter settlesTargets: Whether to look for references to objects deleted in the store, too.
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, upserts: Bool, settlesTargets: Bool
     ) throws(StoreError) -> SavePlan {
@@ -247,7 +247,7 @@ struct SavePlan: Sendable {
             if isSame {
                 rebased.append(item)
             } else if let item = try item.rebased(on: newer, policy, &conflicts) {
-                // Otherwise the policy has decided against it, and its object will show what the store has.
+                // Otherwise the policy has decided against it, and its object will show the store's value.
                 rebased.append(item)
             }
         }
@@ -327,7 +327,7 @@ struct SavePlan: Sendable {
         return permanent
     }
 
-    /// What lies over the store's values while this is being written.
+    /// The objects that lie over the store's values while this is being written.
     func send(_ core: ContextCore) -> ObjectIDTable<any SentObject> {
         var objects = ObjectIDTable<any SentObject>()
         objects.reserveCapacity(items.count)
@@ -352,8 +352,8 @@ extension ContextCore {
         return flight
     }
 
-    /// Moves to a state that contains what was saved. What is committed must not look unsaved, so nothing is thrown
-    /// here. If the newest state cannot be read, the next call that reads says so, and the save lands later.
+    /// Moves to a state that contains the save. Committed changes must not look unsaved, so this throws nothing. If the
+    /// newest state cannot be read, the next read throws the error, and the save lands later.
     func land(_ flight: SaveInFlight, in store: Store) {
         guard flight.ending == nil else { return }
         do throws(StoreError) {

@@ -1,15 +1,14 @@
-// Undo and redo: taking back what was changed in a context, and doing it again.
+// Undo and redo: reverting changes of a context, and making them again.
 
 internal import FoundationEssentials
 
 extension Context {
-    /// How many groups of changes can be undone; 0, the default, for none.
+    /// The number of groups of changes that can be undone; 0, the default, for none.
     ///
-    /// A group ends when the context is saved, or where you say: `undoGroup`. When there are more groups than this,
-    /// the oldest are forgotten. Setting it to 0 forgets all. The objects of the groups are held, and merging looks at
-    /// them.
+    /// A group ends when the context is saved, or where you end it: `undoGroup`. Beyond this number, the oldest groups
+    /// are forgotten. Setting it to 0 forgets all. The objects of the groups are held, and merging looks at them.
     ///
-    /// Only what this context changes can be undone. What others do is merged, and is no group.
+    /// Only changes by this context can be undone. Changes by other writers are merged, and form no group.
     public var undoLevels: Int {
         get { undoHistory?.levels ?? 0 }
         set {
@@ -37,26 +36,26 @@ extension Context {
     /// The name of the group that `redo()` does again; nil if it has none.
     public var redoActionName: String? { undoHistory?.redoName }
 
-    /// Takes back the newest group of changes.
+    /// Undoes the newest group of changes.
     ///
-    /// Undo is itself a change, which the next save writes. It works after a save as well as before. Properties get
-    /// the values they had before the group. An inserted object is deleted. A deleted object is there again: the same
-    /// instance, with the same reference. Groups that were begun and not ended are ended first. If there is nothing to
-    /// undo, nothing happens. Properties that are not stored (`Transient`) stay as they are.
+    /// Undo is itself a change, which the next save writes. It works after a save as well as before. Properties get the
+    /// values they had before the group. An inserted object is deleted. A deleted object exists again: the same
+    /// instance, with the same reference. Open groups are ended first. Without a group, nothing happens. Properties
+    /// that are not stored (`Transient`) do not change.
     ///
-    /// - Parameter skippingConflicts: Whether to undo the rest if others have changed something of it since. What they
-    ///   have changed stays.
+    /// - Parameter skippingConflicts: Whether to undo the rest if another writer has changed a part of it since. The
+    ///   other writer's changes stay.
     ///
-    /// Throws `StoreError`: `undoConflict` if a property was changed by others since; `mergeConflicts` lists each, with
-    /// the value before the group as base, the value after it as mine, and the present one as theirs. An inserted
-    /// object that others have changed or refer to, and an edited object that they have deleted, are conflicts, too.
-    /// Then nothing has changed. Also throws `contextClosed`, `damaged` and `closed`.
+    /// Throws `StoreError`: `undoConflict` if another writer has changed a property since; `mergeConflicts` lists each,
+    /// with the value before the group as base, the value after it as mine, and the present one as theirs. An inserted
+    /// object that another writer has changed or refers to, and an edited object that another writer has deleted, are
+    /// conflicts, too. Then nothing has changed. Also throws `contextClosed`, `damaged` and `closed`.
     public func undo(skippingConflicts: Bool = false) throws {
         _ = try core.requireStore()
         try undoHistory?.undo(skippingConflicts: skippingConflicts)
     }
 
-    /// Does again what was undone last. Possible until something else is changed. Conflicts as with `undo()`.
+    /// Makes the last undone changes again. Possible until another change is made. Conflicts as with `undo()`.
     ///
     /// Throws `StoreError`: as `undo()`.
     public func redo(skippingConflicts: Bool = false) throws {
@@ -64,11 +63,11 @@ extension Context {
         try undoHistory?.redo(skippingConflicts: skippingConflicts)
     }
 
-    /// Makes one group of what `body` changes, whether it saves or not. A group within another is part of it. If `body`
-    /// throws, its changes stay, and can be undone. Throws what `body` throws.
+    /// Makes one group of the changes by `body`, whether it saves or not. A group within another is part of it. If
+    /// `body` throws, its changes stay, and can be undone. Throws the errors of `body`.
     ///
     /// - Parameters:
-    ///   - name: What to call it in a menu.
+    ///   - name: Its name in a menu.
     ///   - body: Makes the changes.
     public func undoGroup<Result>(_ name: String? = nil, _ body: () throws -> Result) rethrows -> Result {
         beginUndoGrouping(name)
@@ -76,9 +75,9 @@ extension Context {
         return try body()
     }
 
-    /// Begins a group. What was changed before is a group of its own. Saving does not end it: `endUndoGrouping()` does.
+    /// Begins a group. Earlier changes form a group of their own. Saving does not end it: `endUndoGrouping()` does.
     ///
-    /// - Parameter name: What to call it in a menu.
+    /// - Parameter name: Its name in a menu.
     public func beginUndoGrouping(_ name: String? = nil) { undoHistory?.begin(name) }
 
     /// Ends the group that was begun last. Does nothing if none is open.

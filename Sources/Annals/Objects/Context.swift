@@ -3,7 +3,7 @@
 internal import FoundationEssentials
 public import Observation
 
-/// Objects of a store that can be changed, in one state until it is merged.
+/// Objects of a store that can be changed, in one state until the context merges.
 ///
 /// ```swift
 /// let context = store.makeContext(author: "app")
@@ -12,14 +12,14 @@ public import Observation
 /// try context.save()
 /// ```
 ///
-/// A context stands at one snapshot. Nothing that others do changes its objects until it saves or merges. `follow()`
-/// merges by itself. There is one object for each ID: fetching an object again gives the same one, with its edits.
+/// A context shows one snapshot. Changes by other writers do not reach its objects until it saves or merges. `follow()`
+/// merges by itself. There is one object for each ID: fetching an object again returns the same one, with its edits.
 ///
 /// A context and its objects belong to the isolation in which the context was made: the main actor, another actor, or
 /// the thread that uses it. Keep the context for as long as you change its objects.
 public final class Context: Observable {
     let core: ContextCore
-    /// Who makes the changes, for the history.
+    /// The author of the changes, for the history.
     public var author: String?
     /// The name of the context, for the history.
     public var name: String?
@@ -29,8 +29,8 @@ public final class Context: Observable {
     /// unique together, instead of throwing `uniqueViolation`.
     ///
     /// All properties of the store's object then get the inserted object's values. The inserted object has that
-    /// object's reference from then on, and what refers to it follows. If somebody holds an object that the context had
-    /// for that reference before, that object is gone.
+    /// object's reference from then on, and references to it follow. If the context already had an object for that
+    /// reference, that object is gone.
     ///
     /// `uniqueViolation` is still thrown if the store's object is itself changed in this context, if two inserted
     /// objects have the same unique value, and for an object that already had a permanent reference.
@@ -39,9 +39,9 @@ public final class Context: Observable {
     private var endOfFollowing: StoreError?
     private let registrar = ObservationRegistrar()
 
-    /// Why `follow()` has ended; nil while it goes on, and if it was never called. Code that observes it
-    /// (`withObservationTracking`, `Observations`) is told when following ends. If it ends by itself, and not because
-    /// the context or the store was closed, standard error gets a line, too.
+    /// Why `follow()` has ended; nil while following, and if it was never called. Code that observes it
+    /// (`withObservationTracking`, `Observations`) is notified when following ends. If it ends by itself, and not
+    /// because the context or the store was closed, standard error gets a line, too.
     public internal(set) var followError: StoreError? {
         get {
             registrar.access(self, keyPath: \.followError)
@@ -64,7 +64,7 @@ public final class Context: Observable {
         core.close()
     }
 
-    /// Ends the context. What is unsaved is lost. Afterwards everything that can throw throws `contextClosed`. Objects
+    /// Ends the context. Unsaved changes are lost. Afterwards every call that can throw throws `contextClosed`. Objects
     /// can still be read, and must not be changed.
     public func close() {
         follower?.cancel()
@@ -91,18 +91,18 @@ public final class Context: Observable {
     public func insert<E: Entity>(_ value: E) -> Object<E> { core.insert(value) }
 
     /// Gives inserted objects the references that they will have in the store, before they are saved. Writes to the
-    /// store: each call takes one frame, and waits for the writer lock. Nobody sees anything of the objects.
+    /// store: each call takes one frame, and waits for the writer lock. The objects stay invisible to other handles.
     ///
     /// Objects that have permanent references keep them, also through a rollback. A reference whose object is never
     /// saved is lost: no other object gets it.
     ///
-    /// Linear in the unsaved objects that may refer to such objects, also in what can be undone, however few objects
-    /// are given: give it all of them at once.
+    /// Linear in the unsaved objects that may refer to such objects, and in undo groups, for any number of given
+    /// objects: pass all of them at once.
     ///
     /// - Returns: The references of the objects, in their order.
     ///
     /// Throws `StoreError`: `wrongContext` for an object of another context; `unknownEntity`, `contextClosed`, `busy`,
-    /// `readOnly`; and what `Store.commit` throws. Then nothing has changed.
+    /// `readOnly`; and errors of `Store.commit`. Then nothing has changed.
     @discardableResult
     public func obtainPermanentReferences<E: Entity>(for objects: [Object<E>]) throws -> [Reference<E>] {
         _ = try core.requireStore()
@@ -111,8 +111,8 @@ public final class Context: Observable {
         return objects.map { $0.reference }
     }
 
-    /// Deletes an object, and does what the rules of the relationships say with those that refer to it: they are
-    /// deleted, or no longer refer. Saving does the same with objects that others have added since.
+    /// Deletes an object, and applies the delete rules of relationships to the objects that refer to it: they are
+    /// deleted, or no longer refer. Saving does the same with objects that other writers have added since.
     ///
     /// Deleting an object that is deleted does nothing. An object of another context is not deleted; then saving
     /// throws `wrongContext`.
@@ -122,11 +122,11 @@ public final class Context: Observable {
         core.batch { core.delete(object) }
     }
 
-    /// The object that a reference names. Nothing of it is read yet. Constant time.
+    /// The object that a reference names. Its properties are not read yet. Constant time.
     ///
-    /// Throws `StoreError`: `objectNotFound` if there is none in this state, or it is deleted in this context;
-    /// `wrongContext` if the reference is a temporary one of another context, or of an object that nobody holds any
-    /// more; `referenceForeign`; `unknownEntity`; `contextClosed`; `damaged`; `closed`.
+    /// Throws `StoreError`: `objectNotFound` if it does not exist in this state, or is deleted in this context;
+    /// `wrongContext` if the reference is a temporary one of another context, or of an object that was released;
+    /// `referenceForeign`; `unknownEntity`; `contextClosed`; `damaged`; `closed`.
     public func object<E: Entity>(_ reference: Reference<E>) throws -> Object<E> {
         _ = try core.requireStore()
         try reference.requireStore(core.mark)
@@ -142,15 +142,15 @@ public final class Context: Observable {
                 + "after the state of the context; then merge.", ObjectFacts(E.model.name, object: reference.id))
     }
 
-    /// The first error of a property that no call has thrown yet; nil if there is none.
+    /// The first error of a property that no call has thrown yet; nil without one.
     ///
     /// Properties cannot throw. An object that cannot be read, for instance because the store was closed, shows initial
-    /// values and no objects at its other sides, and cannot be changed. A change that is a mistake changes nothing. The
-    /// reason is here until a call throws it, `save()` at the latest, or `rollback()` forgets it: `closed`, `damaged`,
-    /// `inputOutput`, and the other errors of reading; `wrongContext`; `objectGone`.
+    /// values and no objects at its other sides, and cannot be changed. A change that is a mistake changes nothing.
+    /// This property has the reason until a call throws it, `save()` at the latest, or `rollback()` forgets it:
+    /// `closed`, `damaged`, `inputOutput`, and the other errors of reading; `wrongContext`; `objectGone`.
     public var deferredError: StoreError? { core.failure }
 
-    // MARK: What is unsaved
+    // MARK: Unsaved changes
 
     /// Whether anything is unsaved: an object is inserted or deleted, or has a property that differs from the saved
     /// one. Linear in the objects that were changed.
@@ -177,21 +177,21 @@ public final class Context: Observable {
         core.batch { for object in core.pending.values { object.forgetEdits() } }
     }
 
-    /// Forgets what is unsaved of one object. If it then refers to objects that are deleted and not saved, they are
-    /// there again, too. Of an object of another context nothing is forgotten; then saving throws `wrongContext`.
+    /// Forgets the unsaved changes of one object. If it then refers to objects that are deleted and not saved, these
+    /// are restored, too. An object of another context loses nothing; then saving throws `wrongContext`.
     public func discard<E: Entity>(_ object: Object<E>) {
         guard object.source === core else { return core.note(.wrongContext(object)) }
         guard core.pending[object.id] != nil else { return }
         core.batch { core.discard(object) }
     }
 
-    /// Reads an object anew, as it is in the newest state of the store, without moving the context.
+    /// Reads an object again, as it is in the newest state of the store, without moving the context.
     ///
     /// - Parameters:
     ///   - object: The object.
     ///   - keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so saving
-    ///     finds no conflict with it: references to what was deleted in the store are taken out, unless the property
-    ///     must refer to an object.
+    ///       finds no conflict with it: references to objects deleted in the store are removed, unless the property
+    ///       must refer to an object.
     ///
     /// Throws `StoreError`: `objectGone` if it was deleted in the store, or another object has taken its place
     /// (`upserts`); `wrongContext`, `contextClosed`, `damaged`, `closed`.
@@ -211,7 +211,7 @@ public final class Context: Observable {
             throw StoreError.objectGone(object)
         }
         try core.batch { () throws(StoreError) in
-            // Undo takes back that edits are dropped, and not the changes of others.
+            // Undo reverts the loss of edits, but not changes by other writers.
             if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
             guard let theirs = try core.valueToShow(object.reference, in: newest) else {
                 throw StoreError.objectGone(object)
@@ -251,7 +251,7 @@ extension ContextCore {
         noteTouched(object.id)
     }
 
-    /// A value whose edits do not refer to what others have deleted, where they need not.
+    /// A value without edited references to objects that other writers have deleted, unless the property needs them.
     private func withoutDeletedTargets<E: Entity>(
         _ value: E, since theirs: E, _ newest: Snapshot
     ) throws(StoreError) -> E {
@@ -283,7 +283,7 @@ extension ContextCore {
         }
     }
 
-    /// What the rules say about those that refer to a deleted object.
+    /// Applies the delete rules to the objects that refer to a deleted object.
     private func followRules(of object: any LiveObject, _ waiting: inout [any LiveObject]) {
         for model in (try? requireStore())?.declaredModels ?? [] {
             for slot in model.referringSlots where model.properties[slot].codec.target == object.model.type {
@@ -292,7 +292,7 @@ extension ContextCore {
         }
     }
 
-    /// After a merge others may refer to what is deleted here.
+    /// After a merge, new objects may refer to objects deleted here.
     func deleteNewReferrers() {
         var waiting: [any LiveObject] = []
         for object in pending.values where object.phase == .deleted { followRules(of: object, &waiting) }
@@ -308,7 +308,7 @@ extension ContextCore {
         }
     }
 
-    /// What a rule says about those that refer to a deleted object. A rule that denies is left to saving: until then
+    /// Applies a rule to the objects that refer to a deleted object. A rule that denies is left to saving: until then
     /// they may be deleted, too.
     private func follow(
         _ rule: DeleteRule, of target: ObjectID, _ model: EntityModel, _ slot: Int, _ waiting: inout [any LiveObject]

@@ -1,20 +1,21 @@
-// What has changed in a context, and who is told of it: collected during a piece of work, and told once when it ends.
+// The changes of a context and their listeners: changes are collected during a piece of work, and reported once at its
+// end.
 //
 // Invariants:
-// CL1  Listeners are told when objects show what has changed, once for each piece of work.
+// CL1  Listeners are called when objects show the changes, once for each piece of work.
 
-/// Told after objects were changed, inserted or deleted, here or in the store.
+/// Called after objects were changed, inserted or deleted, here or in the store.
 protocol ContextListener: AnyObject {
     func contextDidChange(_ change: ContextChange)
 }
 
-/// What has changed in a context.
+/// The changes of a context.
 struct ContextChange {
-    /// What has changed of which objects, whether the context has them or not; nil if it is not known.
+    /// The changed slots of objects, whether the context has them or not; nil if they are unknown.
     private(set) var objects: [ObjectID: TouchedSlots]? = [:]
     /// Objects that were saved for the first time: their permanent IDs by their temporary ones.
     private(set) var renamed: [ObjectID: ObjectID] = [:]
-    /// What the context stood at before; nil if it was not moved.
+    /// The state of the context before; nil if it was not moved.
     private(set) var older: Snapshot?
 
     var isEmpty: Bool { older == nil && renamed.isEmpty && objects?.isEmpty ?? false }
@@ -33,7 +34,7 @@ struct ContextChange {
         for object in changed { note(object, .inStore) }
     }
 
-    /// Adds what has changed after this.
+    /// Adds later changes.
     mutating func add(_ later: ContextChange) {
         older = older ?? later.older
         renamed.merge(later.renamed) { _, new in new }
@@ -49,13 +50,13 @@ struct ContextChange {
 struct TouchedSlots: OptionSet, Sendable {
     let rawValue: UInt64
 
-    /// Another version is in the store: comparing the two says which properties have changed.
+    /// The store has another version: comparing the two shows which properties have changed.
     static let inStore = TouchedSlots(rawValue: 1 << 63)
     /// The object is shown and was not before, or the other way round.
     static let existence = TouchedSlots(rawValue: 1 << 62)
     /// All properties.
     static let properties = TouchedSlots(rawValue: 1 << 62 - 1)
-    /// An object that somebody may have referred to before has come or gone.
+    /// An object that may be the target of references was added or removed.
     static let whole: TouchedSlots = [.existence, .properties]
 
     init(rawValue: UInt64) { self.rawValue = rawValue }
@@ -66,7 +67,7 @@ struct TouchedSlots: OptionSet, Sendable {
     init(slots: some Sequence<Int>) { self = slots.reduce(into: []) { $0.formUnion(TouchedSlots(slot: $1)) } }
 }
 
-/// The listeners of a context, and what they are still to be told.
+/// The listeners of a context, and the change still to be reported.
 struct ContextTelling {
     private struct Listening {
         weak var listener: (any ContextListener)?
@@ -110,7 +111,7 @@ extension ContextCore {
         if telling.depth == 0 { tell() }
     }
 
-    /// Tells the listeners once, when `body` has ended.
+    /// Calls the listeners once, when `body` has ended.
     func batch<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         telling.depth += 1
         defer {

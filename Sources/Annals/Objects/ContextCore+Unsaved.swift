@@ -14,8 +14,8 @@ extension ContextCore {
         deletedUnsaved.contains(object) && pending[object] == nil && (object.isTemporary || isMissing(object))
     }
 
-    /// Does with a value that is about to be saved what the rules say about references to objects that were deleted
-    /// unsaved. Rules that act when the object is deleted have done so. Throws `deleteDenied`.
+    /// Applies, to a value that is about to be saved, the delete rules for references to objects that were deleted
+    /// unsaved. Rules that act at the deletion were applied then. Throws `deleteDenied`.
     func followRulesOfUnsaved<E: Entity>(in value: inout E, of object: ObjectID) throws(StoreError) {
         if deletedUnsaved.isEmpty { return }
         let model = E.model
@@ -27,7 +27,8 @@ extension ContextCore {
             switch property.deleteRule {
             case .noAction, .nullify: model.setReferences(left, at: slot, in: &value)
             case .deny: throw .deletedUnsaved(property, of: object, model)
-            // What refers was deleted with it. Whoever refers to it since is told when it is written.
+            // Referring objects were deleted with it. An object that refers to it since gets an error when it is
+            // written.
             case .cascade: continue
             }
         }

@@ -1,13 +1,12 @@
-// The state of a context: which objects it has, and which of them have something unsaved.
+// The state of a context: its objects, and those with unsaved changes.
 //
 // Invariants:
-// CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive. It also
-//      has a saved object by the temporary ID that the object had before. An object whose place another one has taken
-//      (`upserts`) is not in it, is gone, and is never shown again.
-// CX2  `pending` has every object with something unsaved, being saved, or with a newer version than the snapshot has,
-//      and keeps it alive. Without its context it is emptied, so that objects and their context do not keep each other
-//      alive.
-// CX3  `observed` keeps alive what somebody observes, so that it is told (OO2). It is emptied as `pending` is.
+// CX1  There is one object for each ID. `registry` has every living object, without retaining it. It also has a saved
+//      object by the temporary ID that the object had before. An object whose place another one has taken (`upserts`)
+//      is not in it, is gone, and is never shown again.
+// CX2  `pending` retains every object that has unsaved changes, is being saved, or has a newer version than the
+//      snapshot. Without its context it is emptied, so that objects and their context do not keep each other alive.
+// CX3  `observed` retains observed objects, so that observers get notified (OO2). It is emptied as `pending` is.
 // CX4  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
 // CX5  A context never moves to an earlier state than one that it has shown, of itself or of one of its objects.
@@ -15,23 +14,23 @@
 internal import FoundationEssentials
 internal import Synchronization
 
-/// Told of each change before it is made, to take it back later.
+/// Called before each change, to revert it later.
 protocol ChangeRecorder: AnyObject {
     func willChange<E: Entity>(_ object: Object<E>)
-    /// An object is about to show what others have changed, or, at the slots in `own`, what saving has computed.
+    /// An object is about to show changes by other writers, or, at the slots in `own`, values computed by saving.
     func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int])
-    /// An inserted object has turned out to be one of the store, which had these properties. It takes the place of
-    /// another object here, if there is one, which still shows what it did.
+    /// An inserted object has become one of the store, which had these properties. It replaces another object of the
+    /// context, if one existed, which still shows its old values.
     func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>, insteadOf former: Object<E>?)
-    /// Objects have permanent IDs now, by their temporary ones: those of an entity, or of all if it is nil.
+    /// Objects have got permanent IDs, by their temporary ones: those of an entity, or of all if it is nil.
     func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?)
     /// All changes up to now are saved. Returns whether they are a group of their own, which ends here.
     @discardableResult func endSavedGroup() -> Bool
-    /// Whether what is shown now comes from saving a group that has ended.
+    /// Whether the shown values come from saving a group that has ended.
     var isShowingEndedGroup: Bool { get set }
 }
 
-/// What a context and its objects share. It does not outlive the last of them.
+/// The shared state of a context and its objects. It is released with the last of them.
 final class ContextCore: ObjectSource {
     private struct Registered {
         // Sound because an object takes itself out before it goes.
@@ -40,17 +39,17 @@ final class ContextCore: ObjectSource {
 
     private let heldStore: Store?
     private weak var owningStore: Store?
-    /// What the context stands at, or why it stands nowhere.
+    /// The context's snapshot, or the error from reading it.
     private var place: Result<Snapshot, StoreError>
     /// The last transaction of the newest state in which `refresh` has read an object. CX5
     private(set) var newestShown: UInt64 = 0
     /// The entity of which an object was inserted last.
     private var lastEntity: (model: EntityModel, number: UInt16)?
-    // Not checked for overlapping accesses: no other code runs within one. What is taken out of `pending` is held by
-    // the caller, so that nothing is released meanwhile.
+    // Not checked for overlapping accesses: no other code runs within one. The caller retains objects removed from
+    // `pending`, so none is released during an access.
     @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
     @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
-    /// What is found of `pending`; nil until something is looked for.
+    /// Indexes for finding objects of `pending`; nil before the first search.
     var indexes: UnsavedIndexes?
     /// The objects that could not be read since the last save, with the reasons. They showed initial values, from which
     /// the program may work out a change. So they cannot be changed until saving has thrown.
@@ -59,7 +58,7 @@ final class ContextCore: ObjectSource {
     private(set) var reservedIDs: Set<ObjectID> = []
     /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
     var deletedUnsaved: Set<ObjectID> = []
-    /// What the types of deleted objects do not know. See `keepUnknownValues`.
+    /// The attributes of deleted objects that their types do not know. See `keepUnknownValues`.
     var unknownValues: [ObjectID: UnknownValues] = [:]
     private(set) var isClosed = false
     /// The save whose changes lie over the store's values.
@@ -68,9 +67,9 @@ final class ContextCore: ObjectSource {
     /// The background saves that wait for their turn.
     private var waitingSaves: [CheckedContinuation<Void, Never>] = []
     var recorder: (any ChangeRecorder)?
-    /// Objects whose other sides somebody observes.
+    /// Objects whose other sides are observed.
     private var observedSides: Set<ObjectID> = []
-    /// Objects that somebody observes, and some that nobody observes any more: those go when it has grown.
+    /// Observed objects, and some that are no longer observed: these are removed when the table has grown.
     private var observed: [ObjectIdentifier: ObservedObject] = [:]
     private var observedLimit = 64
     var telling = ContextTelling()
@@ -97,7 +96,7 @@ final class ContextCore: ObjectSource {
         return store
     }
 
-    /// What the context stands at. Throws why the store could not be read when the context was made.
+    /// The context's snapshot. Throws the error from reading the store when the context was made.
     var snapshot: Snapshot { get throws(StoreError) { try place.get() } }
 
     func noteShown(_ snapshot: Snapshot) { newestShown = max(newestShown, snapshot.view.number) }
@@ -107,7 +106,7 @@ final class ContextCore: ObjectSource {
         lastEntity = nil
     }
 
-    /// The number of an entity where the context stands. Saving says what is missing if the store does not know it.
+    /// The number of an entity in the context's snapshot. Saving reports an entity that the store does not know.
     private func number(of model: EntityModel) -> UInt16 {
         if let lastEntity, lastEntity.model === model { return lastEntity.number }
         let number = (try? snapshot)?.numberIfAny(of: model) ?? .max
@@ -151,7 +150,7 @@ final class ContextCore: ObjectSource {
 
     var registeredCount: Int { registry.count }
 
-    /// All objects that somebody holds and that are in the store.
+    /// All living objects that are in the store.
     var storedObjects: [any LiveObject] {
         registry.pairs.compactMap { id, registered in id.isTemporary ? nil : registered.object }
     }
@@ -172,16 +171,16 @@ final class ContextCore: ObjectSource {
         if !unknownValues.isEmpty { unknownValues[object] = nil }
     }
 
-    /// The object of a reference that leads to one in the snapshot, made if nobody holds it yet; nil if it is deleted
+    /// The object of a reference that leads to one in the snapshot, made if it does not exist yet; nil if it is deleted
     /// here.
     func known<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
         if let held = registered(reference) { return held.isShown ? held : nil }
         return made(reference)
     }
 
-    /// The objects with these IDs, in their order. Those that nobody holds yet are made.
+    /// The objects with these IDs, in their order. Missing ones are made.
     func objects<E: Entity>(_ ids: [ObjectID]) -> [Object<E>] {
-        // Mostly all are new, or none is.
+        // Usually all are new, or none is.
         if let first = ids.first, registry[first] == nil { registry.reserveCapacity(registry.count + ids.count) }
         var objects: [Object<E>] = []
         objects.reserveCapacity(ids.count)
@@ -189,7 +188,7 @@ final class ContextCore: ObjectSource {
         return objects
     }
 
-    /// Makes the object of a reference that nobody holds yet.
+    /// Makes the object of a reference that has none yet.
     func made<E: Entity>(_ reference: Reference<E>) -> Object<E> {
         let object = Object<E>(Reference(reference.id, of: mark), self)
         register(object)
@@ -212,7 +211,7 @@ final class ContextCore: ObjectSource {
     }
 
     override func reference<E: Entity>(to object: Object<E>) -> Reference<E>? {
-        // An object of another context stands for the same object here, unless only that context has it.
+        // An object of another context represents the same object here, unless only that context has it.
         if object.source === self { return object.reference }
         if object.reference.id.isTemporary {
             note(.wrongContext(object))
@@ -235,14 +234,14 @@ final class ContextCore: ObjectSource {
         }
     }
 
-    /// An object's properties in a state, under what is being saved.
+    /// An object's properties in a state, under the overlay of a save.
     func value<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         let sent = inFlight.flatMap { $0.isContained(in: state) ? nil : $0.objects[reference.id] }
         guard let sent = sent as? SentObjectOf<E> else { return try state.value(reference) }
         return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
     }
 
-    /// The same for an object that is going to show it. BS4: what is being saved is relative to that state then.
+    /// The same for an object that is going to show it. BS4: the overlay is then relative to that state.
     func valueToShow<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         if let stored = try valueUnderSave(reference, in: state) {
             (inFlight?.objects[reference.id] as? SentObjectOf<E>)?.rebase(on: stored)
@@ -270,13 +269,14 @@ final class ContextCore: ObjectSource {
         return try state.has(reference)
     }
 
-    /// What the store has of an object, where the context stands. What cannot be read is noted.
+    /// The store's value of an object, in the context's snapshot. Notes an error of reading.
     func storedValue<E: Entity>(of object: Object<E>) -> E? {
         do throws(StoreError) { return try snapshot.value(object.reference) } catch { note(error) }
         return nil
     }
 
-    /// Takes what was noted, for a save to tell or a rollback to forget, and lets unreadable objects be changed again.
+    /// Returns and forgets the noted error, for a save to throw or a rollback to drop, and lets unreadable objects be
+    /// changed again.
     func takeFailures() -> StoreError? {
         unreadable.removeAll()
         return takeFailure()
@@ -297,7 +297,7 @@ final class ContextCore: ObjectSource {
         noteRenamed(temporary, to: reference.id)
     }
 
-    /// Gives inserted objects permanent IDs, which nobody else gives to an object. Constant time for each that refers.
+    /// Gives inserted objects permanent IDs, which no other handle assigns. Constant time for each object that refers.
     func reserveIDs<E: Entity>(of objects: [Object<E>]) throws(StoreError) {
         let waiting = objects.filter { $0.phase == .inserted && $0.id.isTemporary }
         guard !waiting.isEmpty else { return }
@@ -373,7 +373,7 @@ final class ContextCore: ObjectSource {
         if let indexes, pending[object.id] != nil { note(object, indexes) }
     }
 
-    /// What an object without edits shows, for edits to be relative to. CX2: it may be newer than the snapshot.
+    /// The shown value of an object without edits, as the base of edits. CX2: it may be newer than the snapshot.
     func shownValue<E: Entity>(of object: Object<E>) -> SavedValue<E> {
         SavedValue(object.current, isContested: pending[object.id] != nil)
     }
@@ -390,7 +390,7 @@ final class ContextCore: ObjectSource {
         }
     }
 
-    /// Before a save or a move: objects whose edits were taken back show what the store has.
+    /// Before a save or a move: objects whose edits were reverted show the store's values.
     func settleUnedited() {
         for object in pending.values { object.settleIfUnedited() }
     }
@@ -418,7 +418,7 @@ final class ContextCore: ObjectSource {
         removeUnlessNewer(object)
     }
 
-    /// Whether an object shows what the newest state has.
+    /// Whether an object shows the value of the newest state.
     private func isNewest<E: Entity>(_ object: Object<E>) -> Bool {
         let newest = try? requireStore().newestSnapshot()
         guard let stored = newest?.valueIfReadable(object.reference) else { return false }
@@ -524,7 +524,7 @@ final class ContextCore: ObjectSource {
         return found.sorted()
     }
 
-    /// Tells the objects at the other sides that an object refers to them now, or no longer does.
+    /// Notifies the objects at the other sides that an object refers to them now, or no longer does.
     func noteOtherSides<E: Entity>(of object: Object<E>, from before: E?, to after: E?) {
         guard !observedSides.isEmpty else { return }
         let model = E.model
@@ -548,10 +548,10 @@ final class ContextCore: ObjectSource {
         withExtendedLifetime(former) {}
     }
 
-    /// Somebody observes what refers to an object.
+    /// Called when references to an object are observed.
     override func noteObservedSide(_ object: ObjectID) { observedSides.insert(object) }
 
-    /// What refers to the objects whose other sides somebody observes.
+    /// The references to the objects whose other sides are observed.
     func observedSideLists() throws(StoreError) -> [ObjectID: [[ObjectID]]] {
         var lists: [ObjectID: [[ObjectID]]] = [:]
         for id in observedSides {

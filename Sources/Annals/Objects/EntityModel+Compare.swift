@@ -1,8 +1,9 @@
 // Comparing and combining values of a type property by property.
 //
 // Invariants:
-// EC1  Two properties are equal if they would be stored as the same bytes. What cannot be stored equals nothing.
-// EC2  Two properties are the same if Swift calls what is stored equal: texts may have different forms.
+// EC1  Two properties are equal if they would be stored as the same bytes. A property that cannot be stored equals
+//      nothing.
+// EC2  Two properties are the same if their stored values are equal in Swift: texts may have different forms.
 
 internal import FoundationEssentials
 
@@ -22,7 +23,7 @@ extension EntityModel {
             let left = left.assumingMemoryBound(to: String?.self)
             let right = right.assumingMemoryBound(to: String?.self)
             guard left.pointee != nil, right.pointee != nil else { return left.pointee == nil && right.pointee == nil }
-            // An optional that is not nil begins with what it holds.
+            // A non-nil optional begins with its content.
             return Self.isSameText(
                 UnsafeRawPointer(left).assumingMemoryBound(to: String.self),
                 UnsafeRawPointer(right).assumingMemoryBound(to: String.self))
@@ -34,7 +35,7 @@ extension EntityModel {
         }
     }
 
-    /// Whether a property has the same value, whatever the form of a text (EC2).
+    /// Whether a property has the same value, regardless of a text's form (EC2).
     func isSame(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
         if isEqual(slot, left, right) { return true }
         let (codec, offset) = (properties[slot].codec, properties[slot].offset)
@@ -96,7 +97,7 @@ extension EntityModel {
         }
     }
 
-    /// The same without derived properties and texts that have another form only: what may be in conflict.
+    /// The same without derived properties and texts that differ in form only: the slots that may be in conflict.
     func contestedDifferences<E: Entity>(_ left: E, _ right: E) -> [Int] {
         differences(left, right).filter { !properties[$0].isDerived && !isSame($0, left, right) }
     }
@@ -128,7 +129,7 @@ extension EntityModel {
         return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
     }
 
-    /// Sets what a property refers to. One that refers to a single object gets the first.
+    /// Sets the references of a property. One that refers to a single object gets the first.
     func setReferences<E: Entity>(_ objects: [ObjectID], at slot: Int, in value: inout E) {
         let codec = properties[slot].codec
         let stored: Value =
@@ -152,7 +153,7 @@ extension EntityModel {
         referringSlots.contains { properties[$0].codec.target == entity }
     }
 
-    /// Replaces references by others. Returns whether there was any to replace.
+    /// Replaces references by other ones. Returns whether it replaced any.
     func replaceReferences<E: Entity>(_ others: PermanentIDs, in value: inout E) -> Bool {
         var isReplaced = false
         for slot in referringSlots {

@@ -1,4 +1,4 @@
-// What a context does with its objects, whatever their types.
+// The functions of objects that a context needs for all types.
 
 internal import FoundationEssentials
 
@@ -6,7 +6,7 @@ internal import FoundationEssentials
 protocol LiveObject: AnyObject {
     var id: ObjectID { get }
     var phase: ObjectPhase { get }
-    /// Whether it is shown: related objects and results leave out the others.
+    /// Whether it is shown: related objects and results leave out objects that are not.
     var isShown: Bool { get }
     /// CX1: whether another object has taken its place.
     var isReplaced: Bool { get }
@@ -21,14 +21,14 @@ protocol LiveObject: AnyObject {
     func removeReference(to target: ObjectID, at slot: Int)
     /// Deletes it in its context, alone.
     func markDeleted()
-    /// Forgets its edits: shows what is saved. An object that was never saved is gone.
+    /// Forgets its edits: shows its saved values. An object that was never saved is gone.
     func forgetEdits()
-    /// Tells those who observe these slots that they have changed; nil for all.
+    /// Notifies observers of changes of these slots; nil for all.
     func notify(_ slots: [Int]?)
-    /// What becomes of it in another state; nil if nothing does.
-    /// `landing` is the save that the state contains, and the context's state does not.
+    /// Its change when its context moves to another state; nil without one. `landing` is the save that the state
+    /// contains, and the context's state does not.
     func refreshment(_ newer: Snapshot, landing: SaveInFlight?) throws(StoreError) -> (any ObjectRefreshment)?
-    /// What is to be saved of it; nil if nothing is.
+    /// Its part of a save; nil without one.
     func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)?
     /// Replaces temporary references in its properties.
     func replaceReferences(_ permanent: PermanentIDs)
@@ -140,7 +140,7 @@ extension Object: LiveObject {
         core.noteTouched(id)
     }
 
-    /// What other writers have changed is no change of this context, and undo leaves it alone.
+    /// Changes by other writers are no changes of this context, and undo does not revert them.
     private func forgetOwnEdits(since base: E, before theirs: E) {
         guard let recorder = core.recorder else { return }
         var own = current
@@ -149,7 +149,7 @@ extension Object: LiveObject {
         recorder.willShow(theirs, of: self, own: [])
     }
 
-    /// What the store has of an object that undo has inserted again, if another writer has done so, too.
+    /// The stored value, if another writer has also reinserted the object.
     private var insertedAgainByOthers: E? {
         phase == .inserted && !id.isTemporary && !core.isReserved(id) ? core.value(reference) : nil
     }
@@ -158,7 +158,7 @@ extension Object: LiveObject {
         if phase == .stored, let saved, saved.isContested, !hasChanges { core.settle(self) }
     }
 
-    /// Shows other properties, and tells those who observe them.
+    /// Shows other properties, and notifies their observers.
     func show(_ value: E) {
         let slots = registrar == nil ? [] : E.model.differences(current, value)
         willChange(slots)

@@ -3,9 +3,10 @@
 // Invariants:
 // LR1  `order` has the objects of `rows`, each once, ascending by key. Objects with equal keys ascend by their IDs, or
 //      descend if `isDescending`: the order of fetching.
-// LR2  A key is what the list was sorted by, not what the object has now. So an object is found by its old key.
+// LR2  A key is the one that the list was sorted by, not the object's present one. So an object is found by its old
+//      key.
 
-/// By what an object is sorted.
+/// The key by which an object is sorted.
 struct LiveKey: Equatable, Sendable {
     /// Bytes that order as the sorted properties do.
     var bytes: [UInt8] = []
@@ -22,7 +23,7 @@ struct LiveRows<Content> {
         var content: Content
     }
 
-    /// What becomes of one object.
+    /// The change of one object in the list.
     struct Change {
         /// Its ID in the list; nil if it is not in it.
         var old: ObjectID?
@@ -72,10 +73,10 @@ struct LiveRows<Content> {
         return low
     }
 
-    /// Where an object is; nil if it is not in the list. Logarithmic.
+    /// The position of an object; nil if it is not in the list. Logarithmic.
     func position(of object: ObjectID) -> Int? { rows[object].map { position($0.key, object) } }
 
-    /// Where the section ends that begins at a position. Logarithmic.
+    /// The end of the section that begins at a position. Logarithmic.
     func endOfSection(startingAt start: Int) -> Int {
         guard let section = rows[order[start]]?.key.section else { return order.count }
         var (low, high) = (start + 1, order.count)
@@ -88,7 +89,7 @@ struct LiveRows<Content> {
 
     // MARK: Changing
 
-    /// What the list will be. Costs a binary search for each change, and one copy of the order.
+    /// The next list. Costs a binary search for each change, and one copy of the order.
     func plan(_ changes: [Change]) -> Plan {
         // Which objects leave their place, and which come to one.
         var leaving: [(position: Int, change: Int)] = []
@@ -119,7 +120,7 @@ struct LiveRows<Content> {
             next.append(contentsOf: order[read..<position])
             read = position
         }
-        /// The new positions of what comes, by its place in `changes`.
+        /// The new positions of added objects, by their index in `changes`.
         var places: [Int: Int] = [:]
         for come in coming {
             guard let new = changes[come.change].new else { continue }
@@ -132,7 +133,7 @@ struct LiveRows<Content> {
             order: next, changes: changes, diff: difference(changes, leaving, coming.map(\.change), places, next))
     }
 
-    /// Shows what was planned.
+    /// Shows a planned list.
     mutating func show(_ plan: Plan) {
         for change in plan.changes {
             if let old = change.old, old != change.new?.id { rows[old] = nil }

@@ -1,4 +1,4 @@
-// What a live list looks for, and the keys by which it is sorted.
+// The search of a live list, and the keys by which it is sorted.
 
 internal import FoundationEssentials
 
@@ -40,9 +40,9 @@ struct LiveSearch<E: Entity>: Sendable {
     private(set) var dependencies: ResultsDependencies
 
     /// - Parameters:
-    ///   - section: The property of the sections; nil if there are none.
+    ///   - section: The property of the sections; nil without sections.
     ///   - followsValues: Whether the values of the objects matter, and not only their order.
-    ///   - models: Those that the store was opened with.
+    ///   - models: The models that the store was opened with.
     init(
         _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], section: SortPart<E>? = nil, followsValues: Bool,
         _ snapshot: Snapshot, _ models: [EntityModel]
@@ -80,7 +80,7 @@ struct LiveSearch<E: Entity>: Sendable {
         return renewed
     }
 
-    /// Calls `body` with what is to be told of reads, if a part of the predicate is evaluated on objects.
+    /// Calls `body` with a recorder of reads, if a part of the predicate is evaluated on objects.
     mutating func recordingReads<Result>(
         _ snapshot: Snapshot, _ body: (ReadRecorder?) throws -> Result
     ) throws -> Result {
@@ -118,7 +118,7 @@ extension LiveSearch {
         return try order.key(of: value)
     }
 
-    /// Whether a change says which objects of the list may have changed.
+    /// Whether a change lists all objects of the list that may have changed.
     func knows(_ change: ContextChange, _ core: ContextCore) throws(StoreError) -> Bool {
         guard let objects = change.objects else { return false }
         if dependencies.isEmpty { return true }

@@ -1,4 +1,4 @@
-// What is done if an object was changed here and in the store.
+// Policies for objects that were changed here and in the store.
 
 /// Settles conflicts when a context saves. A conflict is an attribute that was changed both in the context and in the
 /// store, to different values; an object that was deleted on one side and changed on the other; or a property that was
@@ -21,7 +21,7 @@ public enum MergePolicy: String, Sendable, Hashable, Codable, CaseIterable {
 
 /// One conflict between a context and the store.
 public struct MergeConflict: Hashable, Sendable, Codable {
-    /// What two sides did.
+    /// The kind of conflict.
     public enum Kind: String, Hashable, Sendable, Codable {
         /// Both have changed an attribute, to different values.
         case attribute
@@ -33,7 +33,7 @@ public struct MergeConflict: Hashable, Sendable, Codable {
         case targetDeleted
     }
 
-    /// What two sides did.
+    /// The kind of conflict.
     public let kind: Kind
     /// The object.
     public let object: ObjectID
@@ -41,7 +41,7 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     public let entity: String
     /// The name of the attribute; nil if the kind is `deletedInStore` or `changedInStore`.
     public let attribute: String?
-    /// What both have started from; nil if there is no attribute, and for an inserted object.
+    /// The common original value; nil without an attribute, and for an inserted object.
     public let base: Value?
     /// The context's value.
     public let mine: Value?
@@ -86,7 +86,7 @@ struct ConflictFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// What was changed on both sides, for `mergeConflict` and `undoConflict`. Otherwise empty.
+    /// The conflicts, for `mergeConflict` and `undoConflict`. Otherwise empty.
     public var mergeConflicts: [MergeConflict] { (facts as? ConflictFacts)?.conflicts ?? [] }
 
     static func mergeConflict(_ conflicts: [MergeConflict]) -> StoreError {

@@ -1,8 +1,8 @@
-// A table of what a context knows by ID. Every object passes through several, so looking into one takes few steps.
+// A table of a context's data by object ID. Every object passes through several, so a lookup takes few steps.
 //
 // Invariants:
-// OT1  An ID stands in the first free slot from its place on: between the two no slot is free. So a look ends at the
-//      first free slot.
+// OT1  An ID is in the first slot from its place on that was free: between the two no slot is free. So a lookup ends at
+//      the first free slot.
 // OT2  At least a quarter of the slots is free.
 
 /// By the temporary IDs of objects: the IDs that they have since they were saved.
@@ -27,7 +27,7 @@ package struct ObjectIDTable<Value> {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// The values, in no order. What is changed meanwhile does not matter to them.
+    /// The values, in no order. Later changes of the table do not affect them.
     package var values: some Sequence<Value> { slots.lazy.compactMap(\.value) }
 
     /// The IDs with their values, in no order.
@@ -60,7 +60,7 @@ package struct ObjectIDTable<Value> {
         }
     }
 
-    /// Makes room for so many values in all.
+    /// Makes room for this number of values in all.
     package mutating func reserveCapacity(_ count: Int) {
         var size = max(slots.count, Self.fewestSlots)
         while size - size / 4 < count { size *= 2 }
@@ -82,7 +82,7 @@ package struct ObjectIDTable<Value> {
             self = ObjectIDTable()
             return true
         }
-        // OT1: what stands after it moves into the gap, unless its place is after the gap.
+        // OT1: later values move into the gap, unless their place is after the gap.
         var index = free
         while true {
             index = (index &+ 1) & (slots.count &- 1)

@@ -1,4 +1,4 @@
-// What becomes of an object when its context moves to another state: worked out first, shown later.
+// The change of an object when its context moves to another state: computed first, shown later.
 
 internal import FoundationEssentials
 
@@ -61,7 +61,7 @@ extension Object {
             phase: .stored, sent, stored: try core.valueUnderSave(reference, in: newer))
     }
 
-    /// A value from the store, with what the object has of properties that are not kept.
+    /// A value from the store, with the object's own values of properties that are not stored.
     func kept(_ stored: E) -> E {
         guard E.model.hasTransients, var value = loaded else { return stored }
         E.model.copy(E.model.properties.indices, from: stored, to: &value)
@@ -74,9 +74,9 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     let value: E
     let saved: SavedValue<E>?
     let phase: ObjectPhase
-    /// The store's value, if the object is shown under what is being saved.
+    /// The store's value, if the object is shown under the overlay of a save.
     private let stored: E?
-    /// What has landed of the object's save; nil if nothing has.
+    /// The object's part of the save that lands; nil without one.
     private let sent: SentObjectOf<E>?
     private let slots: [Int]
 
@@ -104,7 +104,7 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     func apply() {
         let core = object.core
         if sent != nil, core.hasListeners {
-            // Nothing is written of a conflict that is settled as the store has it, so history does not tell of it.
+            // A conflict settled in the store's favour writes nothing, so history does not contain it.
             if object.phase != phase {
                 core.noteTouched(object.id)
             } else {

@@ -1,6 +1,6 @@
 // Everything about an object that is not one of its properties, below one name.
 
-/// What is known of an object of a context beside its properties: `clip.objectStatus.changedValues`.
+/// The facts about an object of a context beside its properties: `clip.objectStatus.changedValues`.
 public struct ObjectStatus<E: Entity> {
     private let object: Object<E>
 
@@ -40,6 +40,6 @@ public struct ObjectStatus<E: Entity> {
 }
 
 extension Object {
-    /// What is known of the object beside its properties.
+    /// The facts about the object beside its properties.
     public var objectStatus: ObjectStatus<E> { ObjectStatus(self) }
 }

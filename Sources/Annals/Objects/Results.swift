@@ -3,8 +3,8 @@
 // Invariants:
 // LV1  After each change of the context the list has the objects that fetching would find, in the order of fetching;
 //      without sort keys, in the order of insertion.
-// LV2  It changes before anybody is told, so whoever is told sees all of it. What is changed by those who are told is
-//      another change.
+// LV2  It changes before any observer is called, so every observer sees the whole change. Changes by observers are
+//      further changes.
 
 internal import FoundationEssentials
 public import Observation
@@ -17,12 +17,12 @@ public import Observation
 /// ```
 ///
 /// It changes with each edit in the context before that is saved, and when the context is saved, merged, rolled back or
-/// undone. Code that observes it (`withObservationTracking`, `Observations`) is told when objects come, go or change
-/// places. It is not told when an object in the list changes otherwise: observe the object. `onChange` says what has
-/// changed, for a table on a screen.
+/// undone. Code that observes it (`withObservationTracking`, `Observations`) is notified when objects are added,
+/// removed or moved. For other changes of an object, observe the object. `onChange` passes the difference, for a table
+/// on a screen.
 ///
-/// It holds a few bytes for each object, with its sort keys. It holds the objects that it has given out, as long as
-/// they are in the list, and reads no others.
+/// It holds a few bytes for each object, with its sort keys. It holds the objects that it has returned, as long as they
+/// are in the list, and reads no others.
 ///
 /// It belongs to the isolation of its context, and does not keep the context. After the context has ended the list does
 /// not change any more.
@@ -35,7 +35,7 @@ public class Results<E: Entity>: Observable {
     private var isUpdating = false
     private var lastError: StoreError?
     /// Why the list could not follow the last change; nil if it did. It tries again with the next change. Code that
-    /// observes it is told, and standard error gets a line for each reason that is not the same as the last one.
+    /// observes it is notified, and standard error gets a line for each reason that differs from the last one.
     public private(set) var updateError: StoreError? {
         get {
             noteAccess()
@@ -66,7 +66,7 @@ public class Results<E: Entity>: Observable {
 
     // MARK: Observation
 
-    /// What stands for the list in key paths.
+    /// The property that represents the list in key paths.
     private var whole: Int { list.order.count }
 
     @inline(__always)
@@ -95,7 +95,7 @@ public class Results<E: Entity>: Observable {
 
     func endOfSection(startingAt start: Int) -> Int { list.endOfSection(startingAt: start) }
 
-    /// Where an object is; nil if it is not in the list. Logarithmic.
+    /// The position of an object; nil if it is not in the list. Logarithmic.
     public func index(of object: Object<E>) -> Int? {
         noteAccess()
         return object.source === core ? list.position(of: object.id) : nil
@@ -129,7 +129,7 @@ public class Results<E: Entity>: Observable {
     }
 
     private func update(_ change: ContextChange) {
-        // What was noted before is for saving to report.
+        // An error that was noted before is for saving to throw.
         let noted = core.takeFailure()
         defer { if let noted { core.note(noted) } }
         do {
@@ -158,7 +158,7 @@ public class Results<E: Entity>: Observable {
     /// The list is another one.
     func didShow() {}
 
-    /// What a change of the context changes in the list.
+    /// The changes of the list after a change of the context.
     private func changes(_ change: ContextChange) throws -> [LiveRows<Object<E>?>.Change] {
         let order = try search.order(core.snapshot)
         var changes: [LiveRows<Object<E>?>.Change] = []
@@ -175,7 +175,7 @@ public class Results<E: Entity>: Observable {
         return changes
     }
 
-    /// The difference to what fetching finds.
+    /// The difference to a new fetch.
     private func refetched(_ renamed: [ObjectID: ObjectID]) throws -> [LiveRows<Object<E>?>.Change] {
         var left = Set(list.order)
         var old: [ObjectID: ObjectID] = [:]
@@ -234,7 +234,7 @@ extension Results: RandomAccessCollection {
     /// A part of the list as it is now. It does not change with the list.
     public subscript(bounds: Range<Int>) -> ResultsSlice<E> { ResultsSlice(self, order[bounds]) }
 
-    /// Goes through the objects that are in the list now. You can change them meanwhile.
+    /// Iterates over the objects that are in the list now. You can change them during the iteration.
     public func makeIterator() -> ResultsSlice<E>.Iterator { self[0..<endIndex].makeIterator() }
 }
 

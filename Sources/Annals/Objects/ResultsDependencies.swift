@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// What decides about an object beside its own properties.
+/// The properties and objects that decide about an object beside its own properties.
 struct ResultsDependencies: Sendable {
     private struct Dependency {
         let model: EntityModel
@@ -11,7 +11,7 @@ struct ResultsDependencies: Sendable {
 
     /// By the numbers of the entities.
     private var others: [UInt16: Dependency] = [:]
-    /// Whether a part of the predicate is evaluated on objects. What it reads is added with `add(_:_:)`.
+    /// Whether a part of the predicate is evaluated on objects. Its reads are added with `add(_:_:)`.
     private(set) var isEvaluated = false
     /// Whether anything may decide.
     private(set) var isUnknown = false
@@ -54,7 +54,8 @@ struct ResultsDependencies: Sendable {
             return
         }
         if isOther { add(TouchedSlots(slot: slot), model, snapshot) }
-        // Whatever the rule is: it does not delete unsaved objects that refer to an object which others have deleted.
+        // Regardless of the rule: it does not delete unsaved objects that refer to an object which another writer has
+        // deleted.
         addTarget(of: slot, model, snapshot)
     }
 
@@ -92,7 +93,7 @@ struct ResultsDependencies: Sendable {
         others[number, default: Dependency(model: model, slots: [])].slots.formUnion(slots)
     }
 
-    /// What a predicate has read while it was evaluated on objects.
+    /// Adds the reads of a predicate that was evaluated on objects.
     mutating func add(_ recorder: ReadRecorder, _ snapshot: Snapshot) {
         for reads in recorder.reads {
             let model = reads.model
@@ -122,8 +123,8 @@ struct ResultsDependencies: Sendable {
 
     // MARK: Asking
 
-    /// Whether a change of an object matters. `older` and `newer` are what it was changed between, if it was changed in
-    /// the store.
+    /// Whether a change of an object matters. `older` and `newer` are the states before and after a change in the
+    /// store.
     func isAffected(
         by object: ObjectID, _ slots: TouchedSlots, _ older: Snapshot?, _ newer: Snapshot
     ) throws(StoreError) -> Bool {
@@ -138,7 +139,7 @@ struct ResultsDependencies: Sendable {
 }
 
 extension Entity {
-    /// What differs in an object between two states.
+    /// The differences of an object between two states.
     fileprivate static func touchedSlots(
         of object: ObjectID, _ older: Snapshot, _ newer: Snapshot
     ) throws(StoreError) -> TouchedSlots {

@@ -1,10 +1,10 @@
-// What has changed from one list of results to the next, for tables on a screen and whatever else keeps rows.
+// The difference from one list of results to the next, for tables on a screen and other copies of the list.
 
 /// The difference between two lists, by positions.
 ///
-/// Use it as a table view does. Take out `removed` and the origins of `moved`, positions in the old list. Then put in
-/// `inserted` and the targets of `moved`, positions in the new list. What is in none of them has kept
-/// its order. `applied(to:_:)` does it with an array.
+/// Use it as a table view does. Remove `removed` and the origins of `moved`, positions in the old list. Then insert
+/// `inserted` and the targets of `moved`, positions in the new list. All other elements keep their order.
+/// `applied(to:_:)` does it with an array.
 public struct ResultsDiff: Hashable, Sendable {
     /// One element that has another place.
     public struct Move: Hashable, Sendable {
@@ -21,10 +21,10 @@ public struct ResultsDiff: Hashable, Sendable {
     public var removed: [Int]
     /// The positions in the new list of the elements that are new, ascending.
     public var inserted: [Int]
-    /// The elements that have another place among the others, by ascending position in the new list.
+    /// The elements whose order among the rest has changed, by ascending position in the new list.
     public var moved: [Move]
     /// The positions in the new list of the elements with other values, ascending. They may have moved, too. Empty for
-    /// the results of a context: its objects tell of their values themselves.
+    /// the results of a context: observe its objects for their values.
     public var updated: [Int]
 
     /// A difference of these parts.
@@ -39,7 +39,7 @@ public struct ResultsDiff: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - old: The old list.
-    ///   - element: The element at a position of the new list. It is asked for what is inserted or updated.
+    ///   - element: The element at a position of the new list. Called for inserted and updated elements.
     public func applied<Element>(to old: [Element], _ element: (Int) throws -> Element) rethrows -> [Element] {
         let gone = Set(removed).union(moved.map(\.from))
         let kept = old.indices.filter { !gone.contains($0) }

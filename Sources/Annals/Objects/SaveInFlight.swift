@@ -1,12 +1,12 @@
-// A save between the moment in which its contents are fixed and the moment in which the context stands at a state with
+// A save between the moment in which its contents are fixed and the moment in which the context moves to a state with
 // its transaction.
 //
-// What is being saved lies over the store's values: an object shows the value that a state has, with the changes that
-// are on their way (`SentObject.overlay`). So edits, merges, undo and the rest treat them as saved. When the context
-// moves to a state that contains the transaction, the overlay goes, and the objects are refreshed as after any other
-// commit. If the transaction is not written, the changes are unsaved again.
+// The changes being saved lie over the store's values: an object shows the value of a state, with the changes that are
+// on their way (`SentObject.overlay`). So edits, merges, undo and the rest treat them as saved. When the context moves
+// to a state that contains the transaction, the overlay goes, and the objects are refreshed as after any other commit.
+// If the transaction is not written, the changes are unsaved again.
 //
-// The states of a save, and what each operation does (`SaveInFlightTests` enumerates the table):
+// The states of a save, and the effect of each operation (`SaveInFlightTests` enumerates the table):
 //
 // | operation                   | on its way                       | written, context behind | over                |
 // |-----------------------------|----------------------------------|-------------------------|---------------------|
@@ -22,16 +22,16 @@
 // | close                       | the transaction is written       | nothing                 | nothing             |
 //
 // Invariants:
-// BS1  A commit reaches a context in one way, whoever made it: `ContextCore.move(to:)`.
+// BS1  A commit by any writer reaches a context in one way: `ContextCore.move(to:)`.
 // BS2  A context has at most one save in flight.
-// BS3  A context never writes an attribute that it never set: an overlay changes only what was edited before the save
-//      began, and an edit is compared with the value that was shown when it was made.
-// BS4  What is being saved is relative to the state whose value its object shows: whatever shows another state's value,
+// BS3  A context never writes an attribute that it never set: an overlay changes only properties that were edited
+//      before the save began, and an edit is compared with the value that was shown when it was made.
+// BS4  An overlay is relative to the state whose value its object shows: code that shows another state's value,
 //      forwards or back, rebases it (`ContextCore.valueToShow`, `ObjectRefreshment`).
 
 internal import FoundationEssentials
 
-/// What the writing thread tells of a transaction. Any thread may call it.
+/// The writing thread's result of a transaction. Any thread may call it.
 ///
 /// Sound although it is shared: `state` is touched only with `monitor` locked.
 final class SaveOutcome: @unchecked Sendable {
@@ -39,7 +39,7 @@ final class SaveOutcome: @unchecked Sendable {
         case waiting
         /// Another writer was faster, or it failed: this attempt writes nothing.
         case ended
-        /// There was nothing to write.
+        /// Nothing had to be written.
         case unchanged
         /// It is the transaction of this number. `permanent` has the inserted objects' IDs by their temporary ones.
         case appended(number: UInt64, permanent: PermanentIDs)
@@ -55,7 +55,7 @@ final class SaveOutcome: @unchecked Sendable {
         monitor.withLock { known = .appended(number: number, permanent: permanent) }
     }
 
-    /// The attempt is over. Wakes those who wait.
+    /// The attempt is over. Wakes waiting threads.
     func end(isUnchanged: Bool) {
         monitor.withLock {
             if case .waiting = known { known = isUnchanged ? .unchanged : .ended }
@@ -68,7 +68,7 @@ final class SaveOutcome: @unchecked Sendable {
         monitor.withLock { while case .waiting = known { monitor.wait() } }
     }
 
-    /// Whether a state of the context's store contains what was saved.
+    /// Whether a state of the context's store contains the save.
     func isContained(in snapshot: Snapshot) -> Bool {
         switch state {
         case .waiting, .ended: false
@@ -78,7 +78,7 @@ final class SaveOutcome: @unchecked Sendable {
     }
 }
 
-/// What a save returns.
+/// The result of a save.
 struct SaveResult: Sendable {
     var permanent: PermanentIDs
     var token: HistoryToken?
@@ -88,7 +88,7 @@ struct SaveResult: Sendable {
 final class SaveInFlight {
     /// How it came to its end; nil while it is on its way.
     enum Ending {
-        /// The context stands at a state with its transaction.
+        /// The context has moved to a state with its transaction.
         case landed
         /// It was not written. Its changes are unsaved again.
         case takenBack
@@ -98,7 +98,7 @@ final class SaveInFlight {
 
     /// By the IDs that the objects have now.
     private(set) var objects = ObjectIDTable<any SentObject>()
-    /// What is being written: the plan for the newest state that was known.
+    /// The plan that is being written: that for the newest known state.
     private(set) var plan: SavePlan
     private(set) var outcome: SaveOutcome
     private var write: AsyncWrite<SaveResult>?
@@ -106,7 +106,7 @@ final class SaveInFlight {
     var ending: Ending?
     /// Whether its changes were an undo group that ended when it began.
     let endsGroup: Bool
-    /// What came of the save that took this one's place.
+    /// The result of the save that took this one's place.
     var successor: HistoryToken?
 
     init(_ objects: ObjectIDTable<any SentObject>, _ plan: SavePlan, _ outcome: SaveOutcome, endsGroup: Bool) {
@@ -126,10 +126,10 @@ final class SaveInFlight {
         if case .waiting = outcome.state, write?.recall() == false { outcome.wait() }
     }
 
-    /// Whether a state contains what was saved.
+    /// Whether a state contains the save.
     func isContained(in snapshot: Snapshot) -> Bool { outcome.isContained(in: snapshot) }
 
-    /// Whether it is written, or there was nothing to write.
+    /// Whether it is written, or nothing had to be written.
     var isAppended: Bool {
         switch outcome.state {
         case .waiting, .ended: false

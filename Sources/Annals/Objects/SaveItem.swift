@@ -1,11 +1,11 @@
-// What a context saves of one object. It is worked out before the writer lock is taken, and written with it.
+// A context's part of a save for one object. Computed before the writer lock is taken, and written with it.
 //
 // Invariants:
 // OS1  Writing an item runs no code of the program: values of its own types are encoded before.
 
 internal import FoundationEssentials
 
-/// One object to be saved, whatever its type.
+/// One object to be saved, of any type.
 protocol SaveItem: AnyObject, Sendable {
     var id: ObjectID { get }
     var kind: HistoryChange.Kind { get }
@@ -15,17 +15,17 @@ protocol SaveItem: AnyObject, Sendable {
     var insertedID: ObjectID? { get }
     /// Whether the store's version has been seen to be another one than the changes are relative to.
     var isContested: Bool { get }
-    /// What is not as the schema asks for.
+    /// The properties that break the schema's rules.
     var failures: [ValidationFailure] { get }
-    /// Whether it may be written as it is. Others, and what the store has, may still be in the way.
+    /// Whether it may be written as it is. Other objects, and the store's content, may still prevent it.
     var isValid: Bool { get }
-    /// The same on a newer state of the store; nil if nothing is left to be saved. Adds what is in conflict.
+    /// The same on a newer state of the store; nil if nothing is left to be saved. Adds conflicts.
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)?
-    /// For an inserted object, an update of the object in the store that has the same unique values; nil if there is
-    /// none. `planned` are objects that must not be taken, `existing` are the IDs of those that are taken by the IDs of
-    /// the inserted ones.
+    /// For an inserted object, an update of the object in the store that has the same unique values; nil without one.
+    /// `planned` are objects that must not be taken, `existing` are the IDs of those that are taken by the IDs of the
+    /// inserted ones.
     func updatingExisting(
         in newer: Snapshot, except planned: Set<ObjectID>, _ existing: PermanentIDs
     ) throws(StoreError) -> (any SaveItem)?
@@ -43,7 +43,7 @@ protocol SaveItem: AnyObject, Sendable {
     func reasons(
         of error: StoreError, in transaction: Transaction, _ permanent: PermanentIDs
     ) throws(StoreError) -> [StoreError]
-    /// What lies over the store's value of its object until the save lands; nil if the object is no longer there.
+    /// The object that lies over the store's value until the save lands; nil if the object no longer exists.
     func send(_ core: ContextCore) -> (any SentObject)?
     /// Gives its object the ID that the transaction has given it. `permanent` has the IDs of the inserted objects by
     /// their temporary ones.
@@ -53,30 +53,30 @@ protocol SaveItem: AnyObject, Sendable {
 final class SaveItemOf<E: Entity>: SaveItem {
     let reference: Reference<E>
     let kind: HistoryChange.Kind
-    /// What is saved, with what hooks and derivations have changed.
+    /// The value to save, with changes by hooks and derivations.
     private let value: E
-    /// What was shown when saving began.
+    /// The shown value when saving began.
     private let shown: E
-    /// What the changes are relative to; nil for an inserted object.
+    /// The base of the changes; nil for an inserted object.
     private let base: SavedValue<E>?
     let isContested: Bool
-    /// The item before it was worked out for a newer state; nil if this is it.
+    /// The item before it was computed for a newer state; nil if this is it.
     private let first: SaveItemOf?
     /// The inserted object that updates one of the store; nil if it is the store's own.
     private let inserted: Reference<E>?
     /// An inserted object that was in the store before, and gets its ID again.
     let isAgain: Bool
-    /// Where in values the properties are that an update writes; nil for all. What the context has not changed stays as
-    /// it is in the store, also if it reads otherwise: a missing value, or a reference to a deleted object.
+    /// The slots that an update writes; nil for all. Properties that the context has not changed keep their stored
+    /// value, even if they read otherwise: a missing value, or a reference to a deleted object.
     private let written: [Int]?
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
     /// Why the program's own code cannot encode one of the values.
     private let unstorable: StoreError?
-    /// What the type does not know of the object, if the context keeps it.
+    /// The object's attributes that the type does not know, if the context keeps them.
     private let unknown: UnknownValues?
-    /// The state in which the object has what the type does not know; nil if the type knows everything.
+    /// The state in which the object has attributes that the type does not know; nil if the type knows everything.
     private let place: Snapshot?
 
     var id: ObjectID { reference.id }
@@ -228,7 +228,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 }
             } catch {
                 guard error.isRefusal else { throw error }
-                // Writing it says why.
+                // Writing it throws the reason.
                 continue
             }
             guard let key, let other = try newer.view.first(index, key: key), !planned.contains(other),
@@ -381,7 +381,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         core.rename(sent.object, to: Reference(permanent[id] ?? id))
         if kind == .delete { return }
-        // What the policy has taken from other writers is not computed here.
+        // Values that the policy has taken from other writers were not computed here.
         let first = first ?? self
         var computed = model.differences(first.shown, first.value)
         if first !== self, !computed.isEmpty {

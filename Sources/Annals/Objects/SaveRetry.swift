@@ -11,8 +11,8 @@ struct SaveRetry {
     private var overtaken = 0
     /// So often it is worked out again in any case: time may have passed because the actor was busy.
     private static let leastAttempts = 3
-    /// Whether the store has refused a reference. Only then it is looked whether others have deleted what is referred
-    /// to.
+    /// Whether the store has refused a reference. Only then, references to objects that other writers have deleted are
+    /// looked for.
     private var settlesTargets = false
 
     init(_ store: Store, _ plan: SavePlan, _ policy: MergePolicy, upserts: Bool) {
@@ -32,7 +32,7 @@ struct SaveRetry {
                 throw error
             }
             if newest.isValid { return newest }
-            // If there is no reason by now, another writer has removed it.
+            // Without a reason now, another writer has removed it.
             if let refusal = try refusal() { throw refusal }
         }
     }
@@ -44,8 +44,8 @@ struct SaveRetry {
     /// Why the store would refuse the plan: all reasons as one error; nil if it would not. Throws `mergeConflict`.
     func refusal() throws(StoreError) -> StoreError? { try rebased(settlesTargets: true).refusal(store) }
 
-    /// Throws the error, unless the save may succeed if it is worked out again, and there is time left. If it is about
-    /// what objects contain, an error with all reasons is thrown.
+    /// Throws the error, unless another attempt may succeed, and time is left. If the error concerns the content of
+    /// objects, throws an error with all reasons.
     mutating func requireAnother(after error: StoreError, _ newest: SavePlan) throws(StoreError) {
         switch error.code {
         case .conflict: break
@@ -53,7 +53,7 @@ struct SaveRetry {
             settlesTargets = true
             return
         case .uniqueViolation where upserts:
-            // Another writer may have inserted the object meanwhile.
+            // Another writer may have inserted the object since.
             guard try store.newestSnapshot().token.number > newest.base.token.number else {
                 throw try refusal() ?? error
             }
@@ -69,8 +69,8 @@ struct SaveRetry {
 }
 
 extension Snapshot {
-    /// The references without those to objects that were there once and are deleted. What never was there stays: it is
-    /// a mistake, and nobody's deletion.
+    /// The references without those to objects that existed once and are deleted. References to objects that never
+    /// existed stay: they are mistakes, not deletions.
     func withoutDeleted(_ targets: [ObjectID], except inserted: Set<ObjectID>) throws(StoreError) -> [ObjectID] {
         var left: [ObjectID] = []
         for target in targets {

@@ -6,7 +6,7 @@
 
 internal import FoundationEssentials
 
-/// A live list whose objects stand in sections, one for each value of a property.
+/// A live list whose objects are in sections, one for each value of a property.
 ///
 /// ```swift
 /// let clips = try context.results(Clip.self, sortedBy: .ascending(\.title), sectionedBy: \.rank)
@@ -19,7 +19,7 @@ internal import FoundationEssentials
 /// observers see it, even if it keeps its position in the list.
 public final class SectionedResults<SectionValue, E: Entity>: Results<E> {
     private let path: any KeyPath<E, SectionValue> & Sendable
-    /// The sections of the list as it is: their values and ranges; nil if nobody has asked for them.
+    /// The sections of the present list: their values and ranges; nil before their first use.
     private var known: [(value: SectionValue, range: Range<Int>)]?
 
     init(_ core: ContextCore, _ search: LiveSearch<E>, _ path: any KeyPath<E, SectionValue> & Sendable) throws {
@@ -53,7 +53,7 @@ public final class SectionedResults<SectionValue, E: Entity>: Results<E> {
 /// A section of a live list as it was when it was taken: a value, and the objects that have it. Its indices are those
 /// of the list.
 public struct ResultsSection<SectionValue, E: Entity>: RandomAccessCollection {
-    /// What the objects have in common.
+    /// The common value of the section's objects.
     public let value: SectionValue
     private let objects: ResultsSlice<E>
 

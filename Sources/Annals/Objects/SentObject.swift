@@ -1,8 +1,8 @@
-// One object of a save in flight: what lies over the store's value until the save lands.
+// One object of a save in flight, whose changes lie over the store's value until the save lands.
 
 internal import FoundationEssentials
 
-/// An object that is being saved, whatever its type.
+/// An object that is being saved, of any type.
 protocol SentObject: AnyObject {
     var live: any LiveObject { get }
     func replaceReferences(_ permanent: PermanentIDs)
@@ -13,11 +13,11 @@ protocol SentObject: AnyObject {
 final class SentObjectOf<E: Entity>: SentObject {
     let object: Object<E>
     private let kind: HistoryChange.Kind
-    /// What the changes are relative to; nil for an inserted object. Follows the state that the object shows.
+    /// The base of the changes; nil for an inserted object. Follows the state that the object shows.
     private var base: E?
-    /// What is shown without later edits.
+    /// The shown value without later edits.
     private var sent: E
-    /// What the transaction has written, and the slots that it has changed. Known when the save lands.
+    /// The written value, and the slots that the transaction has changed. Known when the save lands.
     private(set) var written: (value: E, slots: [Int])?
     /// The slots that hooks and derivations have computed. Known when the save lands.
     private var computed: [Int] = []
@@ -31,8 +31,7 @@ final class SentObjectOf<E: Entity>: SentObject {
 
     var live: any LiveObject { object }
 
-    /// What a state's value looks like with the changes that are being saved. A deletion by another writer counts when
-    /// the save lands.
+    /// A state's value with the changes that are being saved. A deletion by another writer counts when the save lands.
     func overlay(_ stored: E?) -> E? {
         switch kind {
         case .delete: nil
@@ -59,11 +58,10 @@ final class SentObjectOf<E: Entity>: SentObject {
 
     func land(_ value: E, slots: [Int], computed: [Int]) { (written, self.computed) = ((value, slots), computed) }
 
-    /// The object shows a state that contains the save, before the context stands at one.
+    /// The object shows a state that contains the save, before the context moves to one.
     func forgetWritten() { (written, computed) = (nil, []) }
 
-    /// What later edits are relative to once the save has landed: to what it has written, where it has changed
-    /// something.
+    /// The base of later edits once the save has landed: its written values, in the slots that it has changed.
     func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {
         guard let written, !written.slots.isEmpty else { return saved }
         var value = saved.value
@@ -71,8 +69,8 @@ final class SentObjectOf<E: Entity>: SentObject {
         return SavedValue(value, isContested: saved.isContested)
     }
 
-    /// An edited value with what saving has written of properties that were not edited since: it is no edit of them.
-    /// Saving computes properties, and inserts an object that others have deleted as it was when the save began.
+    /// An edited value with the saved values of properties that were not edited since: these are no edits. Saving
+    /// computes properties, and inserts an object that another writer has deleted as it was when the save began.
     func rebased(_ mine: E, since saved: SavedValue<E>) -> E {
         guard let written, !written.slots.isEmpty else { return mine }
         let later = Set(E.model.differences(saved.value, mine))
@@ -117,7 +115,7 @@ final class SentObjectOf<E: Entity>: SentObject {
         let model = E.model
         var before = base
         if let saved = object.saved {
-            // Later edits of properties that were not being saved stay relative to what they were relative to.
+            // Later edits of properties that were not being saved keep their base.
             let being = Set(model.differences(base, sent))
             let later = model.differences(saved.value, object.current).filter { !being.contains($0) }
             model.copy(later, from: saved.value, to: &before)

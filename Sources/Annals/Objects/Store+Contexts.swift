@@ -6,10 +6,10 @@ extension Store {
     /// Makes a context at the newest state. It belongs to the isolation that calls this: an actor, or a thread.
     ///
     /// - Parameters:
-    ///   - author: Who makes the changes, for the history.
+    ///   - author: The author of the changes, for the history.
     ///   - name: The name of the context, for the history.
     ///
-    /// If the store is closed or cannot be read, everything of the context that can throw says so.
+    /// If the store is closed or cannot be read, every call of the context that can throw throws the error.
     public func makeContext(author: String? = nil, name: String? = nil) -> sending Context {
         Context(self, author: author, name: name)
     }
@@ -19,10 +19,10 @@ extension Store {
         makeContext(author: author.rawValue, name: name)
     }
 
-    /// Calls `body` with a new context, and ends the context when `body` has ended. What `body` has not saved is lost.
+    /// Calls `body` with a new context, and ends the context when `body` has ended. Unsaved changes are lost.
     ///
-    /// In async code, call it in a task that may wait, because saving waits for the writer lock. Throws what
-    /// `body` throws.
+    /// In async code, call it in a task that may wait, because saving waits for the writer lock. Throws the errors of
+    /// `body`.
     public func perform<Result>(
         author: String? = nil, name: String? = nil, _ body: (Context) throws -> Result
     ) rethrows -> Result {

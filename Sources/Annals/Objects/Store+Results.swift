@@ -1,8 +1,8 @@
 // Lists of values that stay current, from any thread: a sequence of lists, each with its difference to the last.
 //
 // Invariants:
-// SR1  Each element has what fetching finds in its state, in the order of fetching; without sort keys, in the order of
-//      insertion. Its difference leads from the element before it to this one.
+// SR1  Each element has the values that fetching finds in its state, in the order of fetching; without sort keys, in
+//      the order of insertion. Its difference leads from the element before it to this one.
 // SR2  Waiting begins before the first state is read, so no transaction falls between them.
 
 public import FoundationEssentials
@@ -17,18 +17,18 @@ extension Store {
     /// }
     /// ```
     ///
-    /// A reader that is slow gets the newest list, with one difference for all that it has missed. A difference is
-    /// worked out from the history. If history does not say what has changed, or more than there are objects, the
-    /// sequence fetches again and compares. It does the same if the predicate follows a relationship and a property
-    /// that it asks of related objects has changed.
+    /// A reader that is slow gets the newest list, with one difference for all changes that it has missed. A difference
+    /// is computed from the history. If history lacks the changes, or has more of them than objects exist, the sequence
+    /// fetches again and compares. It does the same if the predicate follows a relationship and a property that it
+    /// reads of related objects has changed.
     ///
     /// While it waits, it occupies no thread and makes no system calls. It works outside the reader's actor. The
     /// sequence keeps the store open. It ends when its task is cancelled.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - predicate: Which objects; nil for all.
-    ///   - sort: Their order; the first key counts most. If there is none, that of their insertion.
+    ///   - predicate: The condition; nil for all objects.
+    ///   - sort: Their order; the first key counts most. Without one, that of their insertion.
     ///
     /// Iterating throws as `Snapshot.fetch`, and `closed`, `storeRemoved`, `storeReplaced`, `forked`.
     public func results<E: Entity>(
@@ -200,7 +200,7 @@ private struct FollowedList<E: Entity>: Sendable {
         return changes
     }
 
-    /// The difference to what fetching finds.
+    /// The difference to a new fetch.
     private mutating func fetched(_ order: LiveSearch<E>.Order) throws -> [LiveRows<E>.Change] {
         try search.recordingReads(snapshot) { [self] reads in try fetched(order, reads) }
     }

@@ -36,7 +36,7 @@ extension StoreError {
 }
 
 extension StoreError {
-    /// The same with the object that it is about, if it does not say so itself.
+    /// The same error with this object, unless it has one.
     func about(_ object: ObjectID) -> StoreError {
         var error = self
         if var known = facts as? ObjectFacts {

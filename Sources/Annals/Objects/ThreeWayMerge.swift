@@ -1,19 +1,19 @@
-// Bringing together what two have done to one value: pure functions.
+// Merging two changes of one value: pure functions.
 //
 // Invariants:
 // TW1  A property that only one side has changed has that side's value.
 // TW2  A property that both sides have changed to different values keeps mine, and is a conflict.
-// TW3  A list of references has what either side has added, and not what either has removed.
+// TW3  A list of references has the elements that either side has added, without those that either side has removed.
 // TW4  A text that one side has given another form has the other side's value, if that is another text.
-// TW5  A derived property has their value: it is worked out again when it is saved, and is in no conflict.
+// TW5  A derived property has their value: it is computed again when it is saved, and is in no conflict.
 
 internal import FoundationEssentials
 
-/// What comes of an edited object when the store has another version of it.
+/// The merge of an edited object with another version from the store.
 struct ThreeWayMerge<E: Entity> {
-    /// What is shown: theirs, with my edits.
+    /// The shown value: theirs, with my edits.
     var value: E
-    /// What my edits are relative to from now on. Where there is a conflict, it is what it was.
+    /// The base of my edits from now on. Slots in conflict keep their base.
     var base: E
     /// The slots that both sides have changed to different values.
     var conflicts: [Int]
@@ -52,15 +52,16 @@ struct ThreeWayMerge<E: Entity> {
     }
 }
 
-/// A list that two have changed. The order is mine if only I have changed the order of what all three have; otherwise
-/// it is theirs. What the other side has added comes after what it came after there. Linear.
+/// A list that both sides have changed. The order is mine if only I have changed the order of the common elements of
+/// all three; otherwise it is theirs. An element that the other side has added follows the same element as there.
+/// Linear.
 func mergedList(base: [ObjectID], mine: [ObjectID], theirs: [ObjectID]) -> [ObjectID] {
     let (before, here, there) = (Set(base), Set(mine), Set(theirs))
     let isCommon = { (object: ObjectID) in before.contains(object) && here.contains(object) && there.contains(object) }
     let isReordered = base.filter(isCommon) != mine.filter(isCommon)
     let isReorderedThere = base.filter(isCommon) != theirs.filter(isCommon)
     let (leading, others) = isReordered && !isReorderedThere ? (mine, theirs) : (theirs, mine)
-    // What both have, or one has added.
+    // Elements that both have, or one has added.
     let isKept = { (object: ObjectID) in
         here.contains(object) && there.contains(object) || !before.contains(object)
     }

@@ -1,14 +1,14 @@
-// What one undo group knows of one object, and how the object gets back to what it was.
+// The changes of one object in an undo group, and the way to revert them.
 //
 // Invariants:
-// UE1  An entry has only what this context has done. What others have changed between two of its own changes is in
-//      none of its slots.
-// UE2  At each slot, `before` is the value before the first of the changes that follow each other without a change by
-//      others between them, and `after` the value after the last one.
+// UE1  An entry has only changes by this context. Changes by other writers between two of its own are in none of its
+//      slots.
+// UE2  At each slot, `before` is the value before the first of a run of own changes without another writer's change
+//      between them, and `after` the value after the last one.
 
 internal import FoundationEssentials
 
-/// One object of a group, whatever its type.
+/// One object of a group, of any type.
 protocol UndoEntry: AnyObject {
     var live: any LiveObject { get }
     var step: UndoStep { get }
@@ -16,16 +16,16 @@ protocol UndoEntry: AnyObject {
     var hasEffect: Bool { get }
     /// Whether it refers to objects that have no permanent ID yet.
     var hasTemporaries: Bool { get }
-    /// Takes in what was changed since the last call.
+    /// Includes the changes made since the last call.
     func close()
     func replaceReferences(_ permanent: PermanentIDs)
-    /// What others have changed since, so that it cannot be taken back.
+    /// The conflicts with changes that other writers have made since.
     func conflicts(_ core: ContextCore, returning: Set<ObjectID>) -> [MergeConflict]
-    /// Takes back what is not in conflict.
+    /// Reverts the changes that are not in conflict.
     func revert(_ core: ContextCore, returning: Set<ObjectID>)
 }
 
-/// What taking back does with an object.
+/// The effect of reverting on an object.
 enum UndoStep {
     /// It is shown again.
     case restore
@@ -42,7 +42,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
     private(set) var isShown: Bool
     /// The slots that were changed.
     private var slots: Set<Int> = []
-    /// The object before the changes that are not yet taken in; nil if there are none.
+    /// The object before the changes that are not yet included; nil without any.
     private var open: (value: E, isShown: Bool)?
 
     /// The object is about to be changed.
@@ -94,7 +94,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
     /// Adds changes of the context.
     func extend(_ changed: [Int], from value: E, to now: E) {
         let model = E.model
-        // UE2: what others have done between is not taken back.
+        // UE2: changes by other writers in between are not reverted.
         let restarted = changed.filter { !slots.contains($0) || !model.isAlike($0, after, value) }
         model.copy(restarted, from: value, to: &before)
         model.copy(changed, from: now, to: &after)
@@ -153,8 +153,8 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         }
     }
 
-    /// The slots that somebody else has changed since, or that would refer to nothing. What is derived is worked out
-    /// again when it is saved.
+    /// The slots that another writer has changed since, or that would refer to nothing. Derived properties are computed
+    /// again on saving.
     private func conflictingSlots(_ core: ContextCore, _ returning: Set<ObjectID>) -> [Int] {
         let model = E.model
         let now = object.current
@@ -250,11 +250,11 @@ extension ContextCore {
             var isContested = saved.isContested
             if saved.isContested {
                 if let theirs = valueToShow(object.reference) {
-                    // Others have changed it since it was deleted here.
+                    // Another writer has changed it since it was deleted here.
                     let merge = ThreeWayMerge(base: saved.value, mine: value, theirs: object.kept(theirs))
                     (value, base, isContested) = (merge.value, merge.base, !merge.conflicts.isEmpty)
                 } else {
-                    // Others have deleted it, and edits have kept it here.
+                    // Another writer has deleted it, and edits have kept it here.
                     isContested = true
                 }
             }

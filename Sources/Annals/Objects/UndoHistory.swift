@@ -1,10 +1,10 @@
-// The changes of a context that can be taken back, in groups.
+// The changes of a context that can be reverted, in groups.
 //
 // Invariants:
-// UH1  The groups follow each other: what a group has changed last is what the next one started from, unless somebody
-//      else has changed it between them. This is what taking back checks.
-// UH2  Taking back is a change, too. What it changes is recorded, and is the group that is taken back to redo it.
-// UH3  The history holds its objects. The context's core holds the history, and lets go of it when the context ends.
+// UH1  The groups follow each other: each starts from the values that the previous one left, unless another writer has
+//      changed them in between. Reverting checks this.
+// UH2  Reverting is a change, too. Its changes are recorded, and form the group that redo reverts.
+// UH3  The history holds its objects. The context's core holds the history, and releases it when the context ends.
 
 internal import FoundationEssentials
 
@@ -42,7 +42,7 @@ final class UndoGroup {
         if let index = order.firstIndex(of: old) { order[index] = new }
     }
 
-    /// Takes in all changes, and drops the objects of which nothing has changed.
+    /// Includes all changes, and drops the objects without any.
     func close() {
         for entry in entries.values { entry.close() }
         entries = entries.filter { $0.value.hasEffect }
@@ -59,7 +59,7 @@ final class UndoGroup {
 
     // MARK: Taking back
 
-    /// What others have changed since, by object.
+    /// The conflicts with changes that other writers have made since, by object.
     private func conflicts(_ core: ContextCore, _ returning: Set<ObjectID>) throws(StoreError)
         -> [ObjectIdentifier: [MergeConflict]]
     {
@@ -74,7 +74,7 @@ final class UndoGroup {
         let deletesUnsaved = entries.values.contains { $0.step == .delete && $0.live.phase == .inserted }
         while !isComplete {
             isComplete = true
-            // The store does not refer to what is not saved.
+            // The store has no references to unsaved objects.
             let referredHere = deletesUnsaved ? referredByUnsaved(core, conflicts) : []
             for (key, entry) in entries where entry.step == .delete && conflicts[key] == nil {
                 let object = entry.live
@@ -93,7 +93,7 @@ final class UndoGroup {
         return conflicts
     }
 
-    /// What unsaved objects refer to that are none of this group, or that stay as they are.
+    /// The targets of references in unsaved objects that are outside this group, or that stay unchanged.
     private func referredByUnsaved(
         _ core: ContextCore, _ conflicts: [ObjectIdentifier: [MergeConflict]]
     ) -> Set<ObjectID> {
@@ -135,7 +135,7 @@ final class UndoGroup {
         guard skippingConflicts || conflicts.isEmpty else {
             throw .undoConflict(order.flatMap { conflicts[$0] ?? [] })
         }
-        // Objects come back before others refer to them, and go when nobody does.
+        // Objects come back before references to them do, and go when no reference is left.
         for step in [UndoStep.restore, .edit, .delete] {
             for key in order {
                 guard let entry = entries[key], entry.step == step else { continue }
@@ -181,7 +181,7 @@ final class UndoHistory: ChangeRecorder {
         guard !own.isEmpty else { return }
         let now = object.current
         if !isShowingEndedGroup, let opened, opened.isShown { return opened.extend(own, from: now, to: value) }
-        // UH1: saving has changed what the newest group of either list has left.
+        // UH1: saving has changed the values that the newest group of either list has left.
         for groups in [undoable, redoable] {
             guard let entry = groups.lazy.reversed().compactMap({ $0.entry(of: object) }).first else { continue }
             if entry.isShown { entry.extend(own, from: now, to: value) }
@@ -264,7 +264,7 @@ final class UndoHistory: ChangeRecorder {
         redoable.removeLast()
     }
 
-    /// Takes a group back. Returns what takes that back again.
+    /// Reverts a group. Returns the group that reverts this.
     private func revert(_ group: UndoGroup, _ skippingConflicts: Bool) throws(StoreError) -> UndoGroup? {
         isReverting = true
         defer { isReverting = false }

@@ -1,8 +1,9 @@
-// What only other versions of the program know of an object. The object keeps it if this program inserts it again, also
-// after compaction has forgotten the deletion.
+// The attributes of an object that only other versions of the program know. The object keeps them if this program
+// inserts it again, even after compaction has forgotten the deletion.
 //
 // Invariants:
-// UV1  What the file still has counts. Values that a context keeps are for a file that has forgotten the object.
+// UV1  Values that the file still has take precedence. Those that a context keeps are for a file that has forgotten the
+//      object.
 
 internal import FoundationEssentials
 
@@ -10,8 +11,8 @@ internal import FoundationEssentials
 typealias UnknownValues = [UInt16: StoredValue]
 
 extension ContextCore {
-    /// Before the context moves: keeps what the type of an object does not know, if the store no longer has the object
-    /// and undo or a merge policy may insert it again.
+    /// Before the context moves: keeps an object's attributes that its type does not know, if the store no longer has
+    /// the object and undo or a merge policy may insert it again.
     func keepUnknownValues(
         of object: any LiveObject, _ older: Snapshot, _ newer: Snapshot
     ) throws(StoreError) {
@@ -28,8 +29,8 @@ extension ContextCore {
 }
 
 extension Snapshot {
-    /// What an object has, or had when it was deleted, in attributes that are no properties of a model. Nil if the file
-    /// has nothing of the object in this state.
+    /// The object's values, or those at its deletion, of attributes that are no properties of a model. Nil if the file
+    /// has no data of the object in this state.
     func unknownValues(of object: ObjectID, _ model: EntityModel) throws(StoreError) -> UnknownValues? {
         guard let layout = view.shape.newestLayout(object.entityNumber) else { return nil }
         var unknown = Set(layout.entity.attributes.map(\.number))

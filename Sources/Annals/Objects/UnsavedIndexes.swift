@@ -3,11 +3,11 @@
 //
 // Invariants:
 // UI1  While there are indexes, `noted` has every object that became pending, or whose properties or place changed
-//      while it was pending. Before something is looked for, what was noted since is taken in.
+//      while it was pending. Each search first adds the objects noted since the last one.
 // UI2  Then `Members` has every pending object of its entity, and `Keys` has each of them under the keys of its present
-//      properties, or in `unkeyed`. Both may have more: who searches looks at the object.
+//      properties, or in `unkeyed`. Both may have more: a search checks the objects.
 
-/// What is found of the pending objects of one context. Made when something is first looked for.
+/// Indexes of the pending objects of one context. Made at the first search.
 final class UnsavedIndexes {
     fileprivate struct Members {
         var objects: Set<ObjectID> = []
@@ -44,7 +44,7 @@ final class UnsavedIndexes {
 }
 
 extension ContextCore {
-    /// The indexes, with room in memory for what is pending only.
+    /// The indexes, in memory proportional to the pending objects.
     private func unsavedIndexes() -> UnsavedIndexes {
         if let indexes {
             if indexes.noted.count > max(4096, pending.count * 8) { indexes.forget() }
@@ -117,7 +117,7 @@ extension ContextCore {
 
     // MARK: By key
 
-    /// The pending objects of an entity that may be in ranges of an index: all that are, and perhaps others.
+    /// The pending objects of an entity that may be in ranges of an index: all that are, and perhaps more.
     func unsaved(
         of model: EntityModel, _ index: IndexID, _ ranges: [KeyRange], _ layout: RowLayout
     ) throws(StoreError) -> [any LiveObject] {
@@ -148,7 +148,7 @@ extension ContextCore {
         if var keys = indexes.keys.removeValue(forKey: name), keys.layout === layout,
             keys.entries.count <= max(4096, pending.count * 4)
         {
-            // What is read meanwhile is noted again.
+            // Objects that are read during this loop are noted again.
             for id in indexes.noted[keys.seen..<end] where pending[id]?.model === model {
                 try add(id, index, layout, to: &keys)
             }
@@ -175,7 +175,7 @@ extension ContextCore {
 
     // MARK: By reference
 
-    /// The pending objects of an entity that may refer to an object by a property: all that do, and perhaps others.
+    /// The pending objects of an entity that may refer to an object by a property: all that do, and perhaps more.
     func unsavedReferrers(
         to object: ObjectID, _ model: EntityModel, _ property: String
     ) throws(StoreError) -> [any LiveObject] {
