@@ -42,7 +42,8 @@ extension TrackerCore {
         }
     }
 
-    /// Attaches a context in the isolation that calls this. One that cannot follow is left out, and the log says why.
+    /// Attaches a context in the isolation that calls this. One that cannot follow is left out, and the log gets the
+    /// reason.
     func attach(
         _ context: Context, isolation: isolated any Actor = #isolation,
         merging: @escaping (Context, Snapshot, ChangedObjects) throws -> Void

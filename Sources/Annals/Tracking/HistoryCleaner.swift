@@ -6,9 +6,9 @@ internal import FoundationEssentials
 ///
 /// Cleaning removes
 ///
-/// - what every registered reader of history has read: each author of the tracker except batch authors, and every other
+/// - history that every registered reader has read: each author of the tracker except batch authors, and every other
 ///   consumer of the store;
-/// - what is older than `maximumDuration`, or beyond the store's retention, even if a reader has not read it.
+/// - history older than `maximumDuration`, or beyond the store's retention, even if a reader has not read it.
 ///
 /// Both apply to transactions by every author and by none. An author that never ran holds up cleaning until
 /// `maximumDuration` is over. `Store.compact` then frees the space in the file.
@@ -18,9 +18,9 @@ public struct HistoryCleaner: Sendable {
 
     init(_ store: Store, _ settings: TrackerSettings) { (self.store, self.settings) = (store, settings) }
 
-    /// Removes what can be removed now. Believes the machine's clock.
+    /// Removes all history that can be removed now. Believes the machine's clock.
     ///
-    /// - Returns: How many transactions have left history.
+    /// - Returns: The number of transactions that have left history.
     ///
     /// Throws `StoreError`, as `Store.clean` and `Store.registerConsumer`.
     @discardableResult

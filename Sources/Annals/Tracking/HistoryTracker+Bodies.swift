@@ -26,7 +26,7 @@ struct Observer: Sendable {
     var title: String { name.map { "Observer “\($0)”" } ?? "An observer of “\(entity)”" }
 }
 
-/// What a merge hook decides.
+/// The decision of a merge hook.
 public enum MergeHookResult: Hashable, Sendable {
     /// Go on: with the next hook, and in the end with the merge.
     case goOn
@@ -40,25 +40,27 @@ struct MergeHook: Sendable {
 }
 
 extension HistoryTracker {
-    /// Calls `body` with what others have done to objects of an entity: once for each transaction and kind, in order.
+    /// Calls `body` with the changes of an entity's objects by other authors: once for each transaction and kind, in
+    /// order.
     ///
     /// A body that throws is called again up to three times, after 0.1, 0.4 and 1.6 seconds. After that its work is
-    /// parked (see `parked`), and everything else goes on. Until the body succeeds, it is then called again after 1, 4
+    /// parked (see `parked`), and all other work goes on. Until the body succeeds, it is then called again after 1, 4
     /// and 16 milliseconds, so that one that always fails holds up little. If the process is killed, the body is called
-    /// again for what the cursor had not passed.
+    /// again for transactions that the cursor had not passed.
     ///
-    /// The store must have the entity, and its history must be on. If not, the log says so when the observer is
+    /// The store must have the entity, and its history must be on. If not, the log gets a message when the observer is
     /// registered, and `metrics.lastError` is `unknownEntity` or `historyGap`. The observer is called once that has
     /// changed.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - kinds: Which changes. If it is empty, the log says so, and `metrics.lastError` is `invalidArgument`.
-    ///   - name: If given, work that fails is parked in the store, and a later process can replay it. An observer takes
-    ///     the place of one with the same name.
+    ///   - kinds: The kinds of changes. If it is empty, the log gets a message, and `metrics.lastError` is
+    ///       `invalidArgument`.
+    ///   - name: If given, work that fails is parked in the store, and a later process can replay it. An observer
+    ///       replaces one with the same name.
     ///   - body: Gets the changes. Called in no isolation.
-    ///   - resynchronized: Called once after history was lost, with the state from which observing goes on: read what
-    ///     you need from it.
+    ///   - resynchronized: Called once after history was lost, with the state from which observing continues: read the
+    ///       values that you need from it.
     /// - Returns: The ID for `removeObserver`.
     @discardableResult
     public func observe<E: Entity>(
@@ -72,17 +74,17 @@ extension HistoryTracker {
                 body: .plain { group in try await body(ObservedChanges(group)) }, resynchronized: resynchronized))
     }
 
-    /// Calls `body` with what others have done, and with a transaction. What it writes and the cursor are one commit,
-    /// so it takes effect exactly once, whenever a process is killed. Nothing else can be done exactly once: do not
-    /// print, send or count elsewhere.
+    /// Calls `body` with the changes by other authors, and with a transaction. Its writes and the cursor are one
+    /// commit, so it takes effect exactly once, even if a process is killed at any moment. No other effect can happen
+    /// exactly once: do not print, send or count elsewhere.
     ///
     /// The cursor is a consumer of the store of its own, `"\(consumer)/\(name)"`. The body is called outside the writer
-    /// lock, up to three times if others write meanwhile. The transaction has the current author. If the body throws,
-    /// nothing is written, and it is tried again and parked as other bodies.
+    /// lock, up to three times if other writers commit during it. The transaction has the current author. If the body
+    /// throws, nothing is written, and it is tried again and parked like other bodies.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - kinds: Which changes.
+    ///   - kinds: The kinds of changes.
     ///   - name: The name of the observer, which is the same in each run of the program.
     ///   - transaction: `Transaction.self`.
     ///   - body: Gets the changes and the transaction, and must not keep it.
@@ -102,7 +104,7 @@ extension HistoryTracker {
                 }, resynchronized: resynchronized))
     }
 
-    /// Calls `callback` with what others have done to objects of an entity that is named: once for each transaction.
+    /// Calls `callback` with the changes of a named entity's objects by other authors: once for each transaction.
     ///
     /// - Returns: The ID for `removeObserver`.
     ///
@@ -122,9 +124,10 @@ extension HistoryTracker {
                 }, resynchronized: nil))
     }
 
-    /// Removes an observer. Its cursor in the store, if it has one, stays: `Store.removeConsumer` removes it for good.
+    /// Removes an observer. Its cursor in the store, if it has one, stays: `Store.removeConsumer` removes it
+    /// permanently.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether it existed.
     @discardableResult
     public func removeObserver(id: UUID) -> Bool { core.removeObservers { $0.id == id } }
 
@@ -136,8 +139,8 @@ extension HistoryTracker {
     /// Removes all observers.
     public func removeAllObservers() { core.removeObservers { _ in true } }
 
-    /// Calls `body` before contexts are merged, with what was fetched. Hooks are called in the order of registration,
-    /// until one of them says `finish`.
+    /// Calls `body` before contexts are merged, with the fetched transactions. Hooks are called in the order of
+    /// registration, until one of them returns `finish`.
     ///
     /// Contexts stay in their isolation, so a hook does not get them: to merge differently, use `attach` with a
     /// closure. A hook that throws is called again up to three times, then parked, and the round goes on.
@@ -145,7 +148,7 @@ extension HistoryTracker {
     /// - Parameters:
     ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that is not
     ///     registered.
-    ///   - body: Decides.
+    ///   - body: Makes the decision.
     /// - Returns: The ID for `removeMergeHook`.
     @discardableResult
     public func registerMergeHook(
@@ -160,7 +163,7 @@ extension HistoryTracker {
         return added.id
     }
 
-    /// Removes a merge hook. Returns whether there was one.
+    /// Removes a merge hook. Returns whether it existed.
     @discardableResult
     public func removeMergeHook(id: UUID) -> Bool {
         core.state.withLock { state in

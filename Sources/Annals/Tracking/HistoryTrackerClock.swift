@@ -6,7 +6,7 @@ public import FoundationEssentials
 public protocol HistoryTrackerClock: Sendable {
     /// The time of day.
     var now: Date { get }
-    /// The time since any fixed moment, by a clock that nobody sets.
+    /// The time since any fixed moment, by a clock that is never set.
     var uptime: Duration { get }
     /// Waits. Throws `CancellationError` if the task is cancelled.
     func sleep(for duration: Duration) async throws
@@ -28,7 +28,7 @@ public struct SystemTrackerClock: HistoryTrackerClock {
 }
 
 /// Whether the time of day can be believed. A jump of more than an hour is not, until the new time has lasted an hour
-/// or the clock is set back: cleaning by age must not remove everything because somebody has mistyped the year.
+/// or the clock is set back: cleaning by age must not remove everything because of a mistyped year.
 struct ClockTrust: Sendable {
     private static let tolerance = Duration.seconds(3600)
     private var last: (now: Date, uptime: Duration)?

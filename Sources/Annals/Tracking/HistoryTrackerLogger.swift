@@ -1,4 +1,4 @@
-// What a tracker says, and where it says it.
+// The messages of a tracker, and their destination.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -8,9 +8,9 @@
 
 /// How important a message is.
 public enum HistoryTrackerLogType: String, Hashable, Sendable {
-    /// For whoever looks for a fault.
+    /// For finding faults.
     case debug
-    /// What was done.
+    /// For completed work.
     case info
     /// Something unusual that needs nothing.
     case notice
@@ -26,7 +26,7 @@ public protocol HistoryTrackerLogger: Sendable {
     func log(type: HistoryTrackerLogType, message: String)
 }
 
-/// Writes messages to standard error, each as a line: only what is unusual or has failed, unless details are wanted.
+/// Writes messages to standard error, each as a line: only unusual events and failures, unless details are wanted.
 struct StandardErrorLogger: HistoryTrackerLogger {
     let hasDetails: Bool
 
@@ -36,7 +36,7 @@ struct StandardErrorLogger: HistoryTrackerLogger {
         case .notice, .error, .fault: break
         }
         let line = Array("HistoryTracker \(type.rawValue): \(message)\n".utf8)
-        // One call, so that lines of several threads do not mix. If nobody takes it, it is lost.
+        // One call, so that lines of several threads do not mix. If the write fails, the line is lost.
         _ = line.withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
     }
 }

@@ -1,6 +1,6 @@
-// What observers get: the changes of one transaction, entity and kind.
+// The input of observers: the changes of one transaction, entity and kind.
 
-/// What a transaction did to one object of an entity whose type the program has.
+/// A transaction's change of one object of an entity whose type the program has.
 public struct ObservedChange<E: Entity>: Sendable {
     /// The object.
     public let reference: Reference<E>
@@ -8,7 +8,7 @@ public struct ObservedChange<E: Entity>: Sendable {
     public let before: E?
     /// The object after; nil for a deletion.
     public let after: E?
-    /// What was kept of a deleted object.
+    /// The preserved properties of a deleted object.
     public let tombstone: Tombstone<E>?
     /// The change itself, with the names of the attributes.
     public let change: HistoryChange
@@ -28,9 +28,9 @@ public struct ObservedChange<E: Entity>: Sendable {
 
 /// The changes of one kind that a transaction made to objects of one entity, in the order in which they were made.
 public struct ObservedChanges<E: Entity>: RandomAccessCollection, Sendable {
-    /// Whose changes they are.
+    /// The transaction that made the changes.
     public let transaction: TransactionHeader
-    /// What was done to the objects.
+    /// The kind of change.
     public let kind: HistoryChange.Kind
     private let changes: [ObservedChange<E>]
 
@@ -64,7 +64,7 @@ struct ChangeGroup: Sendable {
     static func groups(of transaction: HistoryTransaction) -> [ChangeGroup] {
         var groups: [ChangeGroup] = []
         for change in transaction.changes {
-            // They are few, and the last one is mostly the right one.
+            // The groups are few, and the last one is usually the right one.
             if let position = groups.lastIndex(where: { $0.kind == change.kind && $0.entity == change.entity }) {
                 groups[position].changes.append(change)
             } else {

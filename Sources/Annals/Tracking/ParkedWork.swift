@@ -3,7 +3,7 @@
 public import FoundationEssentials
 internal import Synchronization
 
-/// What a body of a tracker was called with when it failed for good.
+/// The input of a tracker's body when it failed for good.
 public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     /// The kinds of bodies.
     public enum Body: String, Hashable, Sendable, Codable {
@@ -17,7 +17,7 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
 
     /// The work's own ID.
     public let id: UUID
-    /// What failed.
+    /// The body that failed.
     public let body: Body
     /// The name of the observer. If it has one, its work is kept in the store. If not, it ends with the tracker.
     public let name: String?
@@ -31,7 +31,7 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     var entityNumber: UInt16?
     /// The kinds of changes that the observer got.
     public let kinds: [HistoryChange.Kind]
-    /// What the body threw, as text.
+    /// The error of the body, as text.
     public let error: String
     /// How often the body was called.
     public let attempts: Int
@@ -93,8 +93,8 @@ extension Transaction {
 }
 
 extension HistoryTracker {
-    /// The work that failed and waits for `replay` or `skip`: what this tracker has parked, and what the store keeps.
-    /// It holds up neither other work nor cleaning.
+    /// The work that failed and waits for `replay` or `skip`: parked by this tracker, or kept in the store. It delays
+    /// neither other work nor cleaning.
     ///
     /// Throws `StoreError`, as `Store.metadata`.
     public var parked: [ParkedWork] {
@@ -106,12 +106,12 @@ extension HistoryTracker {
     /// Calls the body of parked work once more, with the same changes from history. If it succeeds, the work is done.
     /// If it throws, the work stays parked, and the error is thrown.
     ///
-    /// If several processes replay work of a writing observer at the same time, one of them writes, and the others
-    /// throw `invalidArgument`. Other bodies may be called by each of them.
+    /// If several processes replay work of a writing observer at the same time, one of them writes, and the rest throw
+    /// `invalidArgument`. Other bodies may be called by each of them.
     ///
-    /// Throws `StoreError`: `tokenExpired` if the changes were cleaned meanwhile: then `skip` it; `invalidArgument` if
-    /// the work is not parked any more, or no observer with its name is registered for such changes; and what the body
-    /// throws.
+    /// Throws `StoreError`: `tokenExpired` if the changes were cleaned since: then `skip` it; `invalidArgument` if the
+    /// work is not parked any more, or no observer with its name is registered for such changes; and errors of the
+    /// body.
     public func replay(_ work: ParkedWork) async throws { try await core.replay(work) }
 
     /// Gives up parked work.
@@ -124,7 +124,7 @@ extension TrackerCore {
     func replay(_ work: ParkedWork) async throws {
         let transactions = try transactions(of: work)
         let replay = try body(of: work, transactions)
-        // Work in memory belongs to whoever takes it out.
+        // The caller that removes work from memory owns it.
         let place = state.withLock { state in
             let place = state.parked.firstIndex { $0.id == work.id }
             if let place { state.parked.remove(at: place) }
@@ -236,7 +236,7 @@ extension TrackerCore {
     }
 
     /// Calls the body in a transaction that also removes the work from the store. So the work is done once, even if
-    /// others replay it at the same time.
+    /// another process replays it at the same time.
     private func write(
         _ work: ParkedWork, isStored: Bool, _ groups: [ChangeGroup],
         _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void

@@ -1,11 +1,11 @@
-// One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. What is fetched at once is a batch; a
-// round has several if much has come.
+// One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. The transactions of one fetch are a
+// batch; a round has several if many have come.
 //
 // Invariants:
 // TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
 // TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
-// TR6  A round reads one state of the store. Later commits are for the next round. After a batch it rests if somebody
-//      writes at full speed.
+// TR6  A round reads one state of the store. Later commits are for the next round. After a batch it rests if another
+//      writer works at full speed.
 // TR9  Contexts are moved in the last batch of a round, to the state of the round: the one up to which observers were
 //      called. A round that is stopped before moves none.
 // TR10  A round reads history once, for observers and contexts.
@@ -22,7 +22,7 @@ extension TrackerCore {
         var isLast = true
     }
 
-    /// What a round reads, and what it has found for contexts.
+    /// The state that a round reads, and its findings for contexts.
     private struct Round {
         let snapshot: Snapshot
         var changed = ChangedObjects()
@@ -33,8 +33,8 @@ extension TrackerCore {
     /// How much is in memory at once, beside a single larger transaction.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
-    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest
-    /// before the next round; nil for not at all.
+    /// Takes the state to read, so that it is not retained during the next wait. Returns how long to rest before the
+    /// next round; nil for not at all.
     func round(_ newest: inout Snapshot?) async throws -> Duration? {
         guard let snapshot = newest.take() else { return nil }
         let isOtherSchema = state.withLock { state in
@@ -113,11 +113,11 @@ extension TrackerCore {
                 try store.forEachTransaction(request, in: snapshot, take)
             }
         } catch let error as StoreError where error.code == .tokenExpired && asksForOthers {
-            // Perhaps only the history of others is gone.
+            // Perhaps only the history of authors that are not observed is gone.
             state.withLock { $0.readsLeftOut = false }
             return try fetch(after: start, in: &round)
         } catch let error as StoreError where error.code == .historyGap || error.code == .unknownEntity {
-            // Without the entities that have no history. If one of them has begun again, what came before is lost.
+            // Without the entities that have no history. If one of them has begun again, earlier changes are lost.
             guard try leaveOutEntities(entities) else { throw error }
             return try fetch(after: start, in: &round)
         }
@@ -130,7 +130,7 @@ extension TrackerCore {
         return batch
     }
 
-    /// Notes for contexts what has changed, if nothing is fetched. They need no history: if it does not have
+    /// Notes the changed objects for contexts, if nothing is fetched. They need no history: if it does not have
     /// everything, each of them compares its objects.
     private func note(after start: HistoryToken, in round: inout Round) {
         let nothing = HistoryRequest(after: .token(start), authors: [])
@@ -153,7 +153,7 @@ extension TrackerCore {
         request.predicate = #Predicate { $0.author != author || contexts.contains($0.contextName) }
     }
 
-    /// Says once that an author's transactions are left out: they may be missing in what observers count.
+    /// Reports once that an author's transactions are left out: they may be missing in the counts of observers.
     private func noteLeftOut(_ author: String?) {
         guard state.withLock({ $0.leftOut.insert(author ?? "").inserted }) else { return }
         log(
@@ -200,7 +200,7 @@ extension TrackerCore {
         }
     }
 
-    /// Calls observers with each transaction. If the tracker is stopped meanwhile, the batch ends early.
+    /// Calls observers with each transaction. If the tracker is stopped in between, the batch ends early.
     private func observe(_ batch: inout Batch) async throws {
         for (position, transaction) in batch.transactions.enumerated() {
             if isStopping, position > 0 {
@@ -435,7 +435,7 @@ struct StoreFailure: Error {
     let error: any Error
 }
 
-/// What a body has thrown inside a commit.
+/// An error of a body inside a commit.
 private final class FailureOfBody: Sendable {
     let error = Mutex<(any Error)?>(nil)
 }

@@ -2,17 +2,17 @@
 //
 // Invariants:
 // TR1  At most one task follows the store for a tracker, and rounds run one after the other.
-// TR2  A round that has begun is ended: stopping ends it after the transaction that bodies are called for.
-// TR3  The tracker's task does not keep the tracker. Contexts are kept by neither.
+// TR2  A round that has begun is completed: stopping ends it after the transaction that bodies are called for.
+// TR3  The tracker's task does not retain the tracker. Neither retains contexts.
 // TR7  The store is watched only from the first wait on, and not while the tracker rests. Each watch of a file costs
 //      a writer of that file time in the kernel, with every commit.
-// TR8  The task is never cancelled, and so no body is. Stopping ends what the task waits for.
+// TR8  The task is never cancelled, and so no body is. Stopping ends the task's waits.
 
 internal import FoundationEssentials
 internal import Synchronization
 
 extension HistoryTracker {
-    /// What a tracker has done since it was made.
+    /// Figures about a tracker's work since it was made.
     public struct Metrics: Hashable, Sendable {
         /// Signals of new transactions.
         public var signals = 0
@@ -37,11 +37,11 @@ extension HistoryTracker {
     }
 }
 
-/// What changes in a tracker's life.
+/// The variables of a tracker's life.
 struct TrackerState: Sendable {
     var phase = HistoryTracker.State.stopped
     var task: Task<Void, Never>?
-    /// What the task waits for: transactions, or a moment. The first stays from one wait to the next.
+    /// The waits of the task: for transactions, or for a moment. The first stays from one wait to the next.
     var watcher: SnapshotWatcher?
     var pause: Task<Void, Never>?
     /// Whether the last call was to start, and whether the task that runs is to end.
@@ -54,13 +54,14 @@ struct TrackerState: Sendable {
     var parked: [ParkedWork] = []
     /// The observers whose last work was parked.
     var failing: Set<UUID> = []
-    /// Where the consumer is in the store; nil before the first round of a run.
+    /// The consumer's place in the store; nil before the first round of a run.
     var cursor: HistoryToken?
-    /// The consumer's place in the store when the last run ended.
+    /// The consumer's place in the store at the end of the last run.
     var lastCursor: HistoryToken?
-    /// When the consumer came to that place, as the store has it.
+    /// The time at which the consumer reached that place, from the store.
     var moved: Date?
-    /// Up to where observers were told that history is lost, until the cursors are there. They are told once.
+    /// The place up to which observers were notified that history is lost, until the cursors are there. They are
+    /// notified once.
     var told: HistoryToken?
     /// The work since the tracker last waited or rested.
     var pace: TrackerPace?
@@ -74,7 +75,7 @@ struct TrackerState: Sendable {
     /// Authors that are not observed, and that the log has named; an empty name for none.
     var leftOut: Set<String> = []
     /// Whether transactions of authors that are not observed are read until the log has named the authors. Their
-    /// history may be cleaned before that of the others.
+    /// history may be cleaned before that of observed authors.
     var readsLeftOut = true
     /// Observed entities without history, as far as known, by that version of the schema.
     var withoutHistory: Set<String> = []
@@ -85,9 +86,9 @@ struct TrackerState: Sendable {
     var trust = ClockTrust()
 }
 
-/// A piece of the tracker's work, and how fast others have written meanwhile.
+/// A piece of the tracker's work, and the speed of other writers during it.
 struct TrackerPace: Sendable {
-    /// A writer at full speed commits so much in a millisecond.
+    /// A writer at full speed commits this number of transactions in a millisecond.
     private static let rate = 50.0
     /// In less time, little is known of a writer's speed.
     private static let shortestWork = Duration.milliseconds(4)
@@ -99,7 +100,7 @@ struct TrackerPace: Sendable {
 
     init(newest: UInt64, uptime: Duration) { (self.newest, self.uptime) = (newest, uptime) }
 
-    /// How long to rest now; nil if nobody writes at full speed. Work without rest would take memory and caches from
+    /// The time to rest now; nil without a writer at full speed. Work without rest would take memory and caches from
     /// the writer all the time.
     mutating func rest(newest: UInt64, uptime: Duration) -> Duration? {
         let time = uptime - self.uptime
@@ -122,7 +123,7 @@ final class TrackerCore: Sendable {
 
     init(_ store: Store, _ settings: TrackerSettings) throws {
         try settings.requireValid()
-        // Throws `closed`, among others.
+        // Throws `closed`, among other errors.
         _ = try store.currentToken
         self.store = store
         self.settings = settings
@@ -138,7 +139,7 @@ final class TrackerCore: Sendable {
 
     // MARK: Starting and stopping
 
-    /// Starts, once `isolation` is free: its code has then registered what it wants to observe.
+    /// Starts, once `isolation` is free: its code has then registered its observers.
     func start(after isolation: (any Actor)?) {
         state.withLock { state in
             guard state.task == nil || state.isStopping && !state.isWanted else { return }
@@ -194,7 +195,7 @@ final class TrackerCore: Sendable {
 
     func stop() async {
         let task = beginToStop()
-        // A body that waited for itself would wait for ever.
+        // A body that waited for itself would never end.
         if Self.current == ObjectIdentifier(self) { return }
         await task?.value
     }
@@ -278,14 +279,14 @@ final class TrackerCore: Sendable {
         }
     }
 
-    /// Leaves the processor to a writer at full speed for so long. TR7
+    /// Leaves the processor to a writer at full speed for this time. TR7
     func rest(for duration: Duration) async {
         state.withLock { $0.watcher = nil }
         await pause(for: duration)
         state.withLock { $0.pace = nil }
     }
 
-    /// Waits for so long, or until the tracker is to stop.
+    /// Waits for this time, or until the tracker is to stop.
     private func pause(for duration: Duration) async {
         let clock = settings.clock
         let pause = Task<Void, Never> { try? await clock.sleep(for: duration) }
@@ -306,7 +307,7 @@ final class TrackerCore: Sendable {
         state.withLock { $0.pace = pace }
     }
 
-    /// How long to rest after a batch, if there is more to do and somebody writes at full speed.
+    /// The time to rest after a batch, if more is to do and another writer works at full speed.
     func restIsDue() throws -> Duration? {
         let (newest, uptime) = (try store.currentToken.number, settings.clock.uptime)
         return state.withLock { state in
@@ -420,9 +421,9 @@ final class TrackerCore: Sendable {
         }
     }
 
-    /// Whether the store has cursors of before this tracker's last move. Then nobody else has moved them: another file,
-    /// a backup of the store, has taken its place. The next round begins with the cursors of the store; observers are
-    /// not called again.
+    /// Whether the store has cursors from before this tracker's last move. Then no program has moved them: another
+    /// file, a backup of the store, has taken its place. The next round begins with the cursors of the store; observers
+    /// are not called again.
     private func standsBack() -> Bool {
         let (cursor, cursors, moved) = state.withLock { ($0.cursor, $0.cursors, $0.moved) }
         guard let cursor, let moved else { return false }
@@ -451,9 +452,9 @@ final class TrackerCore: Sendable {
 
     private static let (delays, shortDelays) = ([100, 400, 1600], [1, 4, 16])
 
-    /// Calls a body up to four times, with longer and longer waits. Returns what it returns, or throws its last error;
-    /// an error of the store at once. An observer that has failed for good waits less from then on, until it succeeds:
-    /// if it fails for every transaction, the rest of the round must not wait two seconds for each.
+    /// Calls a body up to four times, with longer and longer waits. Returns its result, or throws its last error; an
+    /// error of the store at once. An observer that has failed for good waits less from then on, until it succeeds: if
+    /// it fails for every transaction, the rest of the round must not wait two seconds for each.
     func attempts<Result>(of observer: UUID? = nil, _ body: () async throws -> Result) async throws -> Result {
         let isFailing = observer.map { id in state.withLock { $0.failing.contains(id) } } ?? false
         for delay in isFailing ? Self.shortDelays : Self.delays {
