@@ -1,4 +1,4 @@
-// The record of what was applied from which store.
+// The record of applied transactions of other stores.
 
 public import FoundationEssentials
 
@@ -41,8 +41,8 @@ struct AppliedOrigins {
         return tokens.sorted()
     }
 
-    /// Notes the last transaction that was applied from a store. The first record that the new transaction writes says
-    /// which transaction it applies.
+    /// Notes the last transaction that was applied from a store. The first record that the new transaction writes names
+    /// the applied transaction.
     func write(_ record: AppliedRecord, to draft: Draft) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
         guard let written = try ReservedEntity.handle(ReservedEntity.origins, draft.catalog) else { return }
@@ -57,7 +57,7 @@ struct AppliedOrigins {
 
 extension Store {
     /// The places up to which transactions of other stores were applied here: one for each store, including stores
-    /// whose transactions came through a third one. From each store, export what comes after its place next.
+    /// whose transactions came through a third one. From each store, export the transactions after its place next.
     ///
     /// Throws `StoreError`.
     public var appliedOrigins: [HistoryToken] {

@@ -13,8 +13,8 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 /// A conflict between an exported transaction and the store that it is applied to.
 ///
 /// A policy can resolve some conflicts: then the change is written (`theirs`) or left out (`ours`). Both policies leave
-/// out what no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule denies
-/// here, a reference to an unknown object, values of a unique key that another object has, and values from which
+/// out changes that no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule
+/// denies here, a reference to an unknown object, values of a unique key that another object has, and values from which
 /// a derived value would follow that cannot be written here.
 public struct ApplyConflict: Hashable, Sendable {
     /// The reason for a conflict.
@@ -29,7 +29,7 @@ public struct ApplyConflict: Hashable, Sendable {
         case unknownObject
         /// Another object has the values of the unique attribute or key here. If the transaction inserts the object,
         /// that object takes its place, unless it corresponds to another foreign object already. The key may be derived
-        /// from what the transaction writes.
+        /// from values that the transaction writes.
         case keyTaken(by: ObjectID)
         /// The object cannot be deleted: another one refers to it here, by a property whose rule denies that, or that
         /// must refer to an object.
@@ -42,11 +42,11 @@ public struct ApplyConflict: Hashable, Sendable {
 
     /// The object, as the transaction names it.
     public let object: ExportedObject
-    /// The corresponding object here; nil if there is none.
+    /// The corresponding object here; nil without one.
     public let local: ObjectID?
     /// The name of the object's entity.
     public let entity: String
-    /// What the transaction does to the object.
+    /// The kind of the transaction's change of the object.
     public let kind: HistoryChange.Kind
     /// The reason for the conflict.
     public let reason: Reason
@@ -76,7 +76,7 @@ extension ApplyConflict: CustomStringConvertible {
 
 /// The result of applying a transaction.
 public struct ApplyResult: Hashable, Sendable {
-    /// What was done with a transaction.
+    /// The treatment of a transaction.
     public enum Outcome: String, Hashable, Sendable, Codable {
         /// Its changes were applied, except for conflicts.
         case applied
@@ -87,7 +87,7 @@ public struct ApplyResult: Hashable, Sendable {
         case alreadyHere
     }
 
-    /// What was done with the transaction.
+    /// The treatment of the transaction.
     public let outcome: Outcome
     /// The place after the new transaction; nil if nothing was written.
     public let token: HistoryToken?

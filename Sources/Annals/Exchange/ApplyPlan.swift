@@ -1,8 +1,8 @@
 // The plan for applying an exported transaction. It is complete before anything is written.
 //
 // Invariants:
-// AP1  Nothing is written for an object with a conflict, except as the policy says.
-// AP2  A written reference names an object that is here, or that this transaction inserts.
+// AP1  Nothing is written for an object with a conflict, unless the policy allows it.
+// AP2  A written reference names an object that exists here, or that this transaction inserts.
 // AP3  References may name objects that come later in the transaction: IDs are assigned first.
 
 internal import FoundationEssentials
@@ -29,7 +29,7 @@ struct ApplyPlan {
     private(set) var conflicts: [ApplyConflict] = []
     /// The insertions and updates, in the order of the changes.
     private var steps: [(object: ObjectID, step: Step)] = []
-    /// What is deleted after them.
+    /// The objects to delete after them.
     private var deletions: [(change: ExportedChange, object: ObjectID)] = []
     /// The foreign objects that get an ID here, or correspond to an existing object.
     private var inserted: [ForeignObject: ObjectID] = [:]
@@ -144,7 +144,7 @@ struct ApplyPlan {
         return try map.local(of: foreign)
     }
 
-    /// The objects that it changes, for what is found out when it is carried out.
+    /// The objects that it changes, for obstacles found when it is carried out.
     var planned: PlannedObjects {
         var planned = PlannedObjects(arriving: arriving)
         for case (let change, let target?) in zip(transaction.changes, targets)
@@ -166,7 +166,7 @@ struct ApplyPlan {
         try base.view.contains(object)
     }
 
-    /// The object to change; nil if the change is left out, because of a conflict or because there is nothing to do.
+    /// The object to change; nil if the change is left out, because of a conflict or because nothing is to do.
     private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
         let local = try local(change.object)
         if change.kind != .insert || local != nil, leavesOut(change, local) { return nil }
@@ -232,7 +232,7 @@ struct ApplyPlan {
         return object
     }
 
-    // MARK: What becomes of them
+    // MARK: Changes and values
 
     private mutating func insert(_ change: ExportedChange, _ target: ObjectID) throws(StoreError) {
         let layout = try layout(of: target)
@@ -289,8 +289,8 @@ struct ApplyPlan {
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
             if left.contains(layout.entity.attributes[position].number) { continue }
-            // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
-            // counts references to what was deleted here.
+            // If the exported state left out a reference to a deleted object, the value is absent here. References to
+            // objects deleted here count on neither side.
             let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
             if !value.isSame(as: now[position]), try known?.isSame(as: existing(now[position])) != true,
                 try isWritten(position, of: target, layout),
@@ -399,8 +399,9 @@ struct ApplyPlan {
         return (result, unknown)
     }
 
-    /// The values without references to objects that were deleted here. Under the rules `noAction` and `nullify` that
-    /// is what the deletion would have made of them. Under the others it is a contradiction, as if they were unknown.
+    /// The values without references to objects that were deleted here. Under the rules `noAction` and `nullify` the
+    /// deletion would have had the same effect. Under other rules it is a contradiction, as if the objects were
+    /// unknown.
     private func existing(
         _ given: (values: [(position: Int, value: StoredValue?)], unknown: [Int]), _ layout: RowLayout
     ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {
@@ -468,8 +469,8 @@ struct ApplyPlan {
         return isWritten
     }
 
-    /// What was deleted of an object here, for the attributes that only this store has; nil if the file has forgotten
-    /// it. References to what does not exist any more are left out.
+    /// The values deleted with an object here, for the attributes that only this store has; nil if the file has
+    /// forgotten it. Omits references to objects that do not exist any more.
     private func valuesOfDeleted(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue]? {
         guard let values = try base.view.valuesOfDeleted(object, layout) else { return nil }
         var existing: [StoredValue] = []

@@ -1,9 +1,9 @@
 // The schema changes that an exported transaction needs in a store. Pure functions.
 
 enum ApplySchema {
-    /// Returns the definitions of the next version: what the transaction renames, what it has and the store lacks, and
-    /// the store's own entities if they are missing. These come last, so that in a new store the entities have the same
-    /// numbers as in the exporting one. Throws `schemaMismatch`, `schemaRefused`.
+    /// Returns the definitions of the next version: the transaction's renames, parts of its schema that the store
+    /// lacks, and the store's own entities if they are missing. These come last, so that in a new store the entities
+    /// have the same numbers as in the exporting one. Throws `schemaMismatch`, `schemaRefused`.
     ///
     /// - Parameter transaction: Nil if only the store's own entities are requested.
     static func definitions(
@@ -47,8 +47,9 @@ enum ApplySchema {
         return changes + (try additions(of: schema, to: renamed))
     }
 
-    /// What makes the store hold everything that the transaction may write. A default that both have stays as it is
-    /// here, because an exported insert has all values. An attribute that may be null there may be null here, too.
+    /// The changes after which the store can hold everything that the transaction may write. A default that both have
+    /// stays as it is here, because an exported insert has all values. An attribute that may be null there may be null
+    /// here, too.
     private static func additions(
         of schema: [EntityDescription], to catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
@@ -101,7 +102,7 @@ enum ApplySchema {
         StoreError(.schemaMismatch, message, ObjectFacts(entity, [attribute.name]))
     }
 
-    /// Nil if the store does not have what is renamed, or has the new name already.
+    /// Nil if the store does not have the renamed thing, or has the new name already.
     private static func change(
         _ rename: ExportedRename, _ catalog: SchemaCatalog
     ) throws(StoreError) -> SchemaChange? {

@@ -16,7 +16,7 @@ internal import FoundationEssentials
 struct ExportReach {
     /// The last transaction that is more than a note: the given one, or one before it. Number 0 for none.
     var whole: HistoryToken
-    /// The store in which `whole` was made; nil if it was made here, or if there is none.
+    /// The store in which `whole` was made; nil if it was made here, or does not exist.
     var store: UUID?
     /// The last transaction before `whole` that is exported to that store. Number 0 for none.
     var other: HistoryToken

@@ -15,8 +15,8 @@ struct ExportReader {
     /// The receiving store. Transactions that were made there are left out. Nil for any store.
     let target: UUID?
     private var map: ObjectMap
-    /// The state whose objects are exported. References to objects outside it are left out: nobody could follow them.
-    /// Nil when history is exported.
+    /// The state whose objects are exported. References to objects outside it are left out, because they would lead
+    /// nowhere. Nil when history is exported.
     private var state: View?
     /// The names of attributes, by entity, schema version and positions. Changes with the same ones share them.
     private var shapes: [Shape: (entity: String, attributes: [String])] = [:]

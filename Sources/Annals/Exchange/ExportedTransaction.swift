@@ -8,18 +8,18 @@ public import FoundationEssentials
 public struct ExportedTransaction: Hashable, Sendable {
     /// The transaction's place in the exporting store: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The place of the exported transaction before it, which the receiving store must have applied. Nil if there is
-    /// none, because the export begins here or everything before was left out.
+    /// The place of the exported transaction before it, which the receiving store must have applied. Nil without one,
+    /// because the export begins here or all earlier ones were left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
-    /// Who made the change; nil if unknown.
+    /// The name of the author; nil if unknown.
     public let author: String?
-    /// What they were doing, or where; nil if unknown.
+    /// The author's activity, or the part of the program; nil if unknown.
     public let contextName: String?
     /// The original transaction, if the exporting store has applied it from another one; nil if it was made there.
     public let origin: HistoryToken?
-    /// The place of the transaction before the original one, if there is one.
+    /// The place of the transaction before the original one, if it exists.
     public let originPrevious: HistoryToken?
     /// Not nil if this is not a transaction, but the state after one. Then these are the places of other stores up to
     /// which the state contains their transactions.
@@ -27,7 +27,7 @@ public struct ExportedTransaction: Hashable, Sendable {
     /// The entities after the transaction. Not nil for the first transaction of an export, and for those that change
     /// the schema.
     public let schema: [EntityDescription]?
-    /// What the transaction renames, in order.
+    /// The renames of the transaction, in order.
     public let renames: [ExportedRename]
     /// The changes, in the order in which they were made.
     public let changes: [ExportedChange]
@@ -48,9 +48,9 @@ public struct ExportedRename: Hashable, Sendable, Codable {
     public let name: String
 }
 
-/// What an exported transaction does to one object.
+/// An exported transaction's change of one object.
 public struct ExportedChange: Hashable, Sendable {
-    /// What was done to the object.
+    /// The kind of change.
     public let kind: HistoryChange.Kind
     /// The object, by a name that every store understands.
     public let object: ExportedObject
@@ -65,7 +65,7 @@ public struct ExportedChange: Hashable, Sendable {
 }
 
 extension StoreError {
-    /// `what` is the part of a sentence that says why.
+    /// `what` is the part of a sentence with the reason.
     static func malformedExport(_ what: String) -> StoreError {
         StoreError(.exportMalformed, "This is not an exported transaction: \(what). Export it again.")
     }

@@ -1,4 +1,4 @@
-// Former names: other stores may still use them for what has a new name here.
+// Former names: other stores may still use them for things with a new name here.
 
 extension SchemaCatalog {
     /// The entity that had that name before, if it still exists and no other entity has the name now. If there were

@@ -25,7 +25,7 @@ struct ObjectMap {
             guard row.values.count == 5, let store = row.values[0].uuid, let foreign = Self.object(row.values[1]),
                 let local = Self.object(row.values[2]), let count = row.values[3].int, count > 0,
                 let isAlias = row.values[4].bool,
-                // Keeps sums from overflowing, whatever was written.
+                // Keeps sums from overflowing, for any content.
                 count <= Int64(FormatLimits.maximumObjectNumber - max(foreign.number, local.number) + 1)
             else { return nil }
             (record, self.store, self.foreign, self.local) = (row.id, store, foreign, local)

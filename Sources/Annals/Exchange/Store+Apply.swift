@@ -7,31 +7,31 @@ extension Store {
     /// origin. It is made on the newest state, under the writer lock.
     ///
     /// Apply the transactions of a store in the order in which they are exported. Applying one again does nothing. One
-    /// that comes too early throws `applyGap`. So does a state if a part of what it contains is here already. A
-    /// transaction that was made here, or has come from a third store already, is skipped, and a note of it is written.
-    /// Objects get IDs of this store, and references are translated.
+    /// that comes too early throws `applyGap`. So does a state if a part of its content is here already. A transaction
+    /// that was made here, or has already come from a third store, is skipped, and a note of it is written. Objects get
+    /// IDs of this store, and references are translated.
     ///
     /// Missing entities, attributes, indexes and keys are added, and renamed ones get their new name. Nothing is
     /// removed. An attribute that both have keeps its default here, and may be null here if it may be null there. A
     /// different type, target, inverse or delete rule throws `schemaMismatch`.
     ///
     /// An update conflicts if an attribute has neither the value that the update found nor the one that it wrote; see
-    /// `ApplyConflict`. Derived attributes of the types that the store was opened with do not conflict: they are worked
-    /// out again. A deletion deletes the object as it is here now, and does nothing if it was deleted here too.
-    /// It conflicts if another object refers to it here and must not lose that reference.
+    /// `ApplyConflict`. Derived attributes of the types that the store was opened with do not conflict: they are
+    /// computed again. A deletion deletes the object as it is here now, and does nothing if it was deleted here too. It
+    /// conflicts if another object refers to it here and must not lose that reference.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
     ///
     /// - Parameters:
     ///   - transaction: The transaction that the other store exported.
-    ///   - policy: What to do if it conflicts with changes made here.
-    ///   - author: Who makes the change, for the history. Nil for the original author, or for no author if only a note
-    ///     is written.
+    ///   - policy: The reaction to conflicts with changes made here.
+    ///   - author: The author of the change, for the history. Nil for the original author, or for no author if only a
+    ///       note is written.
     ///   - contextName: The context, in the same way.
-    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
-    /// what `commit` throws. Then nothing has changed.
+    /// errors of `commit`. Then nothing has changed.
     @discardableResult
     public func apply(
         _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
@@ -64,7 +64,8 @@ extension Store {
                 guard var error = error as? StoreError else {
                     preconditionFailure("Nobody else's error can be met here.")
                 }
-                // Derived values are known only now. Nothing was written: without what they follow from, it is.
+                // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
+                // which they follow.
                 if let planned, withheld.add(error.upkeepObstacles, planned) { continue }
                 if error.path == nil { error.path = path }
                 throw error
@@ -197,8 +198,7 @@ extension AppliedOrigins {
         return last.token.number >= origin.number
     }
 
-    /// Throws if a part of what a state contains is here already: the state does not tell what happened to it in
-    /// between.
+    /// Throws if a part of a state's content is here already: the state does not contain the changes to it in between.
     func requireState(_ transaction: ExportedTransaction) throws(StoreError) {
         guard let holds = transaction.holds else { return }
         for place in holds + [transaction.origin ?? transaction.token] {
@@ -218,7 +218,7 @@ extension AppliedOrigins {
     }
 
     /// Notes that the transaction was applied or skipped. A transaction that came through a third store counts as
-    /// coming from its original store: what came before it there was exported first, except for what was made here.
+    /// coming from its original store: its predecessors there were exported first, except for transactions made here.
     func note(
         _ transaction: ExportedTransaction, isSkipped: Bool, in draft: Draft
     ) throws(StoreError) {

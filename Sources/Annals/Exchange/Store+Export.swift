@@ -8,13 +8,13 @@ extension Store {
     ///
     /// Without a place, everything is exported. If history was cleaned, the export begins with one transaction that
     /// inserts all objects as they were after the cleaned part. It has the number of that place. Apply it to a store
-    /// that has nothing of what it contains, including what it contains of other stores (`holds`). The first
-    /// transaction, and those that change the schema, contain the entities.
+    /// that has no part of its content, including content from other stores (`holds`). The first transaction, and those
+    /// that change the schema, contain the entities.
     ///
     /// Entities whose history is off are only in that first transaction, which is then the newest state. Later
-    /// transactions come without their changes, and may be empty. A store that has something of the state already
-    /// cannot take it. If `target` names a store from which something was applied here, its export has no state and
-    /// begins with the history of the other entities. For another store, export after `.number(0)` to get the same. A
+    /// transactions come without their changes, and may be empty. A store that already has a part of the state cannot
+    /// take it. If `target` names a store from which a transaction was applied here, its export has no state and begins
+    /// with the history of the other entities. For another store, export after `.number(0)` to get the same. A
     /// reference to an object that the other store never received is a reference to an unknown object there
     /// (`ApplyConflict`). If the history of an entity was turned on after `place`, this throws `historyGap`: export
     /// everything again.
@@ -23,13 +23,13 @@ extension Store {
     /// already skips them. Transactions that only note a skipped one are left out. Objects keep the name from the store
     /// in which they were first inserted. So stores may export to each other, in chains and in circles.
     ///
-    /// A cleaned place is still valid if nothing that would be exported was cleaned after it. For transactions that are
-    /// left out because of `target`, this holds only if every call names that target, and if they were not cleaned by
+    /// A cleaned place is still valid if no transaction to export was cleaned after it. For transactions that are left
+    /// out because of `target`, this holds only if every call names that target, and if they were not cleaned by
     /// author.
     ///
     /// Takes memory for one transaction at a time; for a first transaction with all objects, for these. Transactions
-    /// that are not durable yet are exported too. If a loss of power must not remove what others have, export up to the
-    /// snapshot of a durable place.
+    /// that are not durable yet are exported too. If a power failure must not remove transactions that other stores
+    /// have, export up to the snapshot of a durable place.
     ///
     /// - Parameters:
     ///   - place: The transaction to begin after: use the other store's `lastApplied`. Nil for everything.
@@ -38,7 +38,7 @@ extension Store {
     ///   - snapshot: The state to stop at; nil for the newest.
     ///   - body: Called with each transaction. Return false to stop.
     ///
-    /// Throws as `forEachTransaction`, and what `body` throws.
+    /// Throws as `forEachTransaction`, and errors of `body`.
     public func forEachExportedTransaction(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
         _ body: (ExportedTransaction) throws -> Bool
@@ -104,7 +104,7 @@ extension Store {
         return Snapshot(state, engine, identifier)
     }
 
-    /// Where history begins, and the last transaction up to there that would be exported; number 0 for none.
+    /// The beginning of history, and the last transaction up to there that would be exported; number 0 for none.
     private typealias Oldest = (number: UInt64, exported: HistoryToken)
 
     private func oldest(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Oldest {
@@ -114,8 +114,8 @@ extension Store {
         return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// The place to begin after; nil if there is nothing to export. A cleaned place is valid if nothing that would be
-    /// exported was cleaned after it.
+    /// The place to begin after; nil if nothing is to export. A cleaned place is valid if no transaction to export was
+    /// cleaned after it.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
     ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest)? {
@@ -139,7 +139,7 @@ extension Store {
             do {
                 return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
             } catch  where error.code == .tokenExpired {
-                // If others have cleaned meanwhile, more may have been left out: look again.
+                // If another handle has cleaned in between, more may have been left out: look again.
                 if end.engine.oldestNumber > oldest.number { continue }
                 throw StoreError(
                     .tokenExpired,

@@ -3,7 +3,7 @@
 
 /// The objects here for the objects of a transaction, by its plan.
 struct PlannedObjects {
-    /// By object here, what the transaction names so.
+    /// By the object here: the object in the transaction that corresponds to it.
     var foreign: [ObjectID: ForeignObject] = [:]
     /// The objects that it inserts.
     var arriving: Set<ObjectID> = []
@@ -20,8 +20,8 @@ struct WithheldChanges {
     /// For holders of keys that the transaction inserts: their IDs here differ in each trial.
     private var arrivingHolders: [ForeignObject: ForeignObject] = [:]
 
-    /// Adds what follows from the obstacles met when a plan was carried out. Returns false if everything is
-    /// left out already.
+    /// Adds the consequences of obstacles met when a plan was carried out. Returns false if everything is left out
+    /// already.
     mutating func add(_ obstacles: [UpkeepObstacle], _ planned: PlannedObjects) -> Bool {
         for obstacle in obstacles where !add(obstacle, planned) {
             guard everything == nil else { return false }
