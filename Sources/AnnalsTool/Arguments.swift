@@ -5,7 +5,7 @@ package struct Arguments: Sendable {
     package private(set) var operands: [String] = []
     private var values: [String: [String]] = [:]
 
-    /// Parses what follows the command's name.
+    /// Parses the arguments after the command's name.
     ///
     /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {

@@ -36,7 +36,7 @@ struct CSVFields {
         try Self.print(fields, &output)
     }
 
-    /// Unchanged for other programs; on a terminal, without what it would obey.
+    /// Unchanged for other programs; on a terminal, without control characters.
     private static func print(_ fields: [String?], _ output: inout Output) throws(ToolFailure) {
         let line = CSV.line(fields)
         if output.isTerminal { try output.line(String(line.dropLast())) } else { try output.data(Array(line.utf8)) }

@@ -179,7 +179,7 @@ enum CleanCommands {
         do {
             return UInt64(try store.transactionCount(request))
         } catch let error as StoreError where error.code == .tokenExpired {
-            // Some of them are hidden already, and the store does not tell which.
+            // Some of them are hidden already, and the store does not return which.
             return 0
         }
     }

@@ -41,7 +41,7 @@ package struct ToolFailure: Error, Sendable {
     }
 }
 
-/// One command: how to call it, its help, and what it does.
+/// One command: its usage, its help, and its function.
 package struct Command: Sendable {
     package struct Option: Sendable {
         /// Without the two dashes.

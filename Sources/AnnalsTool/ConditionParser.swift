@@ -57,12 +57,12 @@ package enum WrittenComparison: Sendable, CaseIterable {
     }
 }
 
-/// What is wrong with a condition, and at which character, from 1.
+/// A mistake in a condition, and the number of its character, from 1.
 package struct ConditionError: Error, Equatable, Sendable {
     package var position: Int
-    /// What should stand there.
+    /// A description of valid text at this position.
     package var expected: String
-    /// What stands there; nil at the end.
+    /// The text at this position; nil at the end.
     package var found: String?
 }
 

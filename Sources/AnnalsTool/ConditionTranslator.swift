@@ -35,7 +35,7 @@ struct ConditionTranslator {
                 try target.test(last, comparison, json, entity, path)
             }
             if entity.types[position].isObjectList { return .anyOf(step, try inner(comparison)) }
-            // What is compared with no object is null.
+            // A missing object compares as null.
             return switch comparison {
             case .isNull: .step(step, try inner(.isNull), isMissing: true)
             case .isNotNull: .not(.step(step, try inner(.isNull), isMissing: true))

@@ -1,4 +1,4 @@
-// `annals consumers STORE`: lists who reads the store's history and how far they are, and changes that by hand.
+// `annals consumers STORE`: lists the readers of the store's history and their places, and changes them by hand.
 
 internal import Annals
 internal import FoundationEssentials
@@ -69,7 +69,7 @@ enum ConsumersCommand {
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }
 
-    /// The consumers to print; nil if there was nothing to remove.
+    /// The consumers to print; nil if nothing was to remove.
     private static func perform(_ action: Action, _ store: Store) throws -> [(Consumer, [ParkedWork])]? {
         try consumers(action, store)?.map { consumer in (consumer, try store.parkedWork(ofConsumer: consumer.name)) }
     }

@@ -1,4 +1,4 @@
-// The value of a JSON number, independent of any type. It tells whether a type can hold the number.
+// The value of a JSON number, independent of any type. It determines whether a type can hold the number.
 
 internal import FoundationEssentials
 
@@ -8,7 +8,7 @@ struct DecimalText: Equatable {
     private(set) var digits: [UInt8] = []
     private(set) var exponent = 0
 
-    /// Nil for what is not a JSON number, and if the exponent is too large to count.
+    /// Nil for text that is not a JSON number, and if the exponent is too large to count.
     init?(_ text: String) {
         var rest = Array(text.utf8)[...]
         let isNegative = rest.first == UInt8(ascii: "-")
@@ -55,7 +55,7 @@ struct DecimalText: Equatable {
         return Int((isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self))
     }
 
-    /// The `Decimal` that equals this number; nil if there is none.
+    /// The `Decimal` that equals this number; nil without one.
     var decimal: Decimal? {
         if digits.isEmpty { return Decimal(0) }
         // A `Decimal` has up to 38 digits and an exponent of up to 127. A larger exponent needs zeros as digits.

@@ -50,7 +50,7 @@ enum DemoCommand {
         try output.finish()
         let players = try DemoRole.allCases.map { (role) throws(ToolFailure) in try start(role, path) }
         ending.then { for player in players { kill(player, SIGTERM) } }
-        // Wait for all, whatever the result of the others.
+        // Wait for all, even if one has failed.
         let endings = players.map(status)
         guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was ended.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
@@ -112,7 +112,7 @@ enum DemoCommand {
 
     // MARK: The end
 
-    /// Looks at what the three have left, and compacts it.
+    /// Examines the result of the three programs, and compacts the store.
     private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }

@@ -17,7 +17,7 @@ enum DemoRole: String, CaseIterable {
     case importer = "import"
 }
 
-/// What the three keep.
+/// The entities of the three programs.
 enum DemoModel {
     struct Folder: Entity {
         var name = ""
@@ -148,7 +148,7 @@ actor DemoPlayer {
         try await wait("everything is read") { [store] in
             try store.consumer("share").map { $0.cursor >= last } ?? false
         }
-        // A transaction of anybody is a round of the app, at whose end it cleans.
+        // A transaction by any author is a round of the app, at whose end it cleans.
         try store.setMetadata(true, for: DemoModel.readKey, author: "share")
         await tracker.stop()
     }
@@ -170,7 +170,7 @@ actor DemoPlayer {
         say("inserts \(clips.count) clips, changes all ranks \(DemoModel.rankings) times, and ends")
     }
 
-    // MARK: Waiting and telling
+    // MARK: Waiting and reporting
 
     /// The folder, as soon as the app has made it.
     private func folder() async throws -> Reference<Folder> {
@@ -201,7 +201,7 @@ actor DemoPlayer {
     }
 }
 
-/// What an observer got.
+/// The changes that an observer got.
 private final class Seen: Sendable {
     private let list = Mutex<[String]>([])
     var all: [String] { list.withLock { $0 } }

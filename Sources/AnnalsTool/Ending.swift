@@ -8,8 +8,8 @@ internal import Annals
     internal import Musl
 #endif
 
-/// Whether the process was asked to end, and what to do then. Before `holdBack`, while a store is opened, a request
-/// ends the process at once, as it ends any other program. A second request always does.
+/// Whether the process was asked to end, and the reaction. Before `holdBack`, while a store is opened, a request ends
+/// the process at once, as it ends any other program. A second request always does.
 final class Ending: Sendable {
     private struct State {
         var isAsked = false

@@ -3,7 +3,7 @@
 internal import Annals
 
 extension ToolFailure {
-    /// `{"error":{"code":…,"message":…}}`, and what else is known. The code is the library's, or the name of the exit
+    /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
     /// status.
     var json: JSONLine {
         var line = JSONLine()

@@ -1,4 +1,4 @@
-// `annals history STORE`: who changed what and when, transaction by transaction.
+// `annals history STORE`: lists changes with their authors and times, transaction by transaction.
 
 internal import Annals
 

@@ -66,7 +66,7 @@ extension Arguments {
         return attributes
     }
 
-    /// An empty name stands for none.
+    /// An empty name means none.
     private func names(of option: String) -> Set<String?>? {
         values(of: option).map { texts in Set(texts.map { $0.isEmpty ? nil : $0 }) }
     }

@@ -1,4 +1,4 @@
-// `annals info STORE`: prints what a store is, its schema, and what its file consists of.
+// `annals info STORE`: prints facts about a store, its schema, and the content of its file.
 
 internal import Annals
 internal import FoundationEssentials
@@ -88,7 +88,7 @@ enum InfoCommand {
             && Double(statistics.space.garbageBytes) >= Double(statistics.endBytes) * standard.garbage
     }
 
-    /// The kinds of frames that there are, by name.
+    /// The kinds of frames in the file, by name.
     private static func kinds(_ statistics: StoreStatistics) -> [(kind: String, bytes: UInt64)] {
         statistics.bytesByKind.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }

@@ -1,9 +1,9 @@
 // Reads JSON for the tool: strictly, with members in order, integers distinct from doubles, and nested values as text.
 //
-// It refuses what RFC 8259 leaves open: repeated keys, invalid UTF-8, unpaired surrogates, and more than `maximumDepth`
-// levels. A number that is written as an integer and fits 64 bits is an integer. A number with a point or an exponent
-// is the nearest double. A number that fits neither keeps its text; so does one that is not 0 but whose nearest double
-// is 0.
+// It refuses cases that RFC 8259 leaves open: repeated keys, invalid UTF-8, unpaired surrogates, and more than
+// `maximumDepth` levels. A number that is written as an integer and fits 64 bits is an integer. A number with a point
+// or an exponent is the nearest double. A number that fits neither keeps its text; so does one that is not 0 but whose
+// nearest double is 0.
 
 /// A JSON value. A nested value is kept as text.
 package enum JSONValue: Equatable, Sendable {

@@ -1,8 +1,7 @@
-// Writes JSON: UTF-8, always the same text for the same value, without anything that a terminal would obey.
+// Writes JSON: UTF-8, always the same text for the same value, without control characters for a terminal.
 //
 // A double is the shortest text that reads as the same bits, including -0.0. JSON has no text for NaN and the
-// infinities: they become the strings "NaN", "Infinity" and "-Infinity", because null would mean that there is no
-// value.
+// infinities: they become the strings "NaN", "Infinity" and "-Infinity", because null would mean a missing value.
 
 /// Appends JSON to bytes.
 package enum JSONText {
@@ -80,8 +79,8 @@ package enum JSONText {
         return content
     }
 
-    /// Appends a JSON text, without what a terminal would obey. Such characters occur only in its strings, where an
-    /// escape means the same. Line ends between values become spaces, so the text stays on one line.
+    /// Appends a JSON text, without control characters for a terminal. Such characters occur only in its strings, where
+    /// an escape means the same. Line ends between values become spaces, so the text stays on one line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
         var text = json
         let isPlain = text.withUTF8 { $0.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }

@@ -21,7 +21,7 @@ struct LoadBatch {
     /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
 
-    /// Changes the schema as the plan says. Must be the first action of the transaction.
+    /// Changes the schema by the plan. Must be the first action of the transaction.
     init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>, _ options: LoadOptions) throws {
         self.transaction = transaction
         try plan.apply(to: transaction, entity: options.entity)
@@ -61,7 +61,7 @@ struct LoadBatch {
         }
     }
 
-    /// Writes an object with a value for each attribute that the line names, and nil for the others.
+    /// Writes an object with a value for each attribute that the line names, and nil for the rest.
     private mutating func write(_ values: [Value?]) throws {
         guard let key else {
             _ = try transaction.insert(entity, naming: values)
@@ -87,7 +87,7 @@ struct LoadBatch {
 /// Finds the objects that existed before the batch by their key.
 struct LoadKey {
     let name: String
-    /// Where the key is in the entity, with the changes of the batch.
+    /// The position of the key in the entity, with the changes of the batch.
     let position: Int?
     private let before: Snapshot
     /// The entity before the batch; nil if it did not have the key.

@@ -1,13 +1,13 @@
 // One load: it reads lines in batches and commits each batch as a whole.
 //
 // Invariants:
-// TL1  A batch is committed by one transaction, or not at all. The transaction contains the schema changes that its
-//      lines need, and no others.
+// TL1  A batch is committed by one transaction, or not at all. The transaction contains only the schema changes that
+//      its lines need.
 // TL2  A regular file is read twice: the types of new attributes are known before the first row is written. They fit
 //      the batches before the first line that cannot be read. For other files, each batch determines its own types.
 // TL3  Nothing is created or changed before the first whole batch was read. A store that was created for the load is
 //      removed if no line was loaded.
-// TL4  An attribute that existed before the load gets another type only if that is asked for.
+// TL4  An attribute that existed before the load gets another type only on request.
 
 internal import Annals
 

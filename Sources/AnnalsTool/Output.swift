@@ -1,4 +1,4 @@
-// What the tool prints. It goes through one buffer, so that every failure to print is noticed, and without control
+// The tool's output. It goes through one buffer, so that every failure to print is noticed, and without control
 // characters.
 
 internal import Annals
@@ -20,7 +20,7 @@ package struct Output {
 
     private let stream: Stream
     private var buffer: [UInt8] = []
-    /// After the first failure nothing more is written: it would look as if it directly followed what came before.
+    /// After the first failure nothing more is written: it would look as if it directly followed the earlier output.
     package private(set) var hasFailed = false
     /// Whether the command has changed something. A failure to print does not undo that, and its message says so.
     package var hasChanges = false
@@ -43,7 +43,7 @@ package struct Output {
     /// Whether a person reads the output.
     package var isTerminal: Bool { isatty(stream.rawValue) == 1 }
 
-    /// Writes what is left in the buffer. A command has succeeded only if this has.
+    /// Writes the rest of the buffer. A command has succeeded only if this has.
     package mutating func finish() throws(ToolFailure) { try flush() }
 
     private mutating func flush() throws(ToolFailure) {

@@ -1,4 +1,4 @@
-// `annals salvage STORE NEW`: copies what can still be read of a damaged store into a new one.
+// `annals salvage STORE NEW`: copies the readable content of a damaged store into a new one.
 
 internal import Annals
 

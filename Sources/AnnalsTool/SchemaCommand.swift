@@ -93,7 +93,7 @@ enum SchemaCommand {
         } else {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
-                // Compared again if others change the schema meanwhile.
+                // Compared again if another writer changes the schema in between.
                 token = try store.commit(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
@@ -113,7 +113,7 @@ enum SchemaCommand {
         return .done
     }
 
-    /// The store, or an empty one if there is none.
+    /// The store, or an empty one if it does not exist.
     private static func existing(_ path: String) throws(ToolFailure) -> Store {
         try storing {
             do {

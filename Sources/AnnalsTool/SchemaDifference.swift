@@ -5,16 +5,16 @@ internal import Annals
 /// The changes, in the order in which they are made.
 struct SchemaDifference {
     private(set) var changes: [SchemaChange] = []
-    /// Whether what the file does not name is removed.
+    /// Whether to remove parts that the file does not name.
     private let prunes: Bool
     private var present: [EntityDescription]
 
-    /// Throws a failure for what cannot be changed. It names the entity, the attribute and the way out.
+    /// Throws a failure for changes that are not possible. It names the entity, the attribute and the way out.
     init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws(ToolFailure) {
         self.present = present
         self.prunes = prunes
         for entity in file.entities { try rename(entity) }
-        // References first lose what they refer to.
+        // References first lose their targets.
         if prunes { for entity in file.entities { removeParts(of: entity) } }
         if prunes { removeEntities(except: file) }
         for entity in file.entities { try add(entity) }
@@ -63,7 +63,7 @@ struct SchemaDifference {
         return nil
     }
 
-    /// Throws if attributes take their names from each other in a ring, because the store does not tell whether they
+    /// Throws if attributes take their names from each other in a ring, because the store does not record whether they
     /// were exchanged before.
     private func requireNoExchange(_ entity: SchemaFile.Entity, _ there: EntityDescription) throws(ToolFailure) {
         for attribute in entity.description.attributes {

@@ -4,7 +4,7 @@ internal import Annals
 
 /// A schema as a file declares it.
 struct SchemaFile {
-    /// An entity, and what it and its attributes were called before.
+    /// An entity, with the former names of itself and its attributes.
     struct Entity {
         var description: EntityDescription
         var formerName: String?

@@ -15,7 +15,7 @@ extension ToolFailure {
         self.error = error
     }
 
-    /// How to do with the tool what the library's message advises.
+    /// The tool's way to do what the library's message advises.
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
@@ -57,7 +57,7 @@ enum StoreAccess {
         options.access = access
         options.reading = .copied
         options.createsIfMissing = creates
-        // The tool compacts only when told to.
+        // The tool compacts only on command.
         options.automaticCompaction = nil
         return try Store(at: path, options: options)
     }
@@ -149,8 +149,8 @@ package enum HistoryPlace: Equatable, Sendable {
 }
 
 extension Arguments {
-    /// Who makes a change. Without a name, a tracker that lists authors would never see the changes of the tool. Empty
-    /// for nobody.
+    /// The author of a change. Without a name, a tracker that lists authors would never see the changes of the tool.
+    /// Empty for no author.
     var author: String { value(of: "author") ?? "annals" }
 
     func place(of option: String, for command: Command) throws(ToolFailure) -> HistoryPlace? {

@@ -6,7 +6,7 @@ internal import FoundationEssentials
 /// The Swift text that declares the entities of a store.
 struct SwiftSchema {
     private let entities: [EntityDescription]
-    /// By entity, what its struct is called. An entity without attributes that a struct can have is not there.
+    /// By entity, the name of its struct. Entities without attributes that a struct can have are missing.
     private var types: [String: String] = [:]
     /// By entity, the properties that read the other sides of relationships.
     private var otherSides: [String: [OtherSide]] = [:]
@@ -21,7 +21,7 @@ struct SwiftSchema {
         var isOne: Bool
     }
 
-    /// Types that a program needs for what the library has no type for.
+    /// Types that a program needs for values without a type in the library.
     private enum Helper: String, CaseIterable {
         case json = "JSONText"
         case object = "AnyObjectID"
@@ -59,7 +59,7 @@ struct SwiftSchema {
         nameOtherSides()
     }
 
-    /// The lines of the program. It declares all entities that a struct can stand for.
+    /// The lines of the program. It declares all entities that a struct can represent.
     consuming func text() -> [String] {
         for entity in entities { declare(entity) }
         let declared = entities.compactMap { types[$0.name] }
@@ -90,7 +90,7 @@ struct SwiftSchema {
         }
     }
 
-    /// What the struct is called: the entity's name if that is an identifier which nothing else here has.
+    /// The name of the struct: the entity's name if that is an identifier which is not used otherwise here.
     private static func typeName(_ name: String) -> String {
         if isIdentifier(name), !typeNames.contains(name), !keywords.contains(name) { return name }
         var words = ""
@@ -149,7 +149,7 @@ struct SwiftSchema {
         isIdentifier(name) && !keywords.contains(name) ? name : "`" + name + "`"
     }
 
-    /// What Swift reserves for types.
+    /// Names that Swift reserves for types.
     private static let reserved: Set<String> = ["Type", "Protocol", "Self"]
 
     /// Types that the program names, and some that it would be unwise to hide.
@@ -320,7 +320,7 @@ struct SwiftSchema {
         return literal + "\""
     }
 
-    /// Whether a reader sees the scalar as what it is.
+    /// Whether the scalar is visible as itself.
     private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .lineSeparator, .paragraphSeparator, .format, .privateUse, .unassigned, .nonspacingMark, .enclosingMark:

@@ -2,7 +2,7 @@
 
 package import Annals
 
-/// What was seen of one attribute.
+/// The values of one attribute seen so far.
 package struct TypeGuess: Equatable, Sendable {
     private var sawBool = false
     private var sawInt = false

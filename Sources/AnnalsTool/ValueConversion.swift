@@ -4,8 +4,7 @@ package import Annals
 internal import FoundationEssentials
 
 package enum ValueConversion {
-    /// The value of that type that a JSON value stands for exactly; nil if there is none. JSON null is `null` in every
-    /// type.
+    /// The value of that type that a JSON value represents exactly; nil without one. JSON null is `null` in every type.
     ///
     /// Dates are ISO 8601 strings in UTC, UUIDs strings, data base 64, decimals numbers or strings, and objects strings
     /// such as `1:42`.

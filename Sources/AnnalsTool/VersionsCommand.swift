@@ -1,4 +1,4 @@
-// `annals versions STORE ENTITY ID`: prints every change of an object, and who made it.
+// `annals versions STORE ENTITY ID`: prints every change of an object, with its author.
 
 internal import Annals
 
