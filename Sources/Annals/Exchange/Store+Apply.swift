@@ -26,7 +26,7 @@ extension Store {
     ///   - transaction: The transaction that the other store exported.
     ///   - policy: The reaction to conflicts with changes made here.
     ///   - author: The author of the change, for the history. Nil for the original author, or for no author if only a
-    ///       note is written.
+    ///     note is written.
     ///   - contextName: The context, in the same way.
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///

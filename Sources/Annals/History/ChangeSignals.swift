@@ -1,11 +1,11 @@
 // Change signals as an asynchronous sequence.
 
-/// Signals of the transactions after a place in history, without end, from this process and others. Create it with
+/// Signals of the transactions after a place in history, without end, from all processes. Create it with
 /// `Store.changes(after:excluding:excludingContextNames:)`.
 ///
-/// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next`
-/// throws, for example `closed` when the store is closed. While it waits, it occupies no thread of the task's executor
-/// and makes no system calls. It keeps the store open.
+/// Each iteration begins at the same place. It ends when its task is cancelled, and throws the errors of
+/// `ChangeWatcher.next`, for example `closed` when the store is closed. While it waits, it occupies no thread of the
+/// task's executor and makes no system calls. It keeps the store open.
 public struct ChangeSignals: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
     public typealias Failure = any Error

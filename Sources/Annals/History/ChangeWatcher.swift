@@ -5,7 +5,7 @@
 /// Create it with `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the
 /// signals. It keeps its store open.
 public final class ChangeWatcher: Sendable {
-    /// The place where a watcher begins. It decides what happens if history no longer reaches back to the position.
+    /// The place where a watcher begins. It decides the reaction if history no longer reaches back to the position.
     enum Start: Sendable {
         /// The beginning of history, wherever it is: until the first signal, it goes on from there.
         case oldest

@@ -136,7 +136,7 @@ extension Store {
     /// - Parameters:
     ///   - moves: The place of each cursor, and the place it moves to.
     ///   - timeout: The longest wait for programs that write; nil for that of the store's options. With zero, it takes
-    ///       a few milliseconds at most.
+    ///     a few milliseconds at most.
     ///
     /// Also throws `StoreError`: `busy` if the time has passed.
     public func advanceConsumers(

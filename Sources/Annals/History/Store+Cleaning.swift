@@ -100,8 +100,8 @@ extension Store {
     /// - Parameters:
     ///   - path: The new file. Nothing may exist there. The file gets this name when it is complete and durable.
     ///   - newIdentity: If false, the copy is the same store: tokens of one are valid in the other for as long as both
-    ///       have the same transactions. If true, the copy is a store of its own, without consumers. Its history is
-    ///       that of this store.
+    ///     have the same transactions. If true, the copy is a store of its own, without consumers. Its history is
+    ///     that of this store.
     ///   - progress: Called every few MiB, on this thread. Return false to cancel.
     /// - Returns: The place in the copy's history at which it was copied.
     ///

@@ -8,8 +8,8 @@ extension Store {
     public struct Retention: Hashable, Sendable {
         /// Older transactions are removed; nil for no limit.
         public var age: Duration?
-        /// The most space that history may take: about what compaction would free if all history were cleaned. Rows of
-        /// existing objects do not count. Nil for no limit.
+        /// The most space that history may take: about the space that compaction would free if all history were
+        /// cleaned. Rows of existing objects do not count. Nil for no limit.
         public var bytes: UInt64?
 
         /// Keeps history up to this age and size; nil for no limit.

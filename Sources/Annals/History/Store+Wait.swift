@@ -15,8 +15,8 @@ extension Store {
     /// - Parameters:
     ///   - token: A token from another process or thread.
     ///   - isDurable: Whether to wait until the transaction survives a power failure. A store that is open for writing
-    ///       makes it durable itself. A store that is open for reading waits until the file records this, which may be
-    ///       only after another commit.
+    ///     makes it durable itself. A store that is open for reading waits until the file records this, which may be
+    ///     only after another commit.
     ///   - timeout: The longest wait; nil for no limit.
     ///
     /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the store has the transaction but it is not known to be

@@ -18,7 +18,7 @@ extension Context {
     ///   - type: The entity.
     ///   - predicate: The condition; nil for all objects.
     ///   - sort: Their order; the first key counts most. Without one, that of their insertion, or of the index through
-    ///       which they are found.
+    ///     which they are found.
     ///   - limit: The most objects to return; nil for all.
     ///   - offset: The number of objects to skip first.
     ///   - includingUnsaved: False to find saved objects, by their saved values. The objects still show their edits.

@@ -190,8 +190,8 @@ public final class Context: Observable {
     /// - Parameters:
     ///   - object: The object.
     ///   - keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so saving
-    ///       finds no conflict with it: references to objects deleted in the store are removed, unless the property
-    ///       must refer to an object.
+    ///     finds no conflict with it: references to objects deleted in the store are removed, unless the property
+    ///     must refer to an object.
     ///
     /// Throws `StoreError`: `objectGone` if it was deleted in the store, or another object has taken its place
     /// (`upserts`); `wrongContext`, `contextClosed`, `damaged`, `closed`.

@@ -1,4 +1,4 @@
-// Folders in which a program keeps its stores if it does not choose others: their locations, and their creation.
+// Folders in which a program keeps its stores if it does not choose its own: their locations, and their creation.
 
 internal import FoundationEssentials
 
@@ -8,7 +8,7 @@ package struct DataFolder: Sendable {
     /// Whether it is a folder that Flatpak gives to one application, which no other program sees.
     package let isPrivateToFlatpak: Bool
 
-    /// The folder of the user who runs a process with this environment.
+    /// The folder of the user of a process with this environment.
     package init(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
         func absolute(_ name: String) -> String? { environment[name].flatMap { $0.hasPrefix("/") ? $0 : nil } }
         // Foundation prefers the system's list of users, which a program's environment cannot change.

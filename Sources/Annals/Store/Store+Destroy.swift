@@ -6,8 +6,8 @@ extension Store {
     /// Removes the file of a store and everything in it. Also removes the files that killed compactions of the store,
     /// and killed backups and salvages to its name, have left beside it.
     ///
-    /// Open handles, in this process and others, can still read their data. Writing throws `storeRemoved`. A store that
-    /// is damaged after its header can be removed, too.
+    /// Open handles, in any process, can still read their data. Writing throws `storeRemoved`. A store that is damaged
+    /// after its header can be removed, too.
     ///
     /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes to
     /// the store or compacts it; and errors of the system. If a leftover cannot be removed, the error names it, and the

@@ -58,7 +58,7 @@ public final class Store: Sendable {
         /// This user alone: mode 0600, a folder 0700.
         case user
         /// The members of the group, too, that the file or folder gets from the folder above it: mode 0660, a folder
-        /// 2770, so that what is created in it gets the same group. The umask does not matter.
+        /// 2770, so that new files in it get the same group. The umask does not matter.
         case group
     }
 
@@ -93,7 +93,7 @@ public final class Store: Sendable {
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
     ///   - entities: The entities that the program expects. Missing entities, attributes, indexes and keys are added in
-    ///       one transaction. Nothing is removed.
+    ///     one transaction. Nothing is removed.
     ///   - options: See `Options`.
     ///
     /// Throws `StoreError`: `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`,

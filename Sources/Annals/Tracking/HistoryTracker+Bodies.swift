@@ -55,12 +55,12 @@ extension HistoryTracker {
     /// - Parameters:
     ///   - type: The entity.
     ///   - kinds: The kinds of changes. If it is empty, the log gets a message, and `metrics.lastError` is
-    ///       `invalidArgument`.
+    ///     `invalidArgument`.
     ///   - name: If given, work that fails is parked in the store, and a later process can replay it. An observer
-    ///       replaces one with the same name.
+    ///     replaces one with the same name.
     ///   - body: Gets the changes. Called in no isolation.
     ///   - resynchronized: Called once after history was lost, with the state from which observing continues: read the
-    ///       values that you need from it.
+    ///     values that you need from it.
     /// - Returns: The ID for `removeObserver`.
     @discardableResult
     public func observe<E: Entity>(

@@ -59,22 +59,22 @@ public final class HistoryTracker: Sendable {
     /// - Parameters:
     ///   - store: The store. The tracker keeps it open.
     ///   - contexts: The contexts that follow the store. The tracker does not retain them. For a context of another
-    ///       isolation, call `attach` there.
+    ///     isolation, call `attach` there.
     ///   - currentAuthor: The author of this program. Its transactions are not observed, except those of `ownContexts`.
     ///   - allAuthors: The authors whose transactions are observed; empty for all authors. If it names only the current
-    ///       author, none are observed. Each author is registered as a reader of history for which cleaning waits,
-    ///       except batch authors.
+    ///     author, none are observed. Each author is registered as a reader of history for which cleaning waits,
+    ///     except batch authors.
     ///   - includingMirroring: Whether transactions that were applied from another store are observed.
     ///   - batchAuthors: Authors that write and never read. Cleaning does not wait for them.
     ///   - ownContexts: Names of contexts of this program whose transactions are observed as if another author had made
-    ///       them: its own batch work. Writes of the tracker's bodies are never observed.
+    ///     them: its own batch work. Writes of the tracker's bodies are never observed.
     ///   - cleanStrategy: When history is cleaned.
     ///   - maximumDuration: The number of seconds after which history is removed even if a reader has not read it. The
-    ///       store's retention may be shorter, and remains in force.
+    ///     store's retention may be shorter, and remains in force.
     ///   - logger: Gets the messages; nil for standard error, which gets notices and errors, and details from level 2.
     ///   - logLevel: 0 for no messages, 1 for important ones, 2 or more for details.
     ///   - autoStart: Whether it starts by itself, at the caller's first `await`. So observers that are registered
-    ///       directly after the initializer miss nothing.
+    ///     directly after the initializer miss nothing.
     ///   - consumer: The name of the cursor in the store; nil for the author's name. Two processes that track under one
     ///     author need different names.
     ///   - deduplicator: Called after the merge.

@@ -4,7 +4,7 @@
 //
 // Start with `Engine` and Engine+Commit.swift: a draft is prepared, checked under the lock against the commits of other
 // writers, appended, and applied to `Indexes`. `CheckpointWriter` writes the indexes into the file so that opening is
-// fast; `CheckpointReader` reads them back. `IndexBuild` makes an index over existing rows while others write.
+// fast; `CheckpointReader` reads them back. `IndexBuild` makes an index over existing rows while other handles write.
 // `History` reads transactions in order, `ChangeFolding` sums changes up. `RevertPlan` undoes a transaction by a new
 // one.
 //

@@ -147,7 +147,7 @@ extension Engine {
         return NodesWriter(appender, landmarks)
     }
 
-    /// Whether this handle has written so many bytes since the last checkpoint that the next opening would take long.
+    /// Whether this handle has written enough since the last checkpoint to make the next opening slow.
     func isCheckpointWorthClosing() -> Bool {
         guard log.writer.withLock({ log.writing.hasAppended }) else { return false }
         return log.current.end > indexes.checkpoint.end + options.closingTailBytes

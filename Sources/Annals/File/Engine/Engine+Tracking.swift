@@ -29,8 +29,8 @@ extension Engine {
         }
     }
 
-    /// Appends the frames that `body` makes for the newest state, outside of transactions. Makes them durable as asked.
-    /// Waits for the writer lock for `patience`, or for as long as the store's options say.
+    /// Appends the frames that `body` makes for the newest state, outside of transactions. Makes them durable as
+    /// requested. Waits for the writer lock for `patience`, or for the time in the store's options.
     ///
     /// - Returns: false if `body` made no frame.
     @discardableResult

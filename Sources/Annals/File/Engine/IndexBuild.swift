@@ -1,4 +1,4 @@
-// Builds the ordered indexes that a schema change needs over existing objects, while others read and write.
+// Builds the ordered indexes that a schema change needs over existing objects, while other handles read and write.
 //
 // Invariants:
 // J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the future schema makes them.

@@ -7,7 +7,7 @@ struct OrderedChanges: ~Copyable {
     /// With this number of keys, several belong to most nodes of an index: they are applied in order, so that each node
     /// is in the processor's cache for all of its keys. Sorting fewer costs more than it saves.
     private static let sortedCount = 4096
-    /// More are taken in several rounds: their order takes memory too.
+    /// A longer list is sorted in several rounds: its order takes memory too.
     private static let sortedAtOnce = 1 << 20
     private static let keyBytesAtOnce = 256
 

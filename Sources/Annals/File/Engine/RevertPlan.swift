@@ -199,7 +199,7 @@ package struct RevertPlan {
     private mutating func undoDelete(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
         guard let before = try row(before: change) else { return stop(change, .valuesLost) }
         if let now = try row(of: change.object) {
-            // If it exists as it was, there is nothing to do.
+            // If it exists unchanged, nothing is to do.
             if try !differences(now, before, layout).isEmpty { stop(change, .insertedSince) }
             return
         }

@@ -1,6 +1,6 @@
 // F13, F17 and F20 to F22: validates frames with changes, entry by entry and row by row.
 
-/// Checks the changes of frames. Checking a store and compacting it both use this, so they agree on what is damaged.
+/// Checks the changes of frames. Checking a store and compacting it both use this, so they agree on damage.
 struct ChangesValidator {
     private var layouts = LayoutCache()
 

@@ -1,6 +1,6 @@
 // The one checksum of the file: wyhash final 4.3, as FileFormat.md defines it.
 
-/// Finds accidents, not attacks: anyone who can write the file can write a checksum.
+/// Finds accidents, not attacks: a program that can write the file can write a checksum.
 package enum Checksum {
     private static let secret0: UInt64 = 0x2d35_8dcc_aa6c_78a5
     private static let secret1: UInt64 = 0x8bb8_4b93_962e_acc9

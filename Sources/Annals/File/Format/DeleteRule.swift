@@ -3,8 +3,8 @@
 /// The effect of a deletion on the objects that refer to the deleted one. The rule belongs to the attribute that
 /// refers.
 ///
-/// Rules are evaluated once, after the transaction's body: objects that the body has deleted or changed by then no
-/// longer refer. The rules' changes belong to the transaction, which contains each object once.
+/// Rules are evaluated once, after the transaction's body: objects that the body has deleted or changed before do not
+/// refer any more. The rules' changes belong to the transaction, which contains each object once.
 public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     /// They stay as they are. Their reference leads to nothing, and reads as null.
     case noAction

@@ -3,8 +3,8 @@
 //
 // Invariants:
 // N1  A change is part of history if its entity's history is on in the newest version, and has been on since the
-//     version of the change's transaction or an earlier one. Nothing else decides this, so it is the same whatever
-//     compaction has done.
+//     version of the change's transaction or an earlier one. Nothing else decides this, so it is the same before and
+//     after compaction.
 
 /// Transactions whose changes of an entity are no part of history.
 package struct HistoryGap: Hashable, Sendable {

@@ -78,7 +78,7 @@ package struct RowCells {
 
 /// The location of an attribute in the rows of a layout and of its family, computed once for all of them.
 ///
-/// Sound for any bytes of a row, as `RowCells` says, because all offsets are those of the layout's slots and presence
+/// Sound for any bytes of a row, as for `RowCells`, because all offsets are those of the layout's slots and presence
 /// bits, and ends of variable values are compared with the row at every reading.
 struct RowColumn {
     let type: AttributeType

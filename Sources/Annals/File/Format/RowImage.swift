@@ -1,4 +1,4 @@
-// Reads one attribute of a row in place, without decoding the others.
+// Reads one attribute of a row in place, without decoding the rest.
 
 /// The header of a row: enough to find the layout of the rest.
 package struct RowHeader: Equatable, Sendable {

@@ -1,7 +1,7 @@
 // Presents old states in terms of the newest schema: maps attributes of an older version to those of the newest.
 //
 // Invariants:
-// PS1  An attribute is the same in two versions if it has the same number, whatever its name.
+// PS1  An attribute is the same in two versions if it has the same number, under any name.
 // PS2  An attribute that replaced another one of the same name represents that one in the earlier versions.
 // PS3  An attribute missing in a version reads as it does in an old row of the newest state: by its default.
 

@@ -92,7 +92,7 @@ package enum StoredValue: Sendable {
         }
     }
 
-    /// The bytes the value takes in the variable part of a row.
+    /// The number of bytes of the value in the variable part of a row.
     package var variableBytes: Int {
         switch self {
         case .string(let text), .json(let text): text.utf8.count

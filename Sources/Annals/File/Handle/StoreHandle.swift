@@ -1,4 +1,4 @@
-// The engine of a store. A compacted file may replace the store's file while it is open here and elsewhere.
+// The engine of a store. A compacted file may replace the store's file while it is open in several handles.
 //
 // Invariants:
 // SF1  `current` is of the newest generation that this handle has seen. Holders of an older engine keep reading with

@@ -11,7 +11,7 @@
 // V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most
 //     frames reach into blocks that other frames share, and would be verified again for each.
 // V6  Bytes at or above `readableEnd` are never lent, even if an offset in the file leads there.
-// V7  Of the adopted frames, only those that count are lent: others may replace an unfinished transaction.
+// V7  Of the adopted frames, only those that count are lent: another transaction may replace an unfinished one.
 
 internal import Synchronization
 

@@ -1,6 +1,6 @@
 // Reads single frames through a window, and steps from one to the next by their own headers.
 
-/// Knows nothing of the chain: its users decide which frame must follow, and what a bad one means.
+/// Knows nothing of the chain: its users decide which frame must follow, and judge a bad one.
 struct FrameCursor {
     let window: ByteWindow
     let salt: UInt64

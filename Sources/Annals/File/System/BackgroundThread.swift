@@ -11,7 +11,7 @@ package final class BackgroundThread: Sendable {
     private let process = OwnProcess()
     private let state = Guarded(State.running)
 
-    /// - Parameter name: what debuggers show; the system keeps the first 15 bytes.
+    /// - Parameter name: The name in debuggers; the system keeps the first 15 bytes.
     /// - Throws: `outOfMemory` if the system gives no more threads.
     package init(name: String, _ body: @escaping @Sendable () -> Void) throws(StoreError) {
         let shown = String(decoding: name.utf8.filter { $0 != 0 && $0 < 0x80 }.prefix(15), as: UTF8.self)

@@ -14,7 +14,7 @@ package struct Descriptor: Hashable, Sendable {
     package var number: Int32 { process.wasForked ? -1 : opened }
 }
 
-/// Identifies the file behind a name or a descriptor, without its times (requesting those slows the next write).
+/// Identifies the file of a name or a descriptor, without its times (requesting those slows the next write).
 package struct FileIdentity: Hashable, Sendable {
     package var device: UInt64
     package var inode: UInt64

@@ -20,7 +20,7 @@ package struct RealFileSystem: FileSystem {
 
     /// The longest name of a file in Linux.
     package static let maximumNameBytes = 255
-    /// Descriptors 0 to 2 are the standard streams: a store there would receive what other code prints.
+    /// Descriptors 0 to 2 are the standard streams: a store there would receive the output of other code.
     static let lowestDescriptor: Int32 = 3
 }
 

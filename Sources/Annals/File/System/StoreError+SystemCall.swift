@@ -1,4 +1,4 @@
-// Turns the system's error number into a sentence: the failure, and what to do about it.
+// Turns the system's error number into a sentence: the failure and its cure.
 
 #if canImport(Glibc)
     internal import Glibc

@@ -67,7 +67,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.call = newValue }
     }
 
-    /// The system's error number, if there is one.
+    /// The system's error number, if it exists.
     public var systemError: Int32? {
         get { content.systemError }
         set { content.systemError = newValue }

@@ -29,7 +29,7 @@ struct OffsetRecord: SortRecord {
         left.key != right.key ? left.key < right.key : left.source < right.source
     }
 
-    /// Checks sorted offsets: for each, first what is there, then the references to it.
+    /// Checks sorted offsets: for each, first the item there, then the references to it.
     static func check(_ places: ExternalSorter<OffsetRecord>, into findings: inout FindingList) throws(StoreError) {
         var groupEnd: UInt64?
         var checkpoint: UInt64?

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // SW1  While rows are written the schema requires nothing that a row could lack: every attribute is optional, nothing
-//     is unique or indexed. In the end it requires what the source's did, as far as the rows allow.
+//     is unique or indexed. In the end it has the source's rules, as far as the rows allow.
 // SW2  The file has a temporary name until it is complete.
 
 final class SalvageWriter {
