@@ -2,8 +2,8 @@
 
 /// Three sets of positions, as bits of 64-bit words.
 ///
-/// Sound: there is room for the attributes of any entity, and positions are those of a layout, which the caller has
-/// checked. The memory is that of the transaction, which writes one row at a time and outlives its writer.
+/// Sound: the memory suffices for the attributes of any entity, and positions are those of a layout, which the caller
+/// has checked. The memory belongs to the transaction, which writes one row at a time and outlives its writer.
 struct AttributeNotes {
     private static let words = ChangeField.maximumAttributeWords
 

@@ -11,7 +11,7 @@ package struct AttributeSet: Equatable, Sendable {
 
     package init() {}
 
-    /// Positions that are not possible are a mistake of the program, and trap.
+    /// Impossible positions are a mistake of the program, and trap.
     package init(_ positions: some Sequence<Int>) {
         for position in positions { insert(position) }
     }

@@ -22,7 +22,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
     case json
     /// A reference to one object.
     case object
-    /// References to objects in an order of their own, each once.
+    /// References to objects in a chosen order, each once.
     case orderedObjects
     /// References to a set of objects.
     case objects

@@ -39,10 +39,11 @@ package enum PreviousVersion: Equatable, Sendable {
     }
 }
 
-/// One change entry, looked at in its table: a few words that point there, because millions of them are handed on.
+/// One change entry, read in place in its table. It is a few words that point there, because millions of them are
+/// passed on.
 ///
-/// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view
-/// is used: the caller's promise. Public for the same reason as `RowCells`.
+/// Sound for entries that a cursor has checked, or that this process wrote. The caller must keep the table unchanged
+/// while the view is used. Public for the same reason as `RowCells`.
 package struct ChangeView {
     /// The entry's address in memory.
     let entry: UnsafeRawPointer
@@ -94,7 +95,7 @@ package struct ChangeView {
     private var shape: UInt8 { entry.load(fromByteOffset: ChangeField.shape, as: UInt8.self) }
     var hasPrevious: Bool { shape & ChangeField.previousBit != 0 }
     private var wordCount: Int { Int(shape & 0x1F) }
-    /// 0 if there is no previous version.
+    /// 0 without a previous version.
     var previousWord: UInt64 { hasPrevious ? load8(ChangeField.bytes) : 0 }
     /// Only if there are words.
     var lastAttributeWord: UInt64 { load8(wordsOffset &+ (wordCount &- 1) &* 8) }
@@ -145,7 +146,7 @@ package struct ChangeCursor {
     /// The frame's offset in the file.
     private let frameOffset: UInt64
 
-    /// `first` is where in the table the entries begin.
+    /// `first` is the offset of the first entry in the table.
     package init(
         table: UnsafeRawBufferPointer, first: Int, frameBytes: Int, allowsBase: Bool, frameOffset: UInt64 = 0
     ) {
@@ -182,7 +183,7 @@ package struct ChangeCursor {
         | 1 << (3 | 4)  // delete
     private static let baseForms: UInt32 = 1
 
-    /// Returns the size of an entry that is well-formed.
+    /// Returns the size of a well-formed entry.
     private func validate(_ change: ChangeView, _ remaining: Int) throws(StoreError) -> Int {
         // Kind, shape and the zero bytes after them are one word.
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
@@ -207,7 +208,7 @@ package struct ChangeCursor {
         row & 7 == 0 && row >= FrameField.bytes &+ table.count && row <= frameBytes &- RowField.bytes
     }
 
-    /// Not in line: every change is looked at, and none throws.
+    /// Not inlined: every change is validated, and almost none throws.
     @inline(never)
     private func newer(_ word: UInt32, at position: Int) -> StoreError {
         .newer(

@@ -4,7 +4,7 @@
 struct ChangesValidator {
     private var layouts = LayoutCache()
 
-    /// A row of a frame that was checked.
+    /// A row of a validated frame.
     struct WrittenRow {
         let view: RowImage
         /// Whether it refers to large values.
@@ -13,10 +13,10 @@ struct ChangesValidator {
         let offset: UInt64
     }
 
-    /// Checks a frame of the kinds part, transaction or rows, and calls `visit` with each change as soon as it was
-    /// checked.
+    /// Validates a frame of the kinds part, transaction or rows, and calls `visit` with each change after its
+    /// validation.
     ///
-    /// `catalog` has the schema versions that are known at the frame. Throws `damaged` with the rule.
+    /// `catalog` has the schema versions known at the frame. Throws `damaged` with the rule.
     mutating func validate(
         _ frame: FrameView, _ catalog: SchemaCatalog, _ visit: (ChangeView, WrittenRow?) throws(StoreError) -> Void
     ) throws(StoreError) {

@@ -54,13 +54,13 @@ package enum ExtensionField {
     package static let bytes = 20
 }
 
-/// Something in a checkpoint's document that a later format defines. This program copies it from checkpoint to
-/// checkpoint, and knows nothing of its bytes.
+/// A part of a checkpoint's document that a later format defines. This program copies its bytes from checkpoint to
+/// checkpoint without knowing their meaning.
 package struct CheckpointExtension: Equatable, Sendable {
     package var kind: UInt32
     /// Bit 0: a program that does not know the kind must not write. Bit 1: it must not read either.
     package var flags: UInt16
-    /// The transaction as of which it is true.
+    /// The last transaction that it includes.
     package var number: UInt64
     package var bytes: [UInt8]
 
@@ -93,7 +93,7 @@ package struct EntityRoot: Equatable, Sendable {
 package struct OrderedRoot: Equatable, Sendable {
     package var entity: UInt16
     package var isUnique: Bool
-    /// False if the index has still to be built.
+    /// False if the index must still be built.
     package var isComplete: Bool
     package var attributes: [UInt16]
     package var root: UInt64
@@ -264,7 +264,7 @@ extension CheckpointContent {
 // MARK: Decoding
 
 extension CheckpointContent {
-    /// Throws `damaged` if the bytes are not a document, or one that cannot be.
+    /// Throws `damaged` if the bytes are not a document, or an impossible one.
     package static func decode(_ bytes: UnsafeRawBufferPointer) throws(StoreError) -> CheckpointContent {
         do throws(StoreError) {
             var reader = ByteReader(bytes)

@@ -22,7 +22,7 @@ package struct DecimalValue: Hashable, Sendable {
     package static let zero = DecimalValue()
     package static let notANumber = DecimalValue(isNotANumber: true)
 
-    /// The number in its one form; nil if the exponent is not possible then.
+    /// The number in its one form; nil if that form has an impossible exponent.
     package init?(isNegative: Bool = false, mantissa: UInt128, exponent: Int) {
         guard mantissa != 0 else {
             self = .zero
@@ -78,7 +78,7 @@ extension DecimalValue {
         isNotANumber ? Self.notANumberClass : isNegative ? Self.negativeClass : Self.positiveClass
     }
 
-    /// The 20 bytes of a slot; nil if they are not in the one form.
+    /// The 20 bytes of a slot; nil if they are not in that form.
     package init?(slot: UnsafeRawBufferPointer) {
         guard slot.count == DecimalField.bytes, slot[DecimalField.zero] == 0 else { return nil }
         let exponent = Int16(littleEndian: slot.loadUnaligned(fromByteOffset: DecimalField.exponent, as: Int16.self))

@@ -14,7 +14,7 @@ public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     case nullify
     /// They are deleted too, and the references to them follow their own rules.
     case cascade
-    /// The commit throws `deleteDenied` while they are there.
+    /// The commit throws `deleteDenied` while such objects exist.
     case deny
 
     /// The rule's number in the file: FileFormat.md, "Schema".

@@ -84,7 +84,7 @@ package struct FileHeader: Equatable, Sendable {
         return page
     }
 
-    /// Reads the page of a store file (F1, F2; the hint slots are not looked at).
+    /// Reads the page of a store file (F1, F2; it ignores the hint slots).
     ///
     /// Throws `notAStore`, `unsupportedVersion` or `damaged`.
     package static func decode(_ page: UnsafeRawBufferPointer) throws(StoreError) -> FileHeader {
@@ -115,7 +115,7 @@ package struct FileHeader: Equatable, Sendable {
         }
         let isNewer = writeVersion > FormatLimits.writeVersion
         if !isNewer, let offset = firstStrayByte(page) {
-            // Only these bytes have a checksum.
+            // The checksum covers only these bytes.
             guard offset >= HeaderField.bytes else {
                 throw .newer("F2", "a reserved field of the header page is in use", offset: UInt64(offset))
             }
@@ -152,7 +152,7 @@ package struct FileHeader: Equatable, Sendable {
         return header
     }
 
-    /// The tag of a transaction that is not above the base; nil if compaction has folded it, and the tag with it.
+    /// The tag of a transaction that is not above the base; nil if compaction has folded it together with its tag.
     func tag(ofFolded number: UInt64) -> UInt64? {
         if number == baseNumber { return baseTag }
         return number == 0 ? 0 : nil
@@ -170,8 +170,7 @@ package struct FileHeader: Equatable, Sendable {
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {
-        // Not an array of ranges: making that type known to the runtime takes a tenth of the time that opening a store
-        // takes.
+        // Not an array of ranges: registering that type with the runtime takes a tenth of the time of opening a store.
         func strayByte(_ start: Int, _ end: Int) -> Int? { (start..<end).first { page[$0] != 0 } }
         return strayByte(HeaderField.zero, HeaderField.checksum)
             ?? strayByte(HeaderField.bytes, HintField.slots[0])
@@ -206,7 +205,7 @@ package struct Hint: Equatable, Sendable {
         self.number = number
     }
 
-    /// The slot that this hint belongs in: they are written in turn.
+    /// The slot of this hint: hints alternate between the slots.
     package var slotOffset: Int { HintField.slots[Int(sequence % 2)] }
 
     package func encoded(salt: UInt64) -> [UInt8] {
@@ -250,7 +249,7 @@ package enum HintSlot: Equatable, Sendable {
         return .good(hint)
     }
 
-    /// The good one of a page that was written last.
+    /// The good hint of a page that was written last.
     package static func newest(in page: UnsafeRawBufferPointer, salt: UInt64) -> Hint? {
         var newest: Hint?
         for index in HintField.slots.indices {

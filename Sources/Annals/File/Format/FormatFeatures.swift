@@ -37,8 +37,8 @@ package struct FormatFeatures: Equatable, Sendable {
 }
 
 extension StoreError {
-    /// The error about something that is whole and that only a later format can mean. It is never damage: nothing is
-    /// lost, and the program that wrote it can read it.
+    /// The error about intact bytes that only a later format can mean. They are never damage: nothing is lost, and the
+    /// program that wrote them can read them.
     static func newer(_ rule: String, _ what: String, offset: UInt64? = nil) -> StoreError {
         newer("\(rule): \(what)", offset: offset)
     }
@@ -51,7 +51,7 @@ extension StoreError {
             offset: offset)
     }
 
-    /// The error about a store that this program can read, and must not write to.
+    /// The error about a store that this program can read, but must not write to.
     static func readableOnly(offset: UInt64? = nil) -> StoreError {
         StoreError(
             .unsupportedVersion,

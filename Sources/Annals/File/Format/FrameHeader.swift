@@ -24,7 +24,7 @@ package enum FrameFlag {
 }
 
 package enum FrameKind: UInt8, CaseIterable, Sendable {
-    /// Of any kind that this program does not know, and that may be skipped. No frame has this number.
+    /// Any kind that this program does not know, and that may be skipped. No frame has this number.
     case skipped = 0
     case transaction = 1
     case part = 2
@@ -68,7 +68,7 @@ package struct FrameHeader: Equatable, Sendable {
     package var isMember: Bool
     /// Whether a program that skips the frame must not write to the file any more.
     package var stopsWriters = false
-    /// The whole frame, header included.
+    /// The size of the whole frame, header included.
     package var frameBytes: UInt32
     package var tableBytes: UInt32
     package var number: UInt64
@@ -167,7 +167,7 @@ package struct FrameHeader: Equatable, Sendable {
         return isSkippable && known == nil ? .skipped : nil
     }
 
-    /// Whether 64 bytes are a header that `decode` takes as good: for reading a field or two of it afterwards.
+    /// Whether 64 bytes are a header that `decode` accepts: for reading single fields of it afterwards.
     @inline(__always)
     static func isGood(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
         guard bytes.count >= FrameField.bytes, isPlausible(bytes),
@@ -187,7 +187,7 @@ package struct FrameHeader: Equatable, Sendable {
                 == bytes.integer(at: FrameField.checksum, as: UInt64.self)
     }
 
-    /// The durable mark that a header at `offset` proves, or nil if there is no header that checks.
+    /// The durable mark that a header at `offset` proves, or nil without a header that checks.
     ///
     /// For the verdict on a bad place only (FileFormat.md, "The end of the file").
     package static func provenMark(
@@ -251,7 +251,7 @@ package struct FrameView {
 
     package var end: UInt64 { offset + UInt64(header.frameBytes) }
 
-    /// All of it, header included. Only of a frame that was made from all of its bytes.
+    /// All its bytes, header included. Requires a frame that was made from all of them.
     var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(
             start: table.baseAddress.unsafelyUnwrapped - FrameField.bytes, count: Int(header.frameBytes))

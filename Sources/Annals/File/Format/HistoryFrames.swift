@@ -22,7 +22,7 @@ package struct ConsumerKind: OptionSet, Hashable, Sendable {
     static let all: ConsumerKind = [.reads, .writes]
 }
 
-/// A reader of history, and how far it has come.
+/// A reader of history, and its place.
 package struct ConsumerRecord: Hashable, Sendable {
     package var name: String
     /// Empty if the consumer was removed: then everything but the name is 0.
@@ -112,19 +112,19 @@ package enum HiddenField {
     package static let bytes = 16
 }
 
-/// Which transactions history no longer returns.
+/// The transactions that history no longer returns.
 package struct CleaningRecord: Hashable, Sendable {
-    /// Transactions of one author are hidden.
+    /// The hidden transactions of one author.
     package struct Hidden: Hashable, Sendable {
         /// Name number, 0 for transactions without an author.
         package var author: UInt32
-        /// Those with smaller numbers are hidden.
+        /// Transactions with smaller numbers are hidden.
         package var before: UInt64
 
         package init(author: UInt32, before: UInt64) { (self.author, self.before) = (author, before) }
     }
 
-    /// All with smaller numbers are gone; 0 for none.
+    /// All transactions with smaller numbers are gone; 0 for none.
     package var before: UInt64
     /// Microseconds since 1970.
     package var time: Int64
@@ -172,7 +172,7 @@ package struct CleaningRecord: Hashable, Sendable {
     }
 }
 
-/// History that is older, or more, than this goes by itself, whether its consumers have read it or not.
+/// History beyond these limits is removed automatically, even if consumers have not read it.
 package struct RetentionLimits: Hashable, Sendable {
     /// The largest number for no limit.
     package var microseconds: UInt64

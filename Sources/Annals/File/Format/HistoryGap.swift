@@ -28,7 +28,7 @@ package struct HistoryGap: Hashable, Sendable {
         self.end = end
     }
 
-    /// Whether a change of the entity is left out that a transaction of that version has made.
+    /// Whether a change of the entity is left out of a transaction of that version.
     package func hides(version: UInt16) -> Bool {
         switch end {
         case .open, .removed: true
@@ -46,14 +46,14 @@ package struct HistoryGap: Hashable, Sendable {
         }
     }
 
-    /// Whether a request for everything includes the entity: it has a history, if not from its beginning.
+    /// Whether a request for all entities includes this one: it has a history, even if not from its beginning.
     package var concernsAll: Bool {
         if case .resumed = end { true } else { false }
     }
 }
 
 extension SchemaCatalog {
-    /// One for each entity whose history has ever been off, by ascending number. Linear in the definitions.
+    /// The gaps of all entities whose history has ever been off, by ascending number. Linear in the definitions.
     package var historyGaps: [HistoryGap] {
         entityNumbers.compactMap { historyGap(ofEntity: $0) }
     }

@@ -7,7 +7,7 @@ package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
 
     /// Valid UTF-8.
     package static let text = ValueForms(rawValue: 1)
-    /// Object IDs. That no two of an ordered list are equal is not checked: it would take memory for the whole list.
+    /// Object IDs. Duplicates in an ordered list are not detected: that would take memory for the whole list.
     package static let objects = ValueForms(rawValue: 2)
     /// Object IDs, each greater than the one before.
     package static let ascendingObjects = ValueForms(rawValue: 4)
@@ -23,11 +23,11 @@ package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
     }
 }
 
-/// Looks at the pieces of a value, which may be of any size, in their order.
+/// Examines the pieces of a value of any size, in their order.
 package struct LargeValueForm {
     private var forms: ValueForms = [.text, .objects, .ascendingObjects]
     private var text = TextForm()
-    /// The bytes of an object ID that a piece ended in, and how many they are.
+    /// The bytes of an object ID that continues in the next piece, and their number.
     private var word: UInt64 = 0
     private var wordBytes: UInt64 = 0
     private var lastObject: UInt64 = 0
@@ -39,7 +39,7 @@ package struct LargeValueForm {
         if forms.contains(.objects) { takeObjects(piece) }
     }
 
-    /// The forms of the value that ends here.
+    /// The forms of the value after its last piece.
     package func finish() -> ValueForms {
         var found = forms
         if !text.isComplete { found.remove(.text) }
@@ -79,10 +79,10 @@ struct TextForm {
     private var next: ClosedRange<UInt8> = TextForm.anyNext
     private static let anyNext: ClosedRange<UInt8> = 0x80...0xBF
 
-    /// Whether no character is begun and not ended.
+    /// Whether no character is incomplete.
     var isComplete: Bool { missing == 0 }
 
-    /// False if the bytes cannot follow those before; then it must not be used any more.
+    /// False if the bytes cannot follow the earlier ones; then it must not be used any more.
     mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var position = 0
         while position < bytes.count {

@@ -38,7 +38,8 @@ package enum NormalForm {
         return String(decoding: UTF8Bytes.of(letters.scalars()), as: UTF8.self)
     }
 
-    /// Whether a text is found to be its own normal form without making that. If not, it may be all the same.
+    /// Whether a text can be recognized as its own normal form without computing that. If false, it may still be
+    /// normal.
     package static func isNormal(_ text: UnsafeRawBufferPointer) -> Bool {
         if text.isASCII { return true }
         var scalars = ScalarReader(text)
@@ -70,7 +71,7 @@ package enum NormalForm {
     }
 }
 
-/// The normal form of a text that comes in pieces.
+/// The normal form of a text in pieces.
 package struct NormalFormStream {
     /// The bytes whose normal form the next piece may change.
     private var rest: [UInt8] = []

@@ -1,6 +1,6 @@
 // The entities, attributes and objects that an error concerns, as values.
 
-/// The entity, the attributes and the objects that an error is about.
+/// The entity, the attributes and the objects that an error concerns.
 package struct ObjectFacts: ErrorFacts {
     package var entity: String
     package var attributes: [String]
@@ -16,24 +16,24 @@ package struct ObjectFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// The entity that the error is about: of `uniqueViolation`, `requiredMissing`, `typeMismatch`, `unknownEntity` and
+    /// The entity that the error concerns: of `uniqueViolation`, `requiredMissing`, `typeMismatch`, `unknownEntity` and
     /// `unknownAttribute`; of `referenceMissing` and `deleteDenied` that of the objects that refer; of a value that
-    /// cannot be stored that of its object. Nil if the error is about something else.
+    /// cannot be stored that of its object. Nil for other errors.
     public var entity: String? { (facts as? ObjectFacts)?.entity }
 
-    /// The names of the attributes that the error is about, in the order of their key. Empty if it is about none.
+    /// The names of the attributes that the error concerns, in the order of their key. Empty without any.
     public var attributes: [String] { (facts as? ObjectFacts)?.attributes ?? [] }
 
-    /// The object that has the value already, for `uniqueViolation`; the one that is referred to and does not exist,
-    /// for `referenceMissing`; the first one that refers, for `deleteDenied`. For `requiredMissing`, `valueOutOfRange`
-    /// and `tooLarge` the object that has no value or a wrong one, if it is known. Nil for other errors.
+    /// The object that already has the value, for `uniqueViolation`; the missing target, for `referenceMissing`; the
+    /// first referring object, for `deleteDenied`. For `requiredMissing`, `valueOutOfRange` and `tooLarge` the object
+    /// that has no value or a wrong one, if it is known. Nil for other errors.
     ///
     /// In errors of a context, the ID of an object that was never saved is the temporary one that its reference has.
     public var object: ObjectID? { objects.first }
 
-    /// The objects that the error is about. For `deleteDenied`, those that refer to a deleted object and deny that, or
-    /// are not valid without it, at most 100. For `uniqueViolation` and `referenceMissing`, `object` and then the
-    /// object that was to be written.
+    /// The objects that the error concerns. For `deleteDenied`, objects that refer to a deleted one and deny its
+    /// deletion, or are not valid without it, at most 100. For `uniqueViolation` and `referenceMissing`, `object` and
+    /// then the object to be written.
     public var objects: [ObjectID] { (facts as? ObjectFacts)?.objects ?? [] }
 
     /// A required attribute of an entity has no value.

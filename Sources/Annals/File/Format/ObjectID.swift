@@ -1,4 +1,4 @@
-// Names one object of a store: which entity it is of, and which of its objects it is.
+// Names one object of a store, by the number of its entity and its own number there.
 
 /// The permanent name of one object: numbers of deleted objects are never used again.
 ///
@@ -36,7 +36,7 @@ public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
 extension ObjectID: LosslessStringConvertible {
     public var description: String { "\(entityNumber):\(number)" }
 
-    /// Reads the text form. Nil for anything else, such as signs, spaces or zeros in front.
+    /// Reads the text form. Nil for other text, such as signs, spaces or zeros in front.
     public init?(_ description: String) {
         let parts = description.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let entity = UInt16(parts[0]), let number = UInt64(parts[1]),
@@ -48,7 +48,7 @@ extension ObjectID: LosslessStringConvertible {
 }
 
 extension ObjectID: Codable {
-    /// Reads the text form. Throws `DecodingError.dataCorrupted` for anything else.
+    /// Reads the text form. Throws `DecodingError.dataCorrupted` for other text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let object = ObjectID(try container.decode(String.self)) else {

@@ -1,7 +1,7 @@
 // Numbers in a literal, six bits a character: static data that no program start makes.
 //
-// Sound because the literal has the entries that its readers ask for: Tests/Scripts/unicode.py makes both numbers, and
-// the tests read every entry.
+// Sound because the literal has all entries that are read: Tests/Scripts/unicode.py makes the entries and their number,
+// and the tests read every entry.
 
 /// A table of entries with a fixed number of characters each.
 struct PackedTable {

@@ -1,4 +1,4 @@
-// Little-endian integers at byte offsets. Callers have checked that the bytes are there; debug builds check again.
+// Little-endian integers at byte offsets. Callers have checked that the bytes exist; debug builds check again.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -49,7 +49,7 @@ extension UnsafeRawBufferPointer {
         return false
     }
 
-    /// Whether there is such a byte.
+    /// Whether the bytes contain this one.
     func contains(byte: UInt8) -> Bool {
         guard count > 0, let start = baseAddress else { return false }
         return memchr(start, Int32(byte), count) != nil
@@ -88,7 +88,7 @@ extension UnsafeRawBufferPointer {
     package var text: String? {
         guard count > 0, let first = baseAddress else { return "" }
         guard isASCII else { return checkedText }
-        // ASCII is valid UTF-8, so the bytes need not be looked at a second time.
+        // ASCII is valid UTF-8, so no second test is needed.
         let bytes = UnsafeBufferPointer(start: first.assumingMemoryBound(to: UInt8.self), count: count)
         return String(copying: UTF8Span(unchecked: bytes.span, isKnownASCII: true))
     }
@@ -138,7 +138,7 @@ extension UnsafeRawBufferPointer {
             return Self.areASCIIWithoutZeros(word, word)
         }
         if count == 0 { return true }
-        // The first byte, the middle one and the last one are all of them.
+        // These three bytes cover all bytes of the text.
         let word = UInt32(self[0]) | UInt32(self[count &>> 1]) &<< 8 | UInt32(self[count &- 1]) &<< 16
         return ((word &- 0x01_0101) | word) & 0x80_8080 == 0
     }
@@ -189,7 +189,7 @@ extension Int {
     var paddedTo8: Int { (self &+ 7) & ~7 }
 }
 
-/// The least bytes of several vectors, and all bits of their bytes.
+/// The minimum of several vectors of bytes, and the union of their bits.
 private struct ByteExtremes {
     private var least: SIMD16<UInt8>
     private var bits: SIMD16<UInt8>

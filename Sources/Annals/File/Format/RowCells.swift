@@ -3,8 +3,8 @@
 /// The bytes of a row that has at least its layout's `variableOffset`, so that slots and presence bits are always
 /// inside.
 ///
-/// Sound for any bytes by that, as long as they and the layout stay: the promise of the owner of the `RowImage`. Asking
-/// for a position or a type that the layout does not have is a mistake of the program, and traps.
+/// Safe for arbitrary bytes, provided that they and the layout outlive this value; the owner of the `RowImage`
+/// guarantees it. A position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowCells {
     let base: UnsafeRawPointer
     let shape: RowShape
@@ -37,7 +37,7 @@ package struct RowCells {
         slot(position, type: type).map { UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self)) }
     }
 
-    /// 0 or 1; anything else is damage.
+    /// 0 or 1; other bytes are damage.
     @inline(__always)
     package func bool(_ position: Int) -> UInt8? { slot(position, type: 1).map { $0.load(as: UInt8.self) } }
 
@@ -58,7 +58,7 @@ package struct RowCells {
         let slot = shape.slot(position)
         precondition(slot.isVariable, "The attribute is of another type.")
         let end = word(slot.offset)
-        // Of a reference the highest bit is set: it is longer than any row.
+        // The highest bit marks a reference: as an offset it is beyond any row.
         let start =
             slot.previousOffset == 0
             ? UInt32(truncatingIfNeeded: shape.content.pointee.variableOffset) : word(slot.previousOffset) & 0x7FFF_FFFF
@@ -123,7 +123,7 @@ struct RowColumn {
     func variableBytes(_ cells: RowCells) -> UnsafeRawBufferPointer? {
         guard slot(cells) != nil else { return nil }
         let end = cells.word(slotOffset)
-        // Of a reference the highest bit is set: it is longer than any row.
+        // The highest bit marks a reference: as an offset it is beyond any row.
         let start = previousOffset == 0 ? variableOffset : cells.word(previousOffset) & 0x7FFF_FFFF
         guard start >= variableOffset, start <= end, Int(end) <= cells.rowBytes else { return nil }
         return UnsafeRawBufferPointer(start: cells.base + Int(start), count: Int(end &- start))

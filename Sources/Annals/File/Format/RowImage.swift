@@ -8,7 +8,7 @@ package struct RowHeader: Equatable, Sendable {
     /// Without padding.
     package let rowBytes: Int
 
-    /// Reads the header; damage if the bytes do not hold it, or not the row that it describes.
+    /// Reads the header. Throws `damaged` if the bytes do not contain it, or not the row that it describes.
     package init(_ bytes: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) throws(StoreError) {
         guard bytes.count >= RowField.bytes else { throw RowHeader.damaged("a row is cut off.", fileOffset) }
         entryDistance = UInt16(
@@ -33,10 +33,9 @@ package struct RowHeader: Equatable, Sendable {
 /// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and
 ///    presence bits are always inside. Ends of variable values are compared with it at every reading.
 ///
-/// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from
-/// it, is used: the caller's promise. (Readers of rows hold the catalog that the layout is from; a view that counted
-/// references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of
-/// the program, and traps.
+/// So it is safe for arbitrary bytes. The caller keeps the memory unchanged, and the layout alive, while the view or a
+/// buffer from it is used. (Readers of rows retain the catalog that owns the layout; a view with reference counts would
+/// slow a scan by a fifth.) A position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowImage {
     /// Reads values without calling into this module.
     package let cells: RowCells
@@ -45,7 +44,7 @@ package struct RowImage {
     /// The number of bytes from the row's beginning on.
     private let byteCount: Int
 
-    /// `bytes` begin with the row and may go on after it.
+    /// `bytes` begin with the row and may continue after it.
     package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(StoreError) {
         let header = try RowHeader(bytes, fileOffset: fileOffset)
         try self.init(bytes, rowBytes: header.rowBytes, RowShape(layout), fileOffset: fileOffset)
@@ -75,7 +74,7 @@ package struct RowImage {
     @inline(__always)
     package func isLike(_ layout: RowLayout) -> Bool { shape.family == layout.family }
 
-    /// How many attributes it has.
+    /// The number of attributes.
     package var count: Int { shape.count }
     var presenceOffset: Int { shape.presenceOffset }
     var variableOffset: Int { shape.variableOffset }
@@ -90,7 +89,7 @@ package struct RowImage {
         return cells.presence(position)
     }
 
-    /// How many attributes are present.
+    /// The number of present attributes.
     package var presentCount: Int {
         var count = 0
         for offset in presenceOffset..<variableOffset {
@@ -184,7 +183,7 @@ package struct RowImage {
 
     // MARK: Any value
 
-    /// The value of the attribute, copied out of the row and checked as its type requires.
+    /// The value of the attribute, copied out of the row and validated against its type.
     package func value(at position: Int) throws(StoreError) -> StoredValue {
         switch slot(at: position).type {
         case .bool: try bool(at: position).map { .bool($0) } ?? .absent

@@ -26,16 +26,16 @@ class RowLayoutAttachment: @unchecked Sendable {}
 /// Sound although it is shared: nothing changes after `init`, including the memory of the slots and of the `RowShape`.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
-    /// Of its attributes: shared by the rows that are copied.
+    /// The names of its attributes: shared by the rows that are copied.
     package let names: [String]
-    /// The entity's.
+    /// The entity's number.
     let number: UInt16
-    /// The mark of the store whose rows it is of (`UUIDBytes.mark`); 0 if that does not matter.
+    /// The mark of the store (`UUIDBytes.mark`); 0 if that does not matter.
     let storeMark: UInt32
     /// Whether the entity is one of the store's own.
     package let isReserved: Bool
     package let slots: [RowSlot]
-    /// The same, where rows find them without counting references.
+    /// The same, for access without reference counting.
     private let slotMemory: UnsafePointer<RowSlot>
     private let variableMemory: UnsafePointer<UInt16>
     /// The memory that a `RowShape` points to.
@@ -53,7 +53,7 @@ package final class RowLayout: @unchecked Sendable {
     /// rows of another.
     let family: ObjectIdentifier
     private final class Family: Sendable {}
-    /// Keeps the identifier from being used again.
+    /// Retained, so that the identifier is not reused.
     private let familyObject: Family
     /// The address of the attachment of the layers above, which this object retains; 0 for nothing.
     /// (`AtomicLazyReference` looks types up at every load, which makes getting an object by its ID a sixth slower.)
@@ -108,7 +108,7 @@ package final class RowLayout: @unchecked Sendable {
                 variableOffset: variableOffset, hasDefaults: hasDefaults))
     }
 
-    /// Never changed again.
+    /// Memory that never changes.
     private static func memory<Element>(of elements: [Element]) -> UnsafePointer<Element> {
         let memory = UnsafeMutablePointer<Element>.allocate(capacity: max(elements.count, 1))
         for (index, element) in elements.enumerated() { (memory + index).initialize(to: element) }
@@ -157,8 +157,7 @@ package final class RowLayout: @unchecked Sendable {
         position(ofAttribute: number).map { entity.attributes[$0] }
     }
 
-    /// The position of the attribute with that number: how attributes are found from one version in another.
-    /// Logarithmic.
+    /// The position of the attribute with that number, for finding attributes of one version in another. Logarithmic.
     package func position(ofAttribute number: UInt16) -> Int? {
         var low = 0
         var high = positions.count

@@ -57,7 +57,7 @@ package struct RowShape {
     func isOf(_ layout: RowLayout) -> Bool { content == layout.shapeMemory }
 
     var family: ObjectIdentifier { content.pointee.family }
-    /// How many attributes there are.
+    /// The number of attributes.
     var count: Int { content.pointee.count }
     var variableCount: Int { content.pointee.variableCount }
     var presenceOffset: Int { content.pointee.presenceOffset }

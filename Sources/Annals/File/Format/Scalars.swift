@@ -1,4 +1,4 @@
-// Scalars out of UTF-8 and into it, without making a String.
+// Decodes scalars from UTF-8 and encodes them, without making a String.
 
 /// Reads the scalars of bytes. Ends early at bytes that are not valid UTF-8.
 struct ScalarReader {

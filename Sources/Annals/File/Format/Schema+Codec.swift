@@ -1,4 +1,4 @@
-// Schema frames: definitions into tables, and tables back, strictly.
+// Encodes definitions as the tables of schema frames, and decodes these strictly.
 
 extension SchemaDefinition {
     /// The tables of the schema frames that define this version, each of at most `maximumTableBytes`: at least one.

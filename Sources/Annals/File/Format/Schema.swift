@@ -55,7 +55,7 @@ package struct AttributeDefinition: Hashable, Sendable {
     package var number: UInt16
     package var type: AttributeType
     package var flags: AttributeFlags
-    /// The number of the entity that is referred to; 0 for any.
+    /// The number of the entity to which the reference leads; 0 for any.
     package var target: UInt16
     /// The name of the other side at `target`; nil for none. Often no attribute has it: then programs read the other
     /// side from the index of this one.
@@ -64,7 +64,7 @@ package struct AttributeDefinition: Hashable, Sendable {
     package var name: IdentifierName
     /// A slot's content, or a variable value's bytes.
     package var defaultValue: [UInt8]?
-    /// Parameters that later formats define. This program only keeps them.
+    /// Parameters of later formats. This program only copies them.
     package var parameters: [UInt8] = []
 
     package init(
@@ -152,8 +152,8 @@ package struct SchemaDefinition: Hashable, Sendable {
     }
 }
 
-/// The name of an entity or attribute. Two are equal when their UTF-8 is, as in the file: strings would compare equal
-/// where letters are composed differently.
+/// The name of an entity or attribute. Two are equal when their UTF-8 is, as in the file: strings also compare equal if
+/// letters are composed differently.
 package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
@@ -175,7 +175,7 @@ package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension AttributeDefinition {
-    /// Whether there is an index over the attribute alone.
+    /// Whether an index covers the attribute alone.
     var isInIndex: Bool { flags.contains(.indexed) || flags.contains(.unique) || type.isReference }
 }
 

@@ -7,8 +7,8 @@
 
 extension SchemaCatalog {
     /// This catalog with one more version, which describes the rows of an older version in the terms of the newest:
-    /// with the newest names, and with the attributes and entities that were added since. Those that were removed since
-    /// come last, under their old names, unless something else has these. It has no keys.
+    /// with the newest names, and with attributes and entities added since. Removed ones come last, under their old
+    /// names, unless these are taken. It has no keys.
     ///
     /// The additional version is for reading only. Linear in the definitions.
     func presenting(version old: UInt16) -> SchemaCatalog {
@@ -19,7 +19,7 @@ extension SchemaCatalog {
         var names = Set(now.map(\.name))
         for entity in before where self.entity(entity.number, version: newestVersion) == nil {
             if let other = now.first(where: { $0.name == entity.name }) {
-                // The name is another entity's now, which was not there.
+                // The name now belongs to another entity, which did not exist then.
                 guard self.entity(other.number, version: old) == nil else { continue }
                 definitions.append(.removal(of: other.number))
             }
@@ -56,7 +56,7 @@ extension SchemaCatalog {
         return presented
     }
 
-    /// By the number of an attribute that replaced another one in a single version, the number of that one.
+    /// Maps the number of an attribute that replaced another one in a single version to the number of that one.
     private func replacedAttributes(ofEntity number: UInt16) -> [UInt16: UInt16] {
         var replaced: [UInt16: UInt16] = [:]
         var last: EntityDefinition?

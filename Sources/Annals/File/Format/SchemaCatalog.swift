@@ -11,15 +11,15 @@
 package struct SchemaCatalog: Sendable {
     private struct Step: Sendable {
         let version: UInt16
-        /// With the definition in it; nil if the entity is removed.
+        /// Contains the definition; nil if the entity is removed.
         let layout: RowLayout?
     }
 
     private struct History: Sendable {
         var steps: [Step] = []
-        /// Every attribute number that the entity ever had, and its type.
+        /// The numbers of all attributes that the entity ever had, and their types.
         var types = AttributeTypes()
-        /// Up to where its history is not kept; nil if it always was.
+        /// The end of its history gap; nil if its history was never off.
         var gapEnd: HistoryGap.End?
 
         mutating func append(_ step: Step) {
@@ -34,14 +34,14 @@ package struct SchemaCatalog: Sendable {
     }
 
     package private(set) var newestVersion: UInt16 = 0
-    /// Whether the newest version is for reading rows of the past, and in no file.
+    /// Whether the newest version serves reading rows of the past, and is in no file.
     private(set) var isOfPast = false
-    /// One for each entity that ever was, in the order of their first definitions.
+    /// One for each entity that ever existed, in the order of their first definitions.
     private var histories: [History] = []
     /// At index n: the index in `histories` of the entity with number n, plus 1; 0 if it does not exist. Only numbers,
     /// because a file may use the highest ones, and then every copy of the catalog would pay for unused histories.
     private var places: [UInt16] = []
-    /// The numbers of all entities that ever were, ascending.
+    /// The numbers of all entities that ever existed, ascending.
     package private(set) var entityNumbers: [UInt16] = []
     /// The entities of the newest version.
     private var numbers = NameNumbers()
@@ -61,14 +61,14 @@ package struct SchemaCatalog: Sendable {
     /// Constant time for an entity's newest definition, otherwise logarithmic in the number of its definitions.
     package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
 
-    /// The entity's layout in the newest version, and since which version it has been so; nil if it is not in the
-    /// newest version.
+    /// The entity's layout in the newest version, and the version since which it holds; nil if the newest version lacks
+    /// the entity.
     package func newestLayout(entity: UInt16) -> (since: UInt16, layout: RowLayout)? {
         guard let step = history(entity)?.steps.last, let layout = step.layout else { return nil }
         return (step.version, layout)
     }
 
-    /// The catalog as it was when `version` was the newest one.
+    /// The catalog in which `version` was the newest.
     package func upTo(version: UInt16) -> SchemaCatalog {
         var past = SchemaCatalog(layouts: layouts, mark: mark)
         for earlier in 1...max(version, 1) where earlier <= version {
@@ -85,7 +85,7 @@ package struct SchemaCatalog: Sendable {
     /// The number of the entity of that name in the newest version.
     package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)].map(UInt16.init) }
 
-    /// The entities of a version, by ascending number. Linear in the entities that ever were.
+    /// The entities of a version, by ascending number. Linear in the entities that ever existed.
     package func entities(version: UInt16) -> [EntityDefinition] {
         entityNumbers.compactMap { entity($0, version: version) }
     }
@@ -147,7 +147,7 @@ package struct SchemaCatalog: Sendable {
         return last.version <= version ? last : earlierStep(version, steps)
     }
 
-    /// The last step that is not above the version, by bisection.
+    /// The step in force in the version, by bisection.
     private func earlierStep(_ version: UInt16, _ steps: [Step]) -> Step? {
         var low = 0
         var high = steps.count
@@ -215,7 +215,7 @@ package struct SchemaCatalog: Sendable {
             ? layouts?.layout(definition, after: earlier, mark: mark)
                 ?? RowLayout(definition, after: earlier, mark: mark) : nil
         histories[place].append(Step(version: version, layout: layout))
-        // In ascending order, because then each is added at the end.
+        // In ascending order, so that each is added at the end.
         for attribute in definition.attributes.sorted(by: { $0.number < $1.number }) {
             histories[place].types.insert(attribute.number, attribute.type)
         }

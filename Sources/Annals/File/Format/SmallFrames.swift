@@ -69,7 +69,7 @@ package enum MetadataRecord: Equatable, Sendable {
     case clockStep(from: Int64, to: Int64)
     /// An entity's next object number when the file was compacted: one above the highest used.
     case objectNumbers(entity: UInt16, next: UInt64)
-    /// How long history stays, and how much of it.
+    /// The time and the size for which history is kept.
     case retention(RetentionLimits)
     /// The features of later formats that the file uses from here on.
     case features(FormatFeatures)

@@ -3,7 +3,7 @@
 // Arrays instead of dictionaries: the first use of a dictionary type costs about 60 us in the Swift runtime, and
 // opening a store takes about 500 us.
 
-/// Names and the numbers that go with them.
+/// Maps names to numbers.
 package struct NameNumbers: Sendable {
     private struct Entry: Sendable {
         let name: IdentifierName
@@ -90,8 +90,8 @@ package struct AttributeTypes: Sendable {
 }
 
 extension Array {
-    /// The first index of which that is true, in an array where it is true from some index on; `count` if it never
-    /// is. Logarithmic.
+    /// The first index for which the condition is true, in an array where it is true from some index on; `count` if it
+    /// never is. Logarithmic.
     @inline(__always)
     func partitioningIndex(_ isAfter: (Element) -> Bool) -> Int {
         var low = 0

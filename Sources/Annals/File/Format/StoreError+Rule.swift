@@ -1,4 +1,4 @@
-// Damage is reported with the rule of FileFormat.md that is broken: the message begins with its name.
+// Names the broken rule of FileFormat.md in errors about damage: the message begins with it.
 
 extension StoreError {
     /// The rule that the message begins with, such as "F7"; nil if it begins with none.

@@ -1,4 +1,4 @@
-// F22: each type has one form in the file, and these functions know it.
+// F22: each type has one form in the file, which these functions validate.
 
 enum StoredForm {
     /// Whether the content of a slot, or the bytes of a variable value, are a value of the type in its only form.

@@ -15,7 +15,7 @@ package enum TransactionField {
     package static let firstChange = 56
     package static let bytes = 64
 
-    /// Of a table that is not shorter than a record.
+    /// Requires a table that is not shorter than a record.
     @inline(__always)
     static func hasKnownFlags(_ table: UnsafeRawBufferPointer) -> Bool {
         table.integer(at: flags, as: UInt16.self) <= 7
@@ -46,7 +46,7 @@ package struct TransactionRecord: Equatable, Sendable {
     package var process: UInt32 = 0
     package var changesSchema = false
     package var isCopied = false
-    /// Whether compaction has left changes out of it, of which no history is kept. False in a part.
+    /// Whether compaction has left out changes that have no history. False in a part.
     package var lacksChanges = false
     package var schemaVersion: UInt16 = 0
     /// Index in the transaction of this frame's first change.

@@ -1,12 +1,10 @@
 // Writes frames after the end while the writer lock is held.
 //
 // Invariants:
-// A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an
-//     error was thrown.
+// A1  `state` has accepted every frame that was written, in the same order, and only those unless an error was thrown.
 // A2  Before a frame is written the file reaches one page beyond the frame's end.
 
-/// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be
-/// counted.
+/// It lives no longer than the call that holds the lock, which retains `log`: so its own reference need not be counted.
 package struct Appender {
     enum Tail {
         case clean
@@ -17,7 +15,7 @@ package struct Appender {
     private(set) var state: LogState
     /// The end of the last complete group that was written.
     private(set) var writtenEnd: UInt64
-    /// The file has at least this size; 0 for not known.
+    /// The least size of the file; 0 if unknown.
     private(set) var fileSize: UInt64
     private(set) var hasWritten = false
     /// The names of the appended transaction, for the next one, if they differ from those of the one before.
@@ -42,7 +40,7 @@ package struct Appender {
         self.state = state
     }
 
-    /// Something that may have taken long was done since the lock was taken: the next transaction asks the clock.
+    /// Called after slow work under the lock: the next transaction reads the clock.
     mutating func forgetTime() { time = nil }
 
     // MARK: Transactions
@@ -228,7 +226,7 @@ package struct Appender {
 
     // MARK: Other frames
 
-    /// A torn tail is overwritten, beginning with a frame whose random number no dropped frame can follow.
+    /// Overwrites a torn tail, beginning with a frame whose random number no dropped frame can follow.
     mutating func recoverIfTorn() throws(StoreError) {
         if tail == .torn { try recover() }
     }
@@ -243,7 +241,7 @@ package struct Appender {
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
-        // A power cut must not keep the zeros that follow and lose the frame: if the tear was in zeros, the tail
+        // A power failure must not keep the following zeros and lose the frame: if the tear was in zeros, the tail
         // would be whole again.
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
@@ -283,7 +281,7 @@ package struct Appender {
         try appendStandalone(.seal, table: record.encoded(), mark: state.end)
     }
 
-    /// Makes room for frames that are no transaction.
+    /// Makes room for frames outside of transactions.
     mutating func prepare(bytes: UInt64) throws(StoreError) {
         try recoverIfTorn()
         try reserve(bytes)
@@ -300,7 +298,7 @@ package struct Appender {
         }
     }
 
-    /// Appends a frame of a table alone that is no transaction's.
+    /// Appends a frame with only a table, outside of transactions.
     mutating func appendStandalone(_ kind: FrameKind, table: [UInt8], mark: UInt64? = nil) throws(StoreError) {
         try withFrame(table) { (appender, bytes) throws(StoreError) in
             try appender.appendStandalone(kind, bytes, tableBytes: table.count, mark: mark)
@@ -339,7 +337,7 @@ package struct Appender {
     /// Appends a frame that is complete except for its header, in a file that no other handle has open. From then on,
     /// `flush` writes the appended frames.
     ///
-    /// Returns the header. There must be room: `prepare`.
+    /// Returns the header. Requires room from `prepare`.
     mutating func append(
         copied bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int
     ) throws(StoreError) -> FrameHeader {
@@ -350,7 +348,7 @@ package struct Appender {
             bodyChecksum: bodyChecksum(bytes, tableBytes), number: number)
     }
 
-    /// Makes room for more, in the middle of a transaction that is being copied.
+    /// Makes more room, in the middle of a transaction that is being copied.
     mutating func prepareMore(_ bytes: UInt64) throws(StoreError) { try reserve(state.reach - state.end + bytes * 2) }
 
     /// Writes the gathered frames.
@@ -371,7 +369,7 @@ package struct Appender {
         }
     }
 
-    /// Completes a frame's header, takes the frame into the state and writes it.
+    /// Completes a frame's header, adds the frame to the state and writes it.
     private mutating func append(
         _ bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int, bodyChecksum: UInt64,
         number: UInt64, mark: UInt64? = nil

@@ -27,7 +27,7 @@ package final class ByteWindow {
 
     private static let firstBytes = 4 << 10
 
-    /// Another window on the same file, for reading little.
+    /// Another window on the same file, for reading few bytes.
     func beside(stepBytes: Int) -> ByteWindow { ByteWindow(files, file, stepBytes: stepBytes) }
 
     /// Up to `count` bytes at `offset`: fewer only if the file ends.

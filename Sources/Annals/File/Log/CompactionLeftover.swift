@@ -1,10 +1,10 @@
 // The file that a killed compaction leaves beside a store.
 //
 // Invariants:
-// LF1  A file is removed only if a compaction has made it, and no program has written to it as to a store since.
+// LF1  A file is removed only if a compaction has made it, and no program has written transactions to it since.
 // LF2  The caller holds the compaction lock of the store's file, so no compaction of that file is under way.
 
-/// Looks at the file that has the temporary name of a store's compaction.
+/// The file that has the temporary name of a store's compaction.
 package struct CompactionLeftover {
     private let files: any FileSystem
     private let directory: Descriptor
@@ -58,18 +58,18 @@ package struct CompactionLeftover {
         // A compaction writes one hint, when its file is complete.
         let written = hints.filter { $0 != .empty }
         guard other.storeID == header.storeID else { return written.isEmpty ? .unfinishedOfAnother : .foreign }
-        // A copy of the store's file as it is now.
+        // A copy of the store's present file.
         if other.checksum == header.checksum { return .foreign }
         // The store's generation proves little: a restored backup may have the leftover's generation, or a later one.
         guard let hint = written.first else { return .ofThisStore }
         // The next hint is written when the file has the store's name, durably.
         if written.count > 1 { return .foreign }
-        // A power cut may have taken that name away, from a file that was written to since.
+        // A power failure may have taken that name away, from a file that was written to since.
         if other.generation == header.generation &+ 1 { return .ofThisStore }
         return try isEnd(hint, window) ? .ofThisStore : .foreign
     }
 
-    /// Whether nothing was written after the end that a hint names.
+    /// Whether the end in a hint is still the end of the file.
     private func isEnd(_ slot: HintSlot, _ window: ByteWindow) throws(StoreError) -> Bool {
         guard case .good(let hint) = slot else { return false }
         return try window.bytes(at: hint.durableEnd, count: FrameField.bytes).allSatisfy { $0 == 0 }

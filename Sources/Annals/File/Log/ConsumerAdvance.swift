@@ -8,7 +8,7 @@ package struct TransactionPlace: Hashable, Sendable {
     package init(number: UInt64, tag: UInt64) { (self.number, self.tag) = (number, tag) }
 }
 
-/// A consumer has seen everything up to `to`, and had seen everything up to `from` before.
+/// Moves a consumer that has seen everything up to `from` to `to`.
 package struct ConsumerAdvance: Hashable, Sendable {
     package var name: String
     package var from: TransactionPlace

@@ -1,11 +1,11 @@
 // Records which bytes are proved durable, and shares one sync among all threads of a handle.
 //
 // Invariants:
-// D1  Everything below `proven` survives a loss of power.
+// D1  Everything below `proven` survives a power failure.
 // D2  Bytes from `proven` up to `inheritedEnd` are older than this handle's descriptor: its own sync proves nothing
 //     about them until it has written them again.
 // D3  One sync at a time. The bytes that it covers are decided before it begins.
-// D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
+// D4  After a failed sync or an input/output error in a write, no byte is ever claimed durable again.
 
 internal import Synchronization
 
@@ -27,7 +27,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     @exclusivity(unchecked) private var isSynchronizing = false
     private var directoryIsDurable = false
     private var poison: StoreError?
-    /// When the oldest unproven byte was written, on the monotonic clock.
+    /// The time of writing of the oldest unproven byte, on the monotonic clock.
     @exclusivity(unchecked) private var laggingSince: UInt64?
     @exclusivity(unchecked) private var isLaggingKnown = false
     /// Threads in `makeDurable`, and their number at the end of the last sync: as many return soon if they commit
@@ -53,7 +53,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// The durable mark to write into a frame.
     var mark: UInt64 { knownMark.load(ordering: .acquiring) }
 
-    /// The part that was there before this handle and is not proved durable.
+    /// The part that is older than this handle and not proved durable.
     var inherited: Range<UInt64>? {
         monitor.withLock { inheritedEnd.map { min(proven, $0)..<$0 } }
     }
@@ -108,10 +108,10 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Whether there is anything that a sync would prove.
+    /// Whether a sync would prove anything.
     var hasUnproven: Bool { monitor.withLock { poison == nil && proven < written } }
 
-    /// When a background sync will be due if nothing more is written; nil for never.
+    /// The time at which a background sync will be due without further writes; nil for never.
     func syncDueTime(limits: LogLimits) -> UInt64? {
         monitor.withLock {
             // Bytes older than this handle are proved when the handle first promises durability, not before.
@@ -124,7 +124,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// Whether the background thread should look: the first time after everything was durable, and when much is not.
-    /// Asked after `advance`.
+    /// Called after `advance`.
     func needsAttention() -> Bool {
         guard mayNeedAttention.load(ordering: .acquiring) else { return false }
         return monitor.withLock {
@@ -141,7 +141,7 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     /// Returns when everything below `target` is durable. Threads that wait share syncs.
     ///
-    /// Throws `durabilityUnknown` if the sync fails: then the bytes may be there or not.
+    /// Throws `durabilityUnknown` if the sync fails: then the bytes may be in the file or not.
     func makeDurable(through target: UInt64) throws(StoreError) {
         var hasNews = false
         monitor.lock()
@@ -149,7 +149,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         defer {
             callers -= 1
             monitor.unlock()
-            // Not before: a thread that wakes up goes on at once, instead of waiting for the lock.
+            // Not before: a woken thread then continues at once, instead of waiting for the lock.
             if hasNews { monitor.signalAll() }
         }
         while true {

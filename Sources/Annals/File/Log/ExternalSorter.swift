@@ -1,10 +1,10 @@
 // Sorts more records than fit in memory: sorted runs in an unnamed file, merged when they are read.
 //
 // Invariants:
-// ES1  The records in `pending` and those in `runs` together are all that were appended.
+// ES1  `pending` and `runs` together have all appended records.
 // ES2  Each run is sorted and lies in the spill file from `start` on.
 
-/// Records of one size that may be copied as bytes. Nothing but a temporary file of this process ever holds them.
+/// Records of one size that may be copied as bytes. Only a temporary file of this process ever contains them.
 package protocol SortRecord: BitwiseCopyable, Comparable {}
 
 struct SortedRun {
@@ -16,7 +16,7 @@ struct SortedRun {
 package final class ExternalSorter<Record: SortRecord> {
     private let files: any FileSystem
     private let makeFile: () throws(StoreError) -> Descriptor
-    /// Sorting an array takes half of it once more.
+    /// Sorting an array takes half of its memory again.
     private let maximumPending: Int
     private let memoryBytes: Int
     private var pending: [Record] = []
@@ -24,7 +24,7 @@ package final class ExternalSorter<Record: SortRecord> {
     private var file: Descriptor?
     private var fileBytes: UInt64 = 0
 
-    /// The file is made in `directory` when memory does not suffice.
+    /// The file is made in `directory` if memory does not suffice.
     package convenience init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
         self.init(files, memoryBytes: memoryBytes) { () throws(StoreError) in
             let directory = try files.openDirectory(directory)
@@ -77,7 +77,7 @@ package final class ExternalSorter<Record: SortRecord> {
         return made
     }
 
-    /// Hands every record to `body` in ascending order, and is empty afterwards.
+    /// Passes every record to `body` in ascending order, and is empty afterwards.
     package func drain(_ body: (Record) throws(StoreError) -> Void) throws(StoreError) {
         guard !runs.isEmpty else {
             pending.sort()

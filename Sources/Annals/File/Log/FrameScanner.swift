@@ -1,6 +1,6 @@
 // Reads frames one after the other, following the chain. It only reads: its callers judge a bad place.
 
-/// Why a scanner stopped.
+/// The reason why a scanner stopped.
 package enum ScanStop: Equatable, Sendable {
     /// Fewer than 64 bytes are left in the file, or the next 64 are zeros.
     case nothing

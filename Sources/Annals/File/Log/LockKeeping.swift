@@ -19,7 +19,7 @@ struct LockKeeping {
     private(set) var isKept = false
     /// Whether the thread that releases it is awake.
     var isWatched = false
-    /// Below zero after another handle's.
+    /// Below zero after another handle's commit.
     private var closeCommits = 0
     private var lastCommit: Int64 = 0
     private var leaseStart: Int64 = 0
@@ -42,7 +42,7 @@ struct LockKeeping {
         lease = limits.leaseMicroseconds
     }
 
-    /// A process waited, and has taken the lock, or not.
+    /// Called after giving way to a waiting process. `hasCome`: whether it has taken the lock.
     mutating func gaveWay(_ hasCome: Bool) {
         lease = hasCome ? limits.leaseMicroseconds : min(max(lease, 1) * 2, limits.longestLeaseMicroseconds)
     }
@@ -57,7 +57,7 @@ struct LockKeeping {
         return closeCommits >= limits.commits
     }
 
-    /// Another process has written: it may be its turn again.
+    /// Another process has written: it may want the lock again.
     mutating func beginAnew() {
         closeCommits = limits.commits - max(limits.commits, limits.commitsAfterOthers) - 1
         lease = limits.leaseMicroseconds

@@ -32,13 +32,13 @@ extension Log {
             transaction.isCommitted = true
             return appended
         } catch {
-            // It may be there: in no store, and by no handle, may it be committed again.
+            // The transaction may be in the file: no handle may commit it again, in any store.
             if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
             throw error
         }
     }
 
-    /// How long the file is now.
+    /// The present size of the file.
     func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
 
     /// Waits until everything below `end` is durable. Threads share syncs.
@@ -94,8 +94,8 @@ extension Log {
         return try isNothingNew()
     }
 
-    /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was
-    /// read already: if that is set to another time, the file is looked at once more than necessary.
+    /// A lock on a file that is no longer the store would let two writers in. `now` is on the wall clock, which was
+    /// read already: if that clock is set, the file is checked once more than necessary.
     @inline(never)
     func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
         if !always, let last = writing.lastIdentityCheck, now >= last, now &- last < 1000 { return }

@@ -62,8 +62,8 @@ extension Log {
         }
     }
 
-    /// Hands bytes of a frame's header to `body`, from the mapping if the file is known to reach that far; nil at
-    /// the end of the file.
+    /// Passes bytes of a frame's header to `body`, from the mapping if the file is known to reach that far; nil at the
+    /// end of the file.
     private func bytes<Result>(
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(StoreError) -> Result? {

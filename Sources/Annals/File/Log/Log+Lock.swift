@@ -143,7 +143,7 @@ extension Log {
     /// - Returns: when to call it again.
     @discardableResult
     package func releaseIdleLock() -> BackgroundWork.Next {
-        // Its holder commits, and need not be waited for.
+        // A thread that commits holds it, and need not be waited for.
         guard writer.lock(timeoutMicroseconds: 0) else { return lookAtLockAgain() }
         defer { writer.unlock() }
         if writing.keeping.isKept {

@@ -65,7 +65,7 @@ extension Log {
         return Log(opened, options: options)
     }
 
-    /// Chooses the follower of a file that is being opened, and where reading begins.
+    /// Chooses the follower of a file that is being opened, and the start of reading.
     package typealias StartOfReading = (FileBeingOpened) throws(StoreError) -> LogStart
 
     /// Reads a file from a state to its end.

@@ -37,8 +37,8 @@ extension Log {
         return found
     }
 
-    /// Whether the path leads to this file: not if a directory above it was renamed. A watch, which is set by
-    /// path, is of use only then.
+    /// Whether the path leads to this file: not if a directory above it was renamed. Only then a watch, which is set by
+    /// path, is useful.
     package func isReachedByPath() -> Bool {
         guard let other = try? files.openDirectory(directoryPath) else { return false }
         defer { files.close(other) }

@@ -1,7 +1,7 @@
 // Reading back: all frames in order, and large values piece by piece. Lent bytes were verified in a private copy.
 
 extension Log {
-    /// Hands out every frame that counts, from the first to the last that this handle knows of, verified.
+    /// Passes every frame that counts to `visit`, from the first to the last that this handle knows of, verified.
     ///
     /// `visit` gets the frame and the state up to it; the frame's bytes live until it returns. `visit` gets the frames
     /// of a transaction before its commit frame is read; but up to the end known at the call, all transactions count.
@@ -37,7 +37,7 @@ extension Log {
         }
     }
 
-    /// Hands out a large value piece by piece, verified.
+    /// Passes a large value to the caller piece by piece, verified.
     ///
     /// Throws `damaged` if the reference does not lead to a complete value. Memory of one frame.
     package func readLargeValue(

@@ -76,19 +76,19 @@ extension Log {
     /// The file that a killed compaction may have left.
     var leftover: CompactionLeftover { CompactionLeftover(of: place, header, files) }
 
-    /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader
-    /// has gone.
+    /// Retires a handle of a replaced file: it promises nothing for the file any more, and closes after its last
+    /// reader.
     package func retire() {
         isRetired.store(true, ordering: .relaxed)
         background.stop()
     }
 
-    /// Returns when no loss of power takes the file's name from it any more.
+    /// Returns when no power failure can remove the file's name any more.
     func makeNameDurable() throws(StoreError) {
         try whileOpen { () throws(StoreError) in try files.synchronizeDirectory(directory) }
     }
 
-    /// Closes a handle of a file that was replaced: nothing in it needs to be made durable any more.
+    /// Closes a handle of a replaced file: its content need not become durable any more.
     package func closeReplaced() throws(StoreError) {
         if process.wasForked { return }
         stopThreads()

@@ -4,7 +4,7 @@
 // G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
 // G2  While `isAppending`, this handle holds the writer lock and has adopted everything: no other handle can have
 //     appended.
-// G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
+// G3  Nothing is written below `state.end` except the unproven part, with unchanged bytes.
 // G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery frame, a
 //     seal, or the frames of a failed transaction.
 
@@ -13,12 +13,12 @@ internal import Synchronization
 /// A handle on a store file. Any thread may call it.
 ///
 /// Sound although it is shared: `writer` guards `writing`, `follow` guards `known`; `uses` keeps the descriptors and
-/// the mapping there while a call uses them; everything else is constant or guards itself.
+/// the mapping alive while a call uses them; the other fields are constant or guard themselves.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     /// The path of the file when this handle was opened: for messages.
     package let path: String
-    /// The path of its directory then.
+    /// The path of its directory at that time.
     package let directoryPath: String
     package let access: FileAccess
     package let limits: LogLimits
@@ -52,7 +52,7 @@ package final class Log: @unchecked Sendable {
     let background = BackgroundWork()
     let lockWatch = BackgroundWork()
     let follower: (any LogFollower)?
-    /// How many calls use the descriptors, and `closingBit` once new ones are refused.
+    /// The number of calls that use the descriptors, and `closingBit` once new ones are refused.
     let uses = Atomic<UInt64>(0)
     static let closingBit: UInt64 = 1 << 63
     /// Whether another file has taken this one's place.
@@ -138,7 +138,7 @@ package final class Log: @unchecked Sendable {
 
     func leave() {
         guard uses.subtract(1, ordering: .releasing).newValue & Log.closingBit != 0 else { return }
-        // With the lock, so that closing is either waiting or has yet to look.
+        // With the lock, so that closing either waits already or has yet to check.
         lifetime.withLock { lifetime.signalAll() }
     }
 
@@ -174,11 +174,11 @@ package struct OpeningReport: Equatable, Sendable {
     package var isSealed: Bool
     /// The offset of an unfinished write; nil without one.
     package var tornTail: UInt64?
-    /// Why reading stopped there.
+    /// The reason why reading stopped there.
     package var reason: String
 }
 
-/// A store file that was opened and read, not yet a handle.
+/// A store file that was opened and read, before it becomes a handle.
 struct OpenedFile {
     var files: any FileSystem
     var environment: any Environment

@@ -11,7 +11,7 @@ struct WriterFields {
     var hintedCheckpoint: UInt64
     /// The end that the next hint will name as durable.
     var nextHint: (end: UInt64, number: UInt64)?
-    /// When the last hint was written: the time of a transaction.
+    /// The time of the last hint: that of a transaction.
     var hintedAt: Int64?
 
     init(keeping: LockKeeping, hintedCheckpoint: UInt64) {
@@ -25,13 +25,13 @@ struct KnownFields {
     var isAppending = false
     /// Whether a torn tail follows `state.end`, and no recovery frame yet.
     var isTailTorn = false
-    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed
-    /// to write.
+    /// Whether this handle, holding the lock, has judged everything above `state.end` since it was opened or failed to
+    /// write.
     var isTailJudged = false
     /// The file has had at least this size; it never shrinks below one page beyond the end.
     var seenSize: UInt64
-    /// The file has at least this size as long as nothing follows `state.end`, because cutting a file leaves something
-    /// there: G4. 0 for not known.
+    /// The file has at least this size as long as nothing follows `state.end`, because cutting a file leaves bytes
+    /// there: G4. 0 if unknown.
     var knownSize: UInt64 = 0
     /// Why the follower could not adopt a frame of another handle. It may have adopted a part; this handle reads and
     /// writes nothing more.

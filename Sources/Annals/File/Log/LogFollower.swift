@@ -14,7 +14,7 @@ package protocol LogFollower: AnyObject, Sendable {
     func close()
 }
 
-/// A file that is being opened, as far as a follower needs it.
+/// The parts of a file being opened that a follower needs.
 package struct FileBeingOpened {
     package let files: any FileSystem
     package let environment: any Environment
@@ -24,11 +24,11 @@ package struct FileBeingOpened {
     /// The newest good one; nil without one.
     package let hint: Hint?
     package let mapping: SharedMapping?
-    /// Of the file.
+    /// The file's size.
     package let size: UInt64
 }
 
-/// The follower, and where reading begins: nil for the file's beginning.
+/// The follower, and the start of reading: nil for the file's beginning.
 package struct LogStart {
     package var follower: any LogFollower
     package var state: LogState?

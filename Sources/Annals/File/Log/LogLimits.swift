@@ -15,9 +15,9 @@ package struct LogLimits: Equatable, Sendable {
     package var lockKeeping = LockKeepingLimits()
     /// Addresses reserved for reading the file through a mapping; 0 for none.
     package var mappingReserveBytes = 1 << 36
-    /// How large a new file will become, if that is known: the addresses must suffice for it.
+    /// The future size of a new file, if known: the addresses must suffice for it.
     package var expectedFileBytes: UInt64 = 0
-    /// A transaction that is longer waits in an unnamed file for its commit.
+    /// A longer transaction waits in an unnamed file for its commit.
     package var spoolBytes = 8 << 20
     /// That file is written in steps of about this.
     package var spoolStepBytes = 512 << 10

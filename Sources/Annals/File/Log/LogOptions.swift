@@ -2,12 +2,11 @@
 
 package struct LogOptions: Sendable {
     package var limits = LogLimits()
-    /// How long a commit waits for another thread's, and then for another process's, before it throws `busy`.
+    /// The longest wait of a commit for another thread, and then for another process, before it throws `busy`.
     package var lockTimeoutMicroseconds: UInt64 = 5_000_000
     /// Whether a thread of this handle synchronises relaxed commits. Otherwise, call `synchronizeIfDue`.
     package var synchronizesInBackground = true
-    /// Whether the writer lock is kept between commits although there is no such thread: `releaseIdleLock` is to be
-    /// called.
+    /// Whether the writer lock is kept between commits without such a thread: then call `releaseIdleLock`.
     package var releasesLockByHand = false
     /// Whether the file is mapped. A foreign program that truncates a mapped file, or a full file system in memory, can
     /// end the process.

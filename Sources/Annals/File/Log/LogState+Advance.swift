@@ -53,7 +53,7 @@ extension TrackingState {
                 "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to "
                     + "\(advance.to.number): reset it to read again.")
         }
-        // Wherever it moves to: between its place and the horizon are transactions that it was never shown.
+        // For any target: transactions between its place and the horizon were never shown to it.
         guard !record.kind.contains(.reads) || place.number >= horizon else {
             throw StoreError(
                 .consumerLost,

@@ -1,11 +1,11 @@
 // Accepts frames outside of transactions: names, clock steps, retention, the base that compaction has made, consumers,
 // cleaning.
 
-/// Which transactions history still returns, and its readers.
+/// The transactions that history still returns, and its readers.
 package struct TrackingState: Equatable, Sendable {
     /// Transactions up to this number are no longer returned.
     package var horizon: UInt64
-    /// By author's name number, 0 for none: its transactions with smaller numbers are hidden. Ascending.
+    /// By author's name number, 0 for none: the number below which its transactions are hidden. Ascending.
     package var hidden: [CleaningRecord.Hidden] = []
     /// By name.
     package var consumers: [ConsumerRecord] = []

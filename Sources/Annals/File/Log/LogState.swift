@@ -32,7 +32,7 @@ package struct LogState: Sendable {
     private(set) var rare: SharedLogState
     private var unfinished: OpenTransactionBox?
 
-    /// The file that this state is of.
+    /// The header of the file.
     package var header: FileHeader { rare.header }
     package var catalog: SchemaCatalog { rare.catalog }
     /// Author, context and process names; number n is at n - 1.
@@ -54,7 +54,7 @@ package struct LogState: Sendable {
     /// The checksum that the next frame must name as the one before it.
     package var chainChecksum: UInt64 { unfinished?.transaction.checksum ?? endChecksum }
     package var schemaVersion: UInt16 { rare.catalog.newestVersion }
-    /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
+    /// The catalog for encoding rows of an open transaction, including its own schema frames.
     package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
 
     /// Sound although it is shared: it is changed only through a state that alone refers to it (`uniqueShared`), and
@@ -104,7 +104,7 @@ package struct LogState: Sendable {
         init(_ transaction: OpenTransaction) { self.transaction = transaction }
     }
 
-    /// Takes the open transaction out of the state, to be changed by the caller alone.
+    /// Removes the open transaction from the state, so that only the caller changes it.
     private mutating func detachOpenTransaction() -> OpenTransactionBox? {
         guard var taken = unfinished else { return nil }
         unfinished = nil
@@ -126,7 +126,7 @@ package struct LogState: Sendable {
         fileprivate var record: TransactionRecord?
         /// The definitions of the schema frames read so far.
         fileprivate var schema: SchemaDefinition?
-        /// The catalog with that, once the schema frames are complete.
+        /// The catalog with these, once the schema frames are complete.
         fileprivate var catalog: SchemaCatalog?
         fileprivate var value: OpenValue?
         /// Whether it has a frame that stops writers.
@@ -456,7 +456,8 @@ package struct LogState: Sendable {
         isReplacing = frame.header.kind == .replacing
     }
 
-    /// A compacted file gets its name when its base is whole, so no writer leaves one that is not. Throws `damaged`.
+    /// A compacted file gets its name after its base is complete, so no writer leaves an incomplete one. Throws
+    /// `damaged`.
     func requireWholeBase() throws(StoreError) {
         guard rare.baseValue != nil else { return }
         throw StoreError(
@@ -473,7 +474,7 @@ package struct LogState: Sendable {
 package struct CheckpointPlace: Equatable, Sendable {
     package var offset: UInt64
     package var end: UInt64
-    /// The last transaction below it.
+    /// The last transaction before it.
     package var number: UInt64
 }
 

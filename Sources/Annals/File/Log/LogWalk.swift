@@ -12,13 +12,13 @@ package struct LogWalk {
     private let window: ByteWindow
     package var state: LogState
     private var scanner: FrameScanner
-    /// Whether the walk may end beside a writer that goes on: with everything that was there when it began.
+    /// Whether the walk may end while another handle keeps writing, with everything that existed when it began.
     private let endsBesideWriters: Bool
-    /// Whether `visit` has thrown: the state has a frame that it has not.
+    /// Whether `visit` has thrown: then the state has a frame that the visitor lacks.
     private(set) var hasFailedToVisit = false
     /// The file's size, read after the walk began: earlier acknowledged commits lie below it.
     private var knownSize: UInt64?
-    /// How often the walk goes on because a writer has written more while it looked above the end.
+    /// The number of rounds in which the walk continues because a writer has written more while it read above the end.
     private static let maximumRounds = 8
 
     package init(state: LogState, window: ByteWindow, endsBesideWriters: Bool = false) {
@@ -52,7 +52,7 @@ package struct LogWalk {
                 case .lookAgain: findings.secondLook = try isStill(stop) ? .same : .changed
                 case .readOn:
                     rounds += 1
-                    // The first scan that stopped has read all that was acknowledged before.
+                    // The first scan that stopped has read all commits acknowledged before.
                     if endsBesideWriters, rounds > Self.maximumRounds { return endForNow() }
                     try startOver(mayRepeat)
                     break deciding
@@ -90,10 +90,10 @@ package struct LogWalk {
         }
     }
 
-    /// A short way needs no such look, which is a system call.
+    /// A short way needs no such check, which is a system call.
     private static let longWayBytes: UInt64 = 1 << 20
 
-    /// Whether the writers have gone beyond the size that the file had during this walk, and so has this walk.
+    /// Whether writers, and this walk, have passed the size that the file had during this walk.
     private mutating func hasReadEnough() throws(StoreError) -> Bool {
         guard let knownSize else {
             knownSize = try window.fileSize()
@@ -109,7 +109,8 @@ package struct LogWalk {
             window, from: place, position: state.end, salt: state.header.salt, hints: hints)
     }
 
-    /// Reads the place once more, and the frames of an unfinished transaction before it: whether all is as it was.
+    /// Reads the place once more, and the frames of an unfinished transaction before it. Returns whether all is
+    /// unchanged.
     private func isStill(_ stop: ScanStop) throws(StoreError) -> Bool {
         window.forget()
         var again = state

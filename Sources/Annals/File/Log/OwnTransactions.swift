@@ -6,7 +6,7 @@
 // Invariants:
 // OW1  A transaction is noted before it is in the file, so no thread can read it before.
 // OW2  Runs are ascending and do not touch each other. The last number of a run counts only with its tag, because a
-//      write that failed, or a restored backup, gives the number to another transaction.
+//      write that failed, or a restored backup, assigns the number to another transaction.
 
 /// The transactions of one store that this process has made. Any thread may call it.
 ///
@@ -27,7 +27,7 @@ package final class OwnTransactions: @unchecked Sendable {
 
     private init() {}
 
-    /// Those of the store with that identifier.
+    /// The transactions of the store with that identifier.
     package static func of(_ store: UUIDBytes) -> OwnTransactions { registry.value.transactions(of: store) }
 
     /// Notes a transaction that is about to be written.

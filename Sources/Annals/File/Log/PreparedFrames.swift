@@ -7,13 +7,13 @@
 
 /// The frames of one transaction. A draft makes them; for one thread at a time.
 ///
-/// Its accesses to its own memory are not checked for overlaps, which a commit of one row would notice.
+/// Overlapping accesses to its own memory are not checked: a commit of one row would notice the cost.
 package final class PreparedFrames {
     @exclusivity(unchecked) package var author: String? { didSet { origin = nil } }
     @exclusivity(unchecked) package var context: String? { didSet { origin = nil } }
-    /// The log's numbers of these names, if they were looked up since they were set.
+    /// The log's numbers of these names, if they were looked up since the names were set.
     @exclusivity(unchecked) var origin: TransactionOrigin?
-    /// The salt of the file that they are for.
+    /// The salt of their file.
     let salt: UInt64
     /// The frames before the last one, in order.
     @exclusivity(unchecked) var members: [PreparedFrame] = []
@@ -21,14 +21,14 @@ package final class PreparedFrames {
     @exclusivity(unchecked) var spool: Spool
     /// The last frame; nil until the transaction is complete.
     @exclusivity(unchecked) var last: LastFrame?
-    /// How many changes all frames have.
+    /// The number of changes in all frames.
     @exclusivity(unchecked) var changes: UInt64 = 0
-    /// The schema version that rows are in.
+    /// The schema version of the rows.
     @exclusivity(unchecked) var schemaVersion: UInt16
     /// The newest schema version when the draft was begun. The log must still have it.
     @exclusivity(unchecked) var baseSchemaVersion: UInt16
     @exclusivity(unchecked) var changesSchema = false
-    /// How far consumers have read when this is committed.
+    /// The places of consumers after this commit.
     @exclusivity(unchecked) package var advances: [ConsumerAdvance] = []
     /// Whether they are in the store, or may be.
     @exclusivity(unchecked) var isCommitted = false
@@ -55,7 +55,7 @@ struct LastFrame {
     var bytes: UnsafeMutableRawBufferPointer
     var tableBytes: Int
     var bodyChecksum: UInt64
-    /// The index of its first change, and how many it has.
+    /// The index of its first change, and the number of changes.
     var firstChange: UInt64
     var changes: UInt32
     var relocations: [Relocation]
@@ -65,9 +65,9 @@ struct LastFrame {
 struct PreparedFrame {
     enum Content {
         case schema
-        /// Which large value, and where in it the piece begins.
+        /// The number of the large value, and the offset of the piece in it.
         case value(Int, UInt64)
-        /// The index of its first change, and how many it has.
+        /// The index of its first change, and the number of changes.
         case part(UInt64, UInt32)
     }
 
@@ -79,7 +79,7 @@ struct PreparedFrame {
     var relocations: [Relocation]
 }
 
-/// A reference in a row to a value of the same transaction. Its offset is known when the value is appended.
+/// A reference in a row to a value of the same transaction. Its offset becomes known when the value is appended.
 struct Relocation {
     /// From the frame's start; while the frame grows, from its first row.
     var position: Int

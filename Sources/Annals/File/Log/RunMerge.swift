@@ -25,7 +25,7 @@ struct RunReader<Record: SortRecord> {
         return buffer[position]
     }
 
-    /// Sound because the records are bytes without pointers in them, and all of those that become visible were read.
+    /// Sound because the records are bytes without pointers, and only bytes that were read become visible.
     private mutating func fill() throws(StoreError) {
         let count = Int(min(UInt64(bufferRecords), run.records))
         let bytes = count * MemoryLayout<Record>.stride
@@ -44,7 +44,7 @@ struct RunReader<Record: SortRecord> {
     }
 }
 
-/// The smallest record of several readers at a time.
+/// Returns the smallest record of several readers, one at a time.
 struct RunMerge<Record: SortRecord> {
     private struct Head {
         var record: Record

@@ -24,7 +24,7 @@ struct Spool: ~Copyable {
         self.step = step
     }
 
-    /// An empty one of the same kind.
+    /// An empty spool of the same kind.
     func another() -> Spool { Spool(files, directory: directory, limit: limit, step: step) }
 
     deinit { if let file { files.close(file) } }
@@ -43,11 +43,11 @@ struct Spool: ~Copyable {
         guard let file else { return }
         try files.writeAll(file, at: fileBytes, memory.bytes)
         fileBytes += UInt64(memory.count)
-        // Never again as much as before there was a file.
+        // Memory is limited from now on, because a file exists.
         if memory.count > step { memory = ByteWriter(withoutMemory: ()) } else { memory.truncate() }
     }
 
-    /// Copies bytes that were appended. A stretch that was appended at once is never split between file and memory.
+    /// Copies appended bytes. Bytes of one append are never split between file and memory.
     func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(StoreError) {
         if offset >= fileBytes {
             let start = Int(offset - fileBytes)
@@ -72,7 +72,7 @@ struct Spool: ~Copyable {
 }
 
 extension FileSystem {
-    /// Writes all bytes, however many calls that takes.
+    /// Writes all bytes, in any number of calls.
     func writeAll(_ file: Descriptor, at offset: UInt64, _ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         var done = 0
         while done < bytes.count {
@@ -81,7 +81,7 @@ extension FileSystem {
         }
     }
 
-    /// Fills the buffer from a temporary file, however many calls that takes.
+    /// Fills the buffer from a temporary file, in any number of calls.
     func readAll(
         _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
     ) throws(StoreError) {

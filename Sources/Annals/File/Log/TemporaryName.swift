@@ -1,4 +1,4 @@
-// The names that files have until they are complete.
+// The names of files that are not complete yet.
 
 /// The kinds of temporary files beside a store. Each has one name per store, so that the next process that does the
 /// same finds the file of a killed one.
@@ -17,7 +17,7 @@ package enum TemporaryName: String, CaseIterable, Sendable {
         return "." + String(repeating: "0", count: 16 - digits.utf8.count) + digits + rawValue
     }
 
-    /// Throws `invalidArgument` if a new store would have a name of a temporary file, which the next compaction,
+    /// Throws `invalidArgument` if a new store would have the name of a temporary file, which the next compaction,
     /// backup or salvage could remove.
     static func requireNone(_ name: String) throws(StoreError) {
         for suffix in allCases.map(\.rawValue) where name.hasSuffix(suffix) {

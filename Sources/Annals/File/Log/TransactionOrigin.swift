@@ -1,6 +1,6 @@
-// The names in the last transaction: a writer that goes on need not look them up.
+// The names in the last transaction, which the next one of the same writer need not look up.
 
-/// The names of a transaction that is in the log, and their numbers, which never change.
+/// The names of a logged transaction, and their numbers, which never change.
 final class TransactionOrigin: Sendable {
     private let author: String?
     private let context: String?

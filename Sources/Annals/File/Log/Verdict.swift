@@ -29,11 +29,12 @@ package struct StopFindings: Equatable, Hashable, Sendable {
     package enum Place: CaseIterable, Sendable {
         /// The file ends here, or the next 64 bytes are zeros.
         case nothing
-        /// Bytes that are no good frame of this chain.
+        /// Bytes that are not a good frame of this chain.
         case bad
         /// A header that checks, written by a newer program.
         case unsupported
-        /// A good frame of the chain that breaks a rule of the format, or a header that checks, of no possible size.
+        /// A good frame of the chain that breaks a rule of the format, or a header that checks but has impossible
+        /// sizes.
         case invalid
     }
 

@@ -2,7 +2,7 @@
 // locking.
 
 /// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far
-/// above as the process ID, so that a waiting process reads both from the range that is in the way.
+/// above as the process ID, so that a waiting process reads both from the conflicting range.
 package enum WriterLock {
     static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
 
@@ -13,7 +13,7 @@ package enum WriterLock {
         return LockRange(start: start, end: start + UInt64(processID) + 1)
     }
 
-    /// Which process holds a compaction range; nil if the range is none: another program has locked it.
+    /// The process that holds a compaction range; nil for another range, which another program has locked.
     package static func compactor(of range: LockRange) -> UInt32? {
         let start = UInt64(FormatLimits.maximumFileBytes)
         guard range.start == start, range.end > start else { return nil }
@@ -68,8 +68,8 @@ package enum WriterLock {
         return "\(tenths / 10).\(tenths % 10) seconds"
     }
 
-    /// The holder of a range, as its own process namespace counts; nil if no writer's range is like that:
-    /// another program has locked it.
+    /// The holder of a range, as its own process namespace counts; nil if it is no writer's range: another program has
+    /// locked it.
     package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64)? {
         guard (centre - centre / 4...centre).contains(range.start), range.end > centre,
             let processID = UInt32(exactly: range.end - centre - 1)
@@ -77,7 +77,7 @@ package enum WriterLock {
         return (processID, Int64(clamping: centre - range.start))
     }
 
-    /// The error if a lock is not one of a store's.
+    /// The error about a lock that is not a store's.
     package static func foreign(_ processID: UInt32?) -> StoreError {
         StoreError(
             .busy,
@@ -86,19 +86,19 @@ package enum WriterLock {
         )
     }
 
-    /// How many microseconds a waiting process sleeps at most between two looks: among fast writers the lock is seldom
+    /// The longest sleep in microseconds of a waiting process between two looks: among fast writers the lock is seldom
     /// free, and a process that must have it soon looks more often.
     static let politePause: UInt64 = 1000
     package static let eagerPause: UInt64 = 100
 
     /// The longest time for the other process to take the lock after this one gave way: it may have stopped.
     private static let longestDeference: UInt64 = 2000
-    /// The shortest wait, if waiting is allowed at all: a little longer than the lock is held without writing.
+    /// The shortest wait, if waiting is allowed at all: a little longer than a handle holds the lock without writing.
     private static let leastPatience: UInt64 = 3000
 
     /// Called without the lock: lets a waiting process have it.
     ///
-    /// - Returns: whether it has taken the lock, or waits no more.
+    /// - Returns: whether it has taken the lock, or no longer waits.
     static func giveWay(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor
     ) throws(StoreError) -> Bool {
@@ -131,7 +131,7 @@ package enum WriterLock {
         while environment.monotonicMicroseconds() < deadline {
             if !isAnnounced, case .acquired = try files.tryLock(file, waiting) { isAnnounced = true }
             environment.sleep(microseconds: pause)
-            // An announced process is let in soon.
+            // An announced process gets the lock soon.
             pause = min(pause * 2, isAnnounced ? min(eagerPause, longestPause) : longestPause)
             guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
                 return environment.wallClockMicroseconds()
@@ -140,7 +140,7 @@ package enum WriterLock {
         }
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         let time = seconds(environment.wallClockMicroseconds() &- since)
-        // In another container a process may have the same number.
+        // In another container, a process may have the same number.
         let advice =
             holderID == processID
             ? " This process has that number, too. If it has opened the store twice, the body of a write through one "
@@ -155,7 +155,7 @@ package enum WriterLock {
     }
 }
 
-/// The holder of the writer lock that was waited for.
+/// The holder of the writer lock.
 package struct LockFacts: ErrorFacts {
     package var processID: UInt32
     /// Since 1970, by the holder's clock.

@@ -1,13 +1,13 @@
 // A thread of the library's own, for work that waits in system calls and so must not occupy a task's thread.
 
-/// A running thread that can be waited for.
+/// A running thread, which a caller can join.
 ///
 /// If its object is released, the thread runs on. No signal handler of the program runs on it.
 package final class BackgroundThread: Sendable {
     private enum State { case running, joining, ended }
 
     private let number: UInt
-    /// A child has no thread of its parent's but the one that forked it.
+    /// A forked child has only the thread that forked it.
     private let process = OwnProcess()
     private let state = Guarded(State.running)
 

@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Runs a step on a thread of its own, again and again, until it is stopped.
 ///
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+/// Sound although it is shared: variables are touched only with `monitor` locked.
 package final class BackgroundWork: @unchecked Sendable {
     package enum Next {
         /// Nothing to do until `wake` is called.
@@ -14,7 +14,7 @@ package final class BackgroundWork: @unchecked Sendable {
     }
 
     private let monitor = Monitor()
-    /// Whether there is a thread: cheap, for every commit.
+    /// Whether the thread was started. Atomic, because every commit reads it.
     private let hasStarted = Atomic<Bool>(false)
     private var thread: BackgroundThread?
     private var isStopping = false
@@ -33,7 +33,7 @@ package final class BackgroundWork: @unchecked Sendable {
         }
     }
 
-    /// Waits as the step asked. The check and the wait share one lock, so that no wake is missed.
+    /// Waits as the step requested. The check and the wait share one lock, so that no wake is missed.
     private func isOver(after next: Next) -> Bool {
         monitor.withLock {
             while !isStopping && !isWoken {

@@ -13,7 +13,7 @@ internal import Synchronization
 
 /// Lets the threads and tasks of a process wait for changes. Any thread may call it.
 ///
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+/// Sound although it is shared: variables are touched only with `monitor` locked.
 package final class ChangeHub: @unchecked Sendable {
     /// The interval of looks if there is no watch.
     package static let intervalMicroseconds: UInt64 = 250_000
@@ -28,7 +28,7 @@ package final class ChangeHub: @unchecked Sendable {
     private var epoch: UInt64 = 0
     private var listeners: [ObjectIdentifier: ChangeListener] = [:]
     private var isLed = false
-    /// Threads that wait for the one that leads.
+    /// The number of threads that wait for the leading one.
     private var followers = 0
     private var asynchronousListeners = 0
     private var hasThread = false
@@ -88,11 +88,11 @@ package final class ChangeHub: @unchecked Sendable {
         wake([listener]) { $0.isStopped = true }
     }
 
-    /// Lets all listeners for the file look: a handle on it has committed, or was closed.
+    /// Wakes all listeners for the file: a handle on it has committed, or was closed.
     package func poke(directory: @autoclosure () -> String, name: String) {
         if process.wasForked { return }
         let concerned = monitor.withLock {
-            // Dictionaries of a kind cost at their first use.
+            // The first use of each dictionary type is expensive.
             if listeners.isEmpty { return [ChangeListener]() }
             let directory = directory()
             return listeners.values.filter { $0.directory == directory && $0.name == name }
@@ -100,7 +100,7 @@ package final class ChangeHub: @unchecked Sendable {
         if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
     }
 
-    /// For a caller that found news before it looked for the cause: the next wait ends at once.
+    /// For a caller that has found news but not its cause: the next wait ends at once.
     package func keepDoubt(_ listener: ChangeListener) {
         if process.wasForked { return }
         monitor.withLock { (listener.hasNews, listener.isInDoubt) = (true, true) }
@@ -220,7 +220,7 @@ package final class ChangeHub: @unchecked Sendable {
             if isThreadIdle {
                 monitor.signalAll()
             } else if let moment = listener.parkedMoment, moment < threadMoment {
-                // The thread waits too long for this one.
+                // The thread would wait beyond this deadline.
                 interrupt()
             }
             return true
@@ -278,7 +278,7 @@ package final class ChangeHub: @unchecked Sendable {
     private func startThread() throws(StoreError) {
         let thread = try BackgroundThread(name: "annals-watch") { self.waitForTasks() }
         hasThread = true
-        // It ends by itself when no task listens any more.
+        // The thread ends when no task listens any more.
         _ = thread
     }
 

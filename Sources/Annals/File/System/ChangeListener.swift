@@ -1,6 +1,6 @@
 // A thread or task that waits for changes of a store file.
 
-/// Why a wait for changes has ended.
+/// The reason why a wait for changes has ended.
 package enum WaitOutcome: Equatable, Sendable {
     /// Look at the file. In doubt, look also whether its name still leads to it.
     case news(isInDoubt: Bool)
@@ -14,17 +14,17 @@ package enum WaitOutcome: Equatable, Sendable {
 package final class ChangeListener: @unchecked Sendable {
     let directory: String
     let name: String
-    /// Whether tasks wait with it, for which a thread of the hub waits.
+    /// Whether tasks wait with it. A thread of the hub waits for them.
     let isAsynchronous: Bool
-    /// Nil if there is no watch for it: then it looks in intervals.
+    /// Nil without a watch: then it looks in intervals.
     var file: WatchedFile?
     /// True from the start: a listener looks before it first waits.
     var hasNews = true
     var isInDoubt = true
     var isStopped = false
-    /// Without a watch: when to look again, on the monotonic clock.
+    /// The time of the next look without a watch, on the monotonic clock.
     var nextLook: UInt64 = 0
-    /// The task that waits.
+    /// The waiting task.
     var parked: Parked?
     /// A task was cancelled before it was parked.
     var isRoused = false
@@ -49,7 +49,7 @@ package final class ChangeListener: @unchecked Sendable {
     /// The moment at which the hub's thread wakes the task even without news; nil for never, or without a waiting task.
     var parkedMoment: UInt64? { parked.flatMap { nextMoment(deadline: $0.deadline) } }
 
-    /// Whether its task, which waits, is to wake.
+    /// Whether its waiting task must wake.
     func isDue(now: UInt64) -> Bool {
         isStopped || hasNews || isRoused || parkedMoment.map { $0 <= now } ?? false
     }

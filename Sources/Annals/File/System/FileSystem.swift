@@ -1,6 +1,6 @@
 // The storage seam: the only door to files, directories and locks, so that tests can own the disk.
 
-/// An open file or directory. The number means something only to the file system that gave it, and to the process that
+/// An open file or directory. The number is valid only for the file system that assigned it, and in the process that
 /// opened it: in a child after `fork` it may be another file's, and is -1 here.
 package struct Descriptor: Hashable, Sendable {
     private let opened: Int32
@@ -26,7 +26,8 @@ package struct FileIdentity: Hashable, Sendable {
         self.links = links
     }
 
-    /// Whether both are of one file. How many names it has may differ: one may have been looked at later.
+    /// Whether both are of one file. Their numbers of names may differ, because they may have been read at different
+    /// times.
     package func isSameFile(as other: FileIdentity) -> Bool { device == other.device && inode == other.inode }
 }
 
@@ -89,12 +90,13 @@ package protocol FileSystem: Sendable {
     /// component need not exist.
     func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String)
     func openDirectory(_ path: String) throws(StoreError) -> Descriptor
-    /// The same open directory under another number, to be closed by itself. Needs no name and no permission.
+    /// The same open directory under another number, which must be closed separately. Needs no name and no permission.
     func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor
-    /// Opens an existing file. Never follows a symbolic link in the last component, never waits (a FIFO), never gives a
-    /// descriptor below 3, closes on exec.
+    /// Opens an existing file. Never follows a symbolic link in the last component, never waits (a FIFO), never returns
+    /// a descriptor below 3, closes on exec.
     func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor
-    /// Makes a new file without a name, for reading and writing, that vanishes when closed unless it is published.
+    /// Makes a new file without a name, for reading and writing, that vanishes when it is closed without being
+    /// published.
     func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor
     /// Gives an unnamed file its name; `alreadyExists` if the name is taken.
     func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError)

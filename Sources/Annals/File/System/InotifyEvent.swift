@@ -39,8 +39,8 @@ extension InotifyEvent {
 
     /// The events in a buffer that `read` filled.
     ///
-    /// - Returns: also whether the bytes ended where an event ended. The kernel returns whole events only; when they
-    ///   are not, something was missed, and the caller treats that as an overflow.
+    /// - Returns: also whether the bytes ended with a whole event. The kernel returns only whole events; otherwise
+    ///   something was missed, and the caller treats that as an overflow.
     package static func parse(_ bytes: ArraySlice<UInt8>) -> (events: [InotifyEvent], isComplete: Bool) {
         var events: [InotifyEvent] = []
         var rest = bytes

@@ -8,7 +8,7 @@ package final class InotifyWatch: ChangeWatch {
         var directory: String
         var name: String
         var directoryWatch: Int32
-        /// nil while nothing has the name.
+        /// Nil while the name does not exist.
         var fileWatch: Int32?
 
         var path: String { StorePlace.path(of: name, in: directory) }
@@ -62,7 +62,7 @@ extension InotifyWatch {
     package func add(directory: String, name: String) throws(StoreError) -> WatchedFile {
         try state.withLock { state throws(StoreError) in
             var target = Target(directory: directory, name: name, directoryWatch: -1)
-            // The directory first: a file that takes the name in between is then seen.
+            // The directory first, so that a file that takes the name in between is noticed.
             do throws(SystemError) {
                 target.directoryWatch = try SystemCalls.inotifyAddWatch(inotify, directory, Self.directoryMask)
             } catch { throw StoreError(error, path: directory) }
@@ -79,7 +79,7 @@ extension InotifyWatch {
         }
     }
 
-    /// nil if nothing has the name.
+    /// Nil if the name does not exist.
     private func watchFile(of target: Target) throws(StoreError) -> Int32? {
         do throws(SystemError) {
             return try SystemCalls.inotifyAddWatch(inotify, target.path, Self.fileMask)
@@ -97,7 +97,7 @@ extension InotifyWatch {
         }
     }
 
-    /// Ends watches that no target needs any more.
+    /// Ends watches without targets.
     private func dropUnused(_ watches: [Int32], in state: borrowing State) {
         for watch in watches {
             let isUsed = state.targets.values.contains { $0.directoryWatch == watch || $0.fileWatch == watch }
@@ -106,7 +106,7 @@ extension InotifyWatch {
     }
 
     package func wake() {
-        // A full pipe does just the same.
+        // A full pipe has the same effect.
         _ = try? SystemCalls.writeSome(wakeWriter, [1])
     }
 
@@ -156,7 +156,7 @@ extension InotifyWatch {
         do throws(SystemError) {
             count = try SystemCalls.readSome(inotify, &buffer)
         } catch {
-            // Nothing there after all.
+            // The event was taken by another read.
             if error.wouldBlock { return [] }
             throw error
         }

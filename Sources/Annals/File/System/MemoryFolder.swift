@@ -3,14 +3,14 @@
 // Invariants:
 // MF1  A file lives as long as it has a name here or a descriptor anywhere. Then the system frees it, also
 //      after a kill.
-// MF2  `files` holds an open file for each name, and that is used for nothing but opening the file again: each handle
-//      has an open file of its own, and so locks of its own.
+// MF2  `files` holds an open file for each name, which is used only for opening the file again: each handle has an open
+//      file of its own, and so locks of its own.
 
-/// Files without a name in any file system (`memfd_create`). The names are kept here, so nothing of them is left when
-/// the process ends, however it ends.
+/// Files without a name in any file system (`memfd_create`). The names are kept here, so nothing is left when the
+/// process ends in any way.
 ///
-/// Everything about an open file is the system's business: reading, writing, mapping, locks between handles. Nothing is
-/// ever durable, so nothing is synchronized.
+/// The system does all work on an open file: reading, writing, mapping, locks between handles. Nothing is ever durable,
+/// so nothing is synchronized.
 package final class MemoryFolder: FileSystem {
     private struct Entry {
         var file: Descriptor
@@ -28,7 +28,7 @@ package final class MemoryFolder: FileSystem {
     /// The beginning of each folder's path.
     package static let scheme = "memory:/"
 
-    /// Whether a path is one of a file in memory. A file of the system with such a path is reached by "./" before it.
+    /// Whether a path names a file in memory. A file of the system with such a path is reached by "./" before it.
     package static func isPath(_ path: String) -> Bool { path.hasPrefix(scheme) }
 
     /// The path of the folder's store.

@@ -1,4 +1,4 @@
-// File systems that several machines share: no place for a store that is written.
+// File systems that several machines share: not for stores that are written.
 //
 // Their locks, mappings and notifications do not reach the programs of another machine in time, or at all, so two of
 // them would write over each other's transactions.

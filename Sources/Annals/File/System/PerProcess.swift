@@ -1,4 +1,4 @@
-// Something that a process has one of. A child after `fork` gets one of its own.
+// A value of which each process has its own. A forked child gets a new one.
 
 internal import Synchronization
 
@@ -13,7 +13,7 @@ package final class PerProcess<Item: Sendable>: Sendable {
         init(_ value: Item) { self.value = value }
     }
 
-    /// The address of the newest; 0 for none.
+    /// The address of the newest value; 0 for none.
     private let current = Atomic<UInt>(0)
     private let make: @Sendable () -> Item
 

@@ -1,6 +1,6 @@
 // A large range of zeroed addresses that belongs to one owner.
 
-/// Memory that is used only if it is touched, and freed with its owner.
+/// Memory that is allocated page by page when it is touched, and freed with its owner.
 ///
 /// Sound although it is shared: the range never changes; the writing code documents how it keeps readers out.
 package final class PrivateMemory: @unchecked Sendable {

@@ -1,6 +1,6 @@
-// The machine beside its files: clocks, chance, the process.
+// The machine apart from its files: clocks, random numbers, the process.
 
-/// The environment of a program that runs, as opposed to one in a test.
+/// The environment of a real program, as opposed to a test.
 package struct RealEnvironment: Environment {
     package init() {}
 

@@ -1,4 +1,4 @@
-// Files in memory, and a second open file of one that is open.
+// Files in memory, and second openings of open files.
 
 #if canImport(Glibc)
     internal import Glibc

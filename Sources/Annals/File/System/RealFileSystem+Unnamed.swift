@@ -7,9 +7,10 @@
     internal import Musl
 #endif
 
-/// The names that files have while they should have none, by descriptor.
+/// The temporary names of files that should have none, by descriptor.
 final class TemporaryNames: Sendable {
-    /// The directory is held open here, because the one that the file was made through may be closed before the file.
+    /// The directory is kept open here, because the descriptor through which the file was made may be closed before the
+    /// file.
     struct Place {
         var directory: Int32
         var name: String
@@ -73,7 +74,7 @@ extension RealFileSystem {
                 return try SystemCalls.addName(current, Self.link(to: file.number), directory.number, name, flags)
             }
             try move(temporary.directory, temporary.name, to: name, in: directory.number)
-            // The name is gone: `close` has nothing to remove any more.
+            // The name is gone, so `close` must not remove it.
             if let place = temporaryNames.removeName(file.number) { SystemCalls.closeFile(place.directory) }
         }
     }

@@ -175,7 +175,7 @@ extension StoreError.Code {
 // MARK: The content
 
 extension StoreError.Code {
-    /// The file is something else.
+    /// The file is not a store.
     public static let notAStore = Self(rawValue: "notAStore")
     /// The file was written by a newer version of Annals.
     public static let unsupportedVersion = Self(rawValue: "unsupportedVersion")
@@ -196,7 +196,7 @@ extension StoreError.Code {
     public static let schemaMismatch = Self(rawValue: "schemaMismatch")
     /// The types that a program declares as entities have mistakes; the message names all of them.
     public static let modelInvalid = Self(rawValue: "modelInvalid")
-    /// A migration has thrown an error, which the message repeats. Nothing of the migration has happened.
+    /// A migration has thrown an error, which the message repeats. The migration has changed nothing.
     public static let migrationFailed = Self(rawValue: "migrationFailed")
     /// A schema change that is not allowed; the message explains why and names the alternatives.
     public static let schemaRefused = Self(rawValue: "schemaRefused")
@@ -209,9 +209,9 @@ extension StoreError.Code {
 // MARK: Objects and values
 
 extension StoreError.Code {
-    /// There is no object with that ID, or no more.
+    /// The object does not exist, or no longer.
     public static let objectNotFound = Self(rawValue: "objectNotFound")
-    /// Another object has the value of a unique attribute or key already.
+    /// Another object already has the value of a unique attribute or key.
     public static let uniqueViolation = Self(rawValue: "uniqueViolation")
     /// A reference names an object that does not exist, or one of another entity.
     public static let referenceMissing = Self(rawValue: "referenceMissing")
@@ -219,7 +219,7 @@ extension StoreError.Code {
     public static let referenceForeign = Self(rawValue: "referenceForeign")
     /// Objects refer to a deleted one under the rule `deny`; `objects` names them. Nothing has changed.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
-    /// A value is not as the schema asks for; `validationFailures` has all of the transaction. Nothing has changed.
+    /// A value breaks a rule of the schema; `validationFailures` has all of the transaction. Nothing has changed.
     public static let validationFailed = Self(rawValue: "validationFailed")
     /// An object was changed both in a context and in the store; `mergeConflicts` lists the conflicts.
     public static let mergeConflict = Self(rawValue: "mergeConflict")
@@ -235,7 +235,7 @@ extension StoreError.Code {
     public static let requiredMissing = Self(rawValue: "requiredMissing")
     /// A value is not of its attribute's type.
     public static let typeMismatch = Self(rawValue: "typeMismatch")
-    /// A value cannot be kept, or cannot be returned, as it is.
+    /// A value cannot be stored, or returned, unchanged.
     public static let valueOutOfRange = Self(rawValue: "valueOutOfRange")
     /// A row or value is over a limit of the format.
     public static let tooLarge = Self(rawValue: "tooLarge")
@@ -246,7 +246,7 @@ extension StoreError.Code {
 extension StoreError.Code {
     /// The text is no token.
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
-    /// The token is another store's.
+    /// The token belongs to another store.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
     /// History no longer reaches back to the token: read everything from a snapshot, and continue from its `token`.
     /// `oldestToken` is the oldest place that it reaches.
@@ -256,8 +256,8 @@ extension StoreError.Code {
     /// The store has a different transaction of that number: the token's was lost in a power failure. Read everything
     /// again.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
-    /// No history was kept of an entity that is requested, or not from so early on: leave it out, go on from
-    /// `oldestToken`, or read everything. The message names the entity.
+    /// An entity in the request has no history, or none from so early on: leave it out, continue from `oldestToken`, or
+    /// read everything. The message names the entity.
     public static let historyGap = Self(rawValue: "historyGap")
     /// The transaction changes the schema, and so cannot be undone.
     public static let notRevertible = Self(rawValue: "notRevertible")
@@ -268,7 +268,7 @@ extension StoreError.Code {
 extension StoreError.Code {
     /// No consumer of that name is registered.
     public static let consumerUnknown = Self(rawValue: "consumerUnknown")
-    /// The consumer's cursor is not at the place it should move from: another process has moved it. Read it again.
+    /// The consumer's cursor is not at the expected place: another process has moved it. Read it again.
     public static let consumerConflict = Self(rawValue: "consumerConflict")
     /// Cleaning has passed the consumer: read everything from a snapshot, then `resetConsumer` to its `token`. History
     /// begins at `oldestToken`.
@@ -284,8 +284,7 @@ extension StoreError.Code {
     public static let applyConflict = Self(rawValue: "applyConflict")
     /// Transactions between the last one that was applied and this one are missing; the message names the next one.
     public static let applyGap = Self(rawValue: "applyGap")
-    /// The other store has another transaction under the number of one that was applied, or none: it lost that one with
-    /// the power.
+    /// The exporting store lost a transaction that this store has already applied.
     public static let originDiverged = Self(rawValue: "originDiverged")
 }
 
@@ -304,7 +303,7 @@ extension StoreError.Code {
     public static let busy = Self(rawValue: "busy")
     /// The expected event did not come in time: wait longer, or find the cause.
     public static let timeout = Self(rawValue: "timeout")
-    /// The task that waited was cancelled.
+    /// The waiting task was cancelled.
     public static let cancelled = Self(rawValue: "cancelled")
     /// An argument, or the call at this point, breaks a rule. The message names the rule.
     public static let invalidArgument = Self(rawValue: "invalidArgument")
@@ -312,9 +311,9 @@ extension StoreError.Code {
     public static let closed = Self(rawValue: "closed")
     /// The store was opened before this process was forked off, and is its parent's: open it again.
     public static let forked = Self(rawValue: "forked")
-    /// Whether the last transactions would survive a power cut is not known: open the store again.
+    /// It is unknown whether the last transactions would survive a power failure: open the store again.
     public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
-    /// The system refused a call for a reason of its own.
+    /// The system refused a call for another reason.
     public static let systemCall = Self(rawValue: "systemCall")
 }
 
@@ -347,7 +346,7 @@ extension StoreError {
 // MARK: Quoting
 
 extension StoreError {
-    /// The text of an error as a sentence for another message. A program's own errors end as they like.
+    /// The text of an error as a sentence for another message. A program's own errors may end without a full stop.
     package static func sentence(_ error: any Error) -> String { sentence("\(error)") }
 
     /// The text with one full stop at its end, unless it ends a sentence already.
@@ -355,7 +354,7 @@ extension StoreError {
         let end = text.lastIndex { !$0.isWhitespace }
         guard let end else { return "The reason is not known." }
         let text = text[...end]
-        // After the last sentence, `description` adds where.
+        // After the last sentence, `description` adds the location.
         let isEnded = ".!?…".contains(text[end]) || (text.hasSuffix("]") && text.contains(". ["))
         return isEnded ? String(text) : text + "."
     }

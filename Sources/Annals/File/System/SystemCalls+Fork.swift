@@ -15,7 +15,7 @@ internal import Synchronization
 #endif
 
 extension SystemCalls {
-    /// Descriptors that the library has opened, a bit for each, and how often this process was forked off from another.
+    /// Descriptors that the library has opened, a bit for each, and the number of forks that led to this process.
     private struct ForkTable: @unchecked Sendable {
         // Sound: the memory is made once, never freed, and holds atomics only.
         let words: UnsafeMutablePointer<Atomic<UInt64>>
@@ -65,7 +65,7 @@ extension SystemCalls {
         watchedTable.words[Int(descriptor >> 6)].bitwiseAnd(~(1 << UInt64(descriptor & 63)), ordering: .relaxed)
     }
 
-    /// How often this process and those that it was forked off from were forked off.
+    /// The number of forks that led to this process.
     static var forks: UnsafeMutablePointer<Atomic<UInt64>> { watchedTable.forks }
 }
 
@@ -75,13 +75,13 @@ package struct OwnProcess: Hashable, @unchecked Sendable {
     private let forks: UnsafeMutablePointer<Atomic<UInt64>>
     private let atBirth: UInt64
 
-    /// The process that calls.
+    /// The calling process.
     package init() {
         forks = SystemCalls.forks
         atBirth = forks.pointee.load(ordering: .relaxed)
     }
 
-    /// Whether the process that asks is a child of it.
+    /// Whether the calling process is a forked child of it.
     @inline(__always)
     package var wasForked: Bool { forks.pointee.load(ordering: .relaxed) != atBirth }
 

@@ -1,4 +1,4 @@
-// Addresses without a file after them: reserved at once, backed by memory where they are touched.
+// Reserved addresses without a file: the system backs pages with memory when they are touched.
 
 #if canImport(Glibc)
     import Glibc
@@ -7,7 +7,7 @@
 #endif
 
 extension SystemCalls {
-    /// Zeros that take memory only if they are written.
+    /// Zeros that take memory only after they are written.
     static func reserveMemory(_ count: Int) -> UnsafeMutableRawBufferPointer? {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
         guard let base = mmap(nil, count, PROT_READ | PROT_WRITE, flags, -1, 0), base != MAP_FAILED else { return nil }

@@ -111,8 +111,8 @@ extension SystemCalls {
         return nil
     }
 
-    /// Starts a thread in which no signal is handled but those that its own instructions raise, so that handlers of the
-    /// program run where they would run without this thread.
+    /// Starts a thread that handles only signals raised by its own instructions, so that the program's handlers run
+    /// where they would run without this thread.
     static func startThread(name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> UInt {
         var blocked = sigset_t()
         var previous = sigset_t()
@@ -129,7 +129,7 @@ extension SystemCalls {
         _ = pthread_attr_init(&attributes)
         defer { _ = pthread_attr_destroy(&attributes) }
         #if !canImport(Glibc)
-            // Musl gives a thread 128 KiB if nothing is asked for.
+            // Musl gives a thread 128 KiB by default.
             _ = pthread_attr_setstacksize(&attributes, 8 << 20)
         #endif
         let failure = pthread_create(&thread, &attributes, { SystemCalls.enter($0) }, entry.toOpaque())

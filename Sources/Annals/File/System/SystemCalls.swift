@@ -17,16 +17,16 @@ package struct SystemError: Error, Equatable, Sendable {
         self.number = number
     }
 
-    /// Nothing was there to read from a descriptor that does not wait.
+    /// The descriptor does not block, and had nothing to read.
     var wouldBlock: Bool { number == EAGAIN }
 }
 
-/// The calls as they are, with errors thrown. No decisions are made here.
+/// The calls themselves, with errors thrown. They decide nothing.
 ///
-/// None has the name of the C function that it calls: inside, that one could be called only with the name of its
+/// No function has the name of the C function that it calls: inside it, the C function would need the name of its
 /// module, which differs between C libraries.
 package enum SystemCalls {
-    /// Makes a call again for as long as a signal interrupts it. The only such loop.
+    /// Repeats a call for as long as a signal interrupts it. The only such loop.
     @inline(__always)
     static func calling<Result: FixedWidthInteger>(
         _ name: String, _ body: () -> Result
@@ -47,7 +47,7 @@ package enum SystemCalls {
         return -1
     }
 
-    /// A function of the C library that Swift's module of it does not name; nil in a program linked fully statically.
+    /// A function of the C library that Swift's module for it lacks; nil in a program linked fully statically.
     static func function<Function>(_ name: String, as type: Function.Type) -> Function? {
         // Sound: each caller names the C type of the function's manual page.
         dlsym(nil, name).map { unsafeBitCast($0, to: Function.self) }
@@ -84,7 +84,7 @@ extension SystemCalls {
         remembering(try calling("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) })
     }
 
-    /// A descriptor that was just opened.
+    /// Records a descriptor that was just opened.
     private static func remembering(_ descriptor: Int32) -> Int32 {
         remember(descriptor)
         return descriptor
@@ -139,7 +139,7 @@ extension SystemCalls {
         _ = try calling("unlinkat") { unlinkat(directory, name, 0) }
     }
 
-    /// Numbers of Linux that Swift's module of the C library does not name; the same on x86-64 and arm64.
+    /// Numbers of Linux that Swift's module of the C library lacks; the same on x86-64 and arm64.
     enum Flag {
         static let temporaryFile = 0o20_000_000 | O_DIRECTORY  // O_TMPFILE
         static let lockOpenFile: Int32 = 37  // F_OFD_SETLK
@@ -152,7 +152,7 @@ extension SystemCalls {
         static let memoryCloseOnExec: UInt32 = 1  // MFD_CLOEXEC
         static let absoluteTime: Int32 = 1  // TIMER_ABSTIME
         static let seekData: Int32 = 3  // SEEK_DATA
-        /// Looks for some time before it sleeps, because most locks are held for less than waking a thread takes.
+        /// Spins for some time before it sleeps, because most locks are held for less time than waking a thread takes.
         static let adaptiveMutex: Int32 = 3  // PTHREAD_MUTEX_ADAPTIVE_NP
         static let statusIdentity: UInt32 = 0x104  // STATX_INO | STATX_NLINK
         static let statusWithoutTimes: UInt32 = 0x31f  // the above and STATX_TYPE, MODE, UID, GID, SIZE
@@ -222,20 +222,20 @@ extension SystemCalls {
 
     static func syncAll(_ file: Int32) throws(SystemError) { _ = try calling("fsync") { fsync(file) } }
 
-    /// `sync_file_range` without waiting: unlike the calls above it uses up no report of a failed write.
+    /// `sync_file_range` without waiting: unlike the calls above, it does not consume the report of a failed write.
     static func startWriting(_ file: Int32, _ offset: Int64, _ count: Int64) {
         // SYNC_FILE_RANGE_WRITE
         _ = syncFileRange?(file, offset, count, 2)
     }
 
-    /// `sync_file_range` that waits. It uses up the report of a failed write.
+    /// `sync_file_range` that waits. It consumes the report of a failed write.
     static func finishWriting(_ file: Int32, _ offset: Int64, _ count: Int64) throws(SystemError) {
         guard let syncFileRange else { return }
         do throws(SystemError) {
             // SYNC_FILE_RANGE_WAIT_BEFORE, WRITE, WAIT_AFTER
             _ = try calling("sync_file_range") { syncFileRange(file, offset, count, 7) }
         } catch  where [EINVAL, ENOSYS, ESPIPE].contains(error.number) {
-            // The file system does not have it.
+            // The file system does not support it.
         }
     }
 
@@ -275,7 +275,7 @@ extension SystemCalls {
         return withUnsafeBytes(of: &answer) { bytes in
             let major = UInt64(bytes.loadUnaligned(fromByteOffset: 136, as: UInt32.self))
             let minor = UInt64(bytes.loadUnaligned(fromByteOffset: 140, as: UInt32.self))
-            // Put together as the C library does it for `struct stat`, so that both ways give one number.
+            // Combined like `struct stat` in the C library, so that both ways return the same number.
             let device =
                 (major & 0xffff_f000) << 32 | (major & 0xfff) << 8 | (minor & 0xffff_ff00) << 12 | (minor & 0xff)
             let mode = UInt32(bytes.loadUnaligned(fromByteOffset: 28, as: UInt16.self))
@@ -292,14 +292,14 @@ extension SystemCalls {
         }
     }
 
-    /// The older way to ask about a name.
+    /// The older call for a name.
     static func statusOfName(_ directory: Int32, _ name: String, flags: Int32) throws(SystemError) -> FileStatus {
         var status = stat()
         _ = try calling("fstatat") { fstatat(directory, name, &status, flags) }
         return FileStatus(status)
     }
 
-    /// The older way to ask about a descriptor.
+    /// The older call for a descriptor.
     static func statusOfFile(_ file: Int32) throws(SystemError) -> FileStatus {
         var status = stat()
         _ = try calling("fstat") { fstat(file, &status) }
@@ -388,7 +388,7 @@ extension SystemCalls {
     }
 
     /// Waits until one of two descriptors has something to read; an interruption ends the wait with neither, because
-    /// the caller knows how much of the time is left.
+    /// the caller knows the remaining time.
     static func awaitInput(_ first: Int32, _ second: Int32, milliseconds: Int32) throws(SystemError) -> (Bool, Bool) {
         var list = [
             pollfd(fd: first, events: Int16(POLLIN), revents: 0), pollfd(fd: second, events: Int16(POLLIN), revents: 0),

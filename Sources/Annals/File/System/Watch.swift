@@ -1,7 +1,6 @@
-// The seam through which the file layer learns that a store may have changed. Only ever a hint: the truth is in the
-// file.
+// The seam through which the file layer learns that a store may have changed. News is only a hint: the file decides.
 
-/// A file under watch, as the watch that gave it knows it.
+/// A watched file, as identified by its watch.
 package struct WatchedFile: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
@@ -11,7 +10,7 @@ package struct WatchedFile: Hashable, Sendable {
 package enum WatchNews: Hashable, Sendable {
     /// Bytes or size of the file changed.
     case changed(WatchedFile)
-    /// Another file has the name now, or none.
+    /// Another file has the name now, or the name is gone.
     case replaced(WatchedFile)
     /// The watch of this file has ended (its directory was removed, renamed or unmounted): look in intervals.
     case gone(WatchedFile)
@@ -31,14 +30,14 @@ package protocol ChangeWatch: Sendable {
     ///
     /// - Throws: `tooManyFiles` if the system has no watches left; the caller then looks in intervals.
     func add(directory: String, name: String) throws(StoreError) -> WatchedFile
-    /// Any thread. News of the file that a wait has already taken may still come.
+    /// Any thread. News of the file that a wait has already read may still come.
     func remove(_ file: WatchedFile)
     /// Waits for news, at most until a moment of the monotonic clock (nil: forever). One thread at a time.
     ///
     /// - Returns: no element twice; nothing after the time has passed or a call of `wake`.
     func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews]
-    /// Ends the wait that is on; if none is, the next one. Any thread.
+    /// Ends the current wait, or the next one if none is running. Any thread.
     func wake()
-    /// Ends the wait that is on and all later ones. Any thread.
+    /// Ends the current wait and all later ones. Any thread.
     func cancel()
 }
