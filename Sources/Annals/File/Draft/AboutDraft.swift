@@ -6,5 +6,5 @@
 // when its body has ended. `DraftFrames` turns changes into frames. `RowWriter` is the only code that writes rows.
 // `OwnChanges` finds the draft's own changes. `Rehearsal` finds every reason for which a commit would refuse a draft.
 //
-// A complete draft has each object once (F19). One thread uses a draft at a time. An ended one may be used again for
-// its memory (`DraftRecycler`).
+// A complete draft has each object once (F19). One thread uses a draft at a time. The memory of an ended draft may be
+// reused (`DraftRecycler`).

@@ -6,15 +6,15 @@
 //      the transaction itself has written lose them under `noAction` too: they refer to no deleted object.
 // DR3  Nothing changes if an object that is not deleted refers to a deleted one under `deny`.
 
-/// The consequences of a transaction's deletions. It is read with the transaction's own changes included.
+/// The consequences of a transaction's deletions, computed with the transaction's own changes included.
 struct DeleteRules {
     /// The objects deleted by the rules, in the order in which they were found.
     private(set) var deleted: [ObjectID] = []
-    /// By object, which attributes lose which references.
+    /// By object: the attributes that lose references, and these references.
     private(set) var nullified: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
     private var all: Set<ObjectID>
     private var denied: [(object: ObjectID, by: ObjectID, index: Int)] = []
-    /// Which given object each one is deleted with.
+    /// By deleted object: the given object with which it is deleted.
     private var roots: [ObjectID: ObjectID] = [:]
     /// The references in the transaction's changed rows.
     private let own: OwnReferences
@@ -31,7 +31,7 @@ struct DeleteRules {
         while let object = open.popLast() {
             for number in shape.referring(to: object.entityNumber) {
                 let rule = shape.indexes[number].reference?.deleteRule ?? .noAction
-                // Not a method: it would have a copy of all that the closure changes, and each change would copy it.
+                // Not a method: a method would copy everything that the closure changes, at each change.
                 let referrers = Referrers(base, own, draft, shape, number)
                 try referrers.forEach(of: object, isOwn: rule == .noAction) { (referrer) in
                     if all.contains(referrer) || draft.isUnwritten(referrer) { return }
@@ -88,7 +88,7 @@ struct DeleteRules {
         return refused
     }
 
-    /// Why objects cannot be deleted: an error for each object and each attribute that denies it.
+    /// The reasons why objects cannot be deleted: an error for each object and each attribute that denies it.
     var denials: [StoreError] {
         var order: [Pair] = []
         var referrers: [Pair: [ObjectID]] = [:]
@@ -108,7 +108,7 @@ struct DeleteRules {
     }
 }
 
-/// Those that refer to an object with an index's attribute.
+/// The objects that refer to an object through an index's attribute.
 private struct Referrers {
     private let base: View
     private let own: OwnReferences
@@ -131,7 +131,7 @@ private struct Referrers {
     }
 }
 
-/// Which objects that a transaction has inserted or updated refer to which.
+/// The references in the objects that a transaction has inserted or updated.
 private struct OwnReferences {
     private struct Key: Hashable {
         let target: ObjectID
@@ -172,7 +172,7 @@ extension Draft {
         for denial in rules.denials { try refuse(denial) }
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         for object in rules.deleted { try delete(object) }
-        // In an order that does not depend on the process.
+        // In a fixed order, the same in every process.
         for object in rules.nullified.keys.sorted() {
             let losses = rules.nullified[object, default: [:]]
             let layout = try layout(object.entityNumber)

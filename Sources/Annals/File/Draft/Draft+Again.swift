@@ -52,8 +52,8 @@ extension Draft {
         try body(try RowImage(bytes.bytes, layout: layout))
     }
 
-    /// Takes out the references that objects were inserted again with and that lead to nothing. After the body, once.
-    /// Throws `requiredMissing`.
+    /// Removes references to missing objects from objects that were inserted again. Called once, after the body. Throws
+    /// `requiredMissing`.
     func settleCarried() throws(StoreError) {
         let carried = carried
         self.carried = [:]
@@ -78,8 +78,8 @@ extension Draft {
 }
 
 extension View {
-    /// Lends the row that the newest deletion of an object deleted. False if the object exists, or the file no longer
-    /// has the row.
+    /// Lends the row removed by the newest deletion of an object. False if the object exists, or the file no longer has
+    /// the row.
     func withDeletedRow(
         _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -110,8 +110,8 @@ extension View {
 }
 
 extension ReadCore {
-    /// The row that an object's newest deletion deleted; nil if the object exists, or the file no longer has it. Inside
-    /// a read section.
+    /// The row removed by an object's newest deletion; nil if the object exists, or the file no longer has it. Inside a
+    /// read section.
     func deletedRow(_ object: ObjectID, below end: UInt64, _ shape: StoreShape) throws(StoreError) -> RowImage? {
         let newest = try newestVersion(object, below: end)
         guard newest & 1 == 1, let previous = try previousVersion(entry: newest & ~1, object),

@@ -4,7 +4,7 @@ extension Draft {
     /// Sets attributes of objects that exist, even if the transaction has changed them already.
     package func amend(_ amendments: [ObjectID: [(position: Int, value: StoredValue)]]) throws(StoreError) {
         if amendments.isEmpty { return }
-        // In an order that does not depend on the process.
+        // In a fixed order, the same in every process.
         for object in amendments.keys.sorted() { try update(object, amendments[object, default: []]) }
     }
 }

@@ -1,4 +1,4 @@
-// Unique keys that objects of a transaction take from each other, or from the store's objects.
+// Conflicts over unique keys between objects of a transaction, and with the store's objects.
 
 extension Draft {
     private struct Key: Hashable {
@@ -8,7 +8,7 @@ extension Draft {
 
     /// The objects that would have a unique key of another object, in the order of the changes.
     ///
-    /// - Parameter indexes: Of an entity, the unique indexes to look at, by their place in the schema.
+    /// - Parameter indexes: By entity, the unique indexes to check, by their place in the schema.
     func takenKeys(
         _ indexes: (UInt16) -> [Int]
     ) throws(StoreError) -> [(object: ObjectID, index: Int, by: ObjectID)] {
@@ -43,7 +43,7 @@ extension Draft {
         return taken
     }
 
-    /// The object that keeps the key: the one that had it before if it still has it, otherwise the first one.
+    /// The object that keeps the key: the one that had it before, if it still has it, otherwise the first one.
     private func owner(of key: Key, _ objects: [ObjectID]) throws(StoreError) -> ObjectID? {
         let id = shape.indexes[key.index].id
         guard base.indexes(entity: id.entity).contains(id), let holder = try base.first(id, key: key.bytes),

@@ -1,4 +1,5 @@
-// Object numbers before there are objects. Objects of a transaction may refer to each other in circles.
+// Object numbers drawn before the objects are inserted, so that objects of a transaction may refer to each other in
+// circles.
 
 extension Draft {
     /// Returns the ID of an object that this transaction may insert, once. Until then it does not exist.
@@ -18,7 +19,7 @@ extension Draft {
         }
     }
 
-    /// Inserts an object under a reserved ID, whose attributes `set` sets. Throws `invalidArgument` unless the ID was
+    /// Inserts an object under a reserved ID; `set` sets its attributes. Throws `invalidArgument` unless the ID was
     /// reserved here and is still free.
     package func insert(
         reserved object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
@@ -36,8 +37,8 @@ extension Draft {
         didWrite(object)
     }
 
-    /// Makes an ID that was reserved in the store one of this transaction's, which may insert the object. Throws
-    /// `invalidArgument` if it was never reserved, or there is or was such an object.
+    /// Adds an ID that was reserved in the store to this transaction, which may then insert the object. Throws
+    /// `invalidArgument` if it was never reserved, or the object exists or existed.
     package func claim(_ object: ObjectID) throws(StoreError) {
         _ = try layout(object.entityNumber)
         let newest = try base.core.reading { () throws(StoreError) in

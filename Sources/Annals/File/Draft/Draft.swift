@@ -6,12 +6,12 @@
 // T2  Every version that the transaction replaces is the newest that `base` sees.
 // T3  An object number is given to one transaction of this handle only.
 
-/// For one thread at a time. So accesses to its own memory are not checked for overlaps.
+/// For one thread at a time. So overlapping accesses to its own memory are not checked.
 ///
-/// When it has ended it may begin again with the same memory (`DraftRecycler`).
+/// After its end, it may begin again with the same memory (`DraftRecycler`).
 package final class Draft {
-    /// The state that it reads, without its own changes. Nil while it is written, so that the next state can reuse the
-    /// view.
+    /// The state that it reads, without its own changes. Nil while the transaction is appended, so that the next state
+    /// can reuse the view.
     @exclusivity(unchecked) private var heldBase: View?
     let frames: DraftFrames
     private let numbers: ObjectNumberSupply
@@ -20,20 +20,21 @@ package final class Draft {
     @exclusivity(unchecked) var changed = Set<UInt64>()
     /// Objects that this transaction has deleted and that references may lead to.
     @exclusivity(unchecked) private(set) var deleted: [ObjectID] = []
-    /// The same.
+    /// The same, for lookup.
     @exclusivity(unchecked) private var deletedSet = Set<UInt64>()
     /// Objects that were inserted and deleted here, and so never existed.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
-    /// Numbers were drawn for them, but they are not inserted yet.
+    /// Objects whose numbers were drawn, but that are not inserted yet.
     @exclusivity(unchecked) var reserved = Set<UInt64>()
-    /// By entity, except that of `lastDrawn`: the numbers drawn for it. Those below `next` are inserted objects.
+    /// By entity, except that of `lastDrawn`: the numbers drawn for it. Numbers below `next` belong to inserted
+    /// objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
     /// Objects that were inserted again, and the positions of the references that they keep.
     @exclusivity(unchecked) var carried: [ObjectID: [Int]] = [:]
 
-    /// Whether the rules of references to deleted objects have been carried out: once, when the body has ended.
+    /// Whether the rules of references to deleted objects have been carried out: this happens once, after the body.
     @exclusivity(unchecked) var areRulesApplied = false
     /// The references that objects have lost to these rules: by object and attribute.
     @exclusivity(unchecked) var losses: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
@@ -41,10 +42,10 @@ package final class Draft {
     /// change.
     @exclusivity(unchecked) package var needsNewestState = false
 
-    /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.
+    /// The objects inserted or updated since the first call of `noteWritten`, once for each write; nil before.
     @exclusivity(unchecked) private(set) var written: [ObjectID]?
 
-    /// Set in a rehearsal: then nothing is written, and errors are noted in it.
+    /// Set in a rehearsal: then nothing is written, and the rehearsal notes errors.
     @exclusivity(unchecked) var rehearsal: Rehearsal?
 
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
@@ -67,7 +68,7 @@ package final class Draft {
         }
     }
 
-    /// Makes one that has still to begin.
+    /// Makes a draft that has not begun yet.
     init(_ numbers: ObjectNumberSupply, _ base: View, _ log: Log) {
         self.numbers = numbers
         heldBase = base
@@ -94,13 +95,13 @@ package final class Draft {
         needsNewestState = false
     }
 
-    /// From now on `written` has every object that is inserted or updated.
+    /// From now on, `written` gets every inserted or updated object.
     func noteWritten() { if written == nil { written = [] } }
 
-    /// For an object that was written by a way of its own.
+    /// Called after writing an object in another way.
     func didWrite(_ object: ObjectID) { written?.append(object) }
 
-    /// Whether it is small enough to be kept for the next transaction.
+    /// Whether it is small enough to be reused for the next transaction.
     var isReusable: Bool { frames.isReusable && changed.capacity <= 1 << 13 }
 
     /// The state that it reads, without its own changes, while its body runs.
@@ -110,7 +111,7 @@ package final class Draft {
         return heldBase
     }
 
-    /// Ends its reading.
+    /// Ends its reading of the state.
     func releaseBase() { heldBase = nil }
 
     package var author: String? {
@@ -136,19 +137,20 @@ package final class Draft {
 
     // MARK: Schema
 
-    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` if that is not
-    /// possible.
+    /// Defines a new schema version. Only once, and before any other change. Throws `invalidArgument` for impossible
+    /// definitions.
     package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
         for definition in definitions { try IndexID.requireIndexable(definition) }
         try frames.changeSchema(definitions)
         shape = StoreShape(frames.catalog)
     }
 
-    /// How objects of the entity are written, by this transaction's schema; nil if there is no such entity.
+    /// The layout for writing objects of the entity, in this transaction's schema; nil if the schema lacks the entity.
     @inline(__always)
     package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
 
-    /// Throws `schemaChanged` if objects are no longer written so. Called for every object, so it counts no references.
+    /// Throws `schemaChanged` if the layout is no longer the newest. Called for every object, so it counts no
+    /// references.
     @inline(__always)
     package func requireNewest(_ layout: RowLayout) throws(StoreError) {
         if !shape.isNewest(layout) { throw Self.schemaChanged(layout) }
@@ -187,7 +189,7 @@ package final class Draft {
         }
     }
 
-    /// Inserts an object whose attributes `set` sets. Those that it does not set get their defaults, or are absent.
+    /// Inserts an object; `set` sets its attributes. The rest get their defaults, or are absent.
     package func insert(
         entity: UInt16, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
@@ -199,13 +201,13 @@ package final class Draft {
         _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
         try requireNewest(layout)
-        // Before a number is drawn: a row that is being written may be of an object that has its number already.
+        // Checked before drawing a number, because a row that is being written may belong to an object with a number.
         try frames.requireUsable()
         let object = try drawNumber(layout.number)
         do throws(StoreError) {
             try frames.write(.init(.insert, object, previous: nil), layout, .object, set)
         } catch {
-            // No object has the number, so the next one may get it.
+            // The insertion failed, so the next object may get the number.
             if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
                 lastDrawn?.numbers.next -= 1
             }
@@ -263,7 +265,7 @@ package final class Draft {
         let (first, bytes) = try ownRow(object)
         do throws(StoreError) {
             try bytes.withRowView(layout) { (old) throws(StoreError) in
-                // Its attributes are empty if it is an insert.
+                // The set of attributes is empty for an insert.
                 let entry = DraftFrames.Entry(
                     first.kind, object, previous: first.previous, attributes: first.attributes)
                 try frames.write(entry, layout, old: old, .difference, set)
@@ -331,7 +333,7 @@ package final class Draft {
         try frames.supersede()
     }
 
-    /// The row of a deletion; nil if nothing is preserved.
+    /// The row of a deletion; nil without preserved attributes.
     func preserved(
         _ layout: RowLayout, _ row: () throws(StoreError) -> RowImage
     ) throws(StoreError) -> [StoredValue]? {

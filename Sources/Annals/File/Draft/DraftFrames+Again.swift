@@ -1,12 +1,11 @@
-// An object that a draft changes again: the later change counts, and the earlier one is left out
-// before the transaction is committed.
+// An object that a draft changes again: the later change counts, and the earlier one is removed before the commit.
 //
 // Invariants:
 // B6  While `superseded` is 0, every change counts. Otherwise a change counts if `own` names its place, and
-//     `superseded` is the number of those that do not.
-// B7  Only the newest change of an object counts. A completed transaction has no other (F19).
+//     `superseded` is the number of changes that do not count.
+// B7  Only the newest change of an object counts. A completed transaction contains only such changes (F19).
 
-/// A change of a draft, copied out of it.
+/// A copy of a draft's change.
 package struct OwnChange {
     package let kind: ChangeKind
     package let previous: PreviousVersion?
@@ -21,7 +20,7 @@ package struct OwnChange {
 }
 
 extension DraftFrames {
-    /// How many changes count.
+    /// The number of changes that count.
     package var countingChanges: UInt64 { changes - superseded }
 
     /// Returns the change of an object that counts; nil if it has none. The first call is linear in all changes, later
@@ -39,7 +38,7 @@ extension DraftFrames {
         return try spooledChange(prepared.members[own.parts[Int(place.part)]], Int(place.position))
     }
 
-    /// Reads an entry of a complete frame and its row, and nothing else of the frame.
+    /// Reads an entry of a complete frame and its row, but not the rest of the frame.
     private func spooledChange(_ frame: PreparedFrame, _ position: Int) throws(StoreError) -> OwnChange {
         let start = FrameField.bytes + position
         let most = min(Int(frame.tableBytes) - position, ChangeField.maximumBytes)
@@ -64,7 +63,7 @@ extension DraftFrames {
         return start..<(start + bytes.paddedTo8)
     }
 
-    /// The places of all changes, the last one included.
+    /// The places of all changes, including the last one.
     @discardableResult
     func findOwnChanges() throws(StoreError) -> OwnChanges {
         let found = own ?? OwnChanges(expecting: Int(clamping: changes))
@@ -86,20 +85,20 @@ extension DraftFrames {
         return found
     }
 
-    /// For an object that was just changed again: its earlier change no longer counts.
+    /// Called after an object was changed again: its earlier change no longer counts.
     package func supersede() throws(StoreError) {
         try findOwnChanges()
         try settleIfLong()
     }
 
-    /// The change of an object that was looked up no longer counts, and no other takes its place.
+    /// Drops the change of an object that was looked up, without a replacement.
     package func takeOut(_ object: ObjectID) throws(StoreError) {
         guard try findOwnChanges().takeOut(object.rawValue) else { return }
         superseded += 1
         try settleIfLong()
     }
 
-    /// A transaction that changes a few objects often stays as long as its objects are.
+    /// Keeps the size of a transaction that changes a few objects often proportional to these objects.
     private func settleIfLong() throws(StoreError) {
         if superseded > Self.supersededLimit, superseded > changes / 2 { try settle() }
     }
@@ -198,7 +197,7 @@ extension DraftFrames {
         (own, superseded) = (nil, 0)
     }
 
-    /// Adds a change of another transaction as it is. A row is in the newest layout of its entity.
+    /// Adds a change of another transaction unchanged. Its row is in the newest layout of its entity.
     private func add(_ change: ChangeView, _ row: UnsafeRawBufferPointer?) throws(StoreError) {
         let entry = Entry(change.kind, change.object, previous: change.previous, attributes: change.attributes)
         let layout = catalog.layout(version: catalog.newestVersion, entity: change.object.entityNumber)

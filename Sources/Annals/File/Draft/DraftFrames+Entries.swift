@@ -53,7 +53,7 @@ extension DraftFrames {
             { (change, row) throws(StoreError) in counts(change) ? try body(change, row) : true })
     }
 
-    /// The same with changes that no longer count.
+    /// The same, including changes that no longer count.
     private func forEachWrittenEntry(
         _ withRows: Bool, leavesOut: Bool, _ isMeant: (UInt16) -> Bool,
         _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
@@ -79,11 +79,11 @@ extension DraftFrames {
         }
     }
 
-    /// Whether a frame has a change of such an entity. Reads its table only.
+    /// Whether a frame has a change of an entity for which `isMeant` is true. Reads only its table.
     private func has(_ isMeant: (UInt16) -> Bool, _ frame: PreparedFrame) throws(StoreError) -> Bool {
         let start = frame.spoolOffset + UInt64(FrameField.bytes)
         return try prepared.spool.withBytes(at: start, count: Int(frame.tableBytes)) { (table) throws(StoreError) in
-            // The visit ends early if it finds one.
+            // The visit ends early at the first one.
             try !Self.visit(
                 table, rowShift: 0, { (change, _) in !isMeant(change.object.entityNumber) }, row: { _ in nil })
         }

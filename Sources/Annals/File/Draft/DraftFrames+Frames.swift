@@ -10,7 +10,7 @@ extension DraftFrames {
         if !relocations.isEmpty { relocations.removeAll(keepingCapacity: true) }
     }
 
-    /// How many bytes the open frame has.
+    /// The size of the open frame.
     @inline(__always)
     var frameBytes: Int { FrameField.bytes + table.count + body.count - headroom }
 
@@ -21,7 +21,7 @@ extension DraftFrames {
         try requireFits(entryBytes: entryBytes, rowBytes: rowBytes)
     }
 
-    /// Whether a change fits a frame of its own.
+    /// Throws unless a change fits a frame of its own.
     func requireFits(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         let front = FrameField.bytes + TransactionField.bytes
         guard front + entryBytes + rowBytes <= FormatLimits.maximumFrameBytes else {
@@ -52,7 +52,7 @@ extension DraftFrames {
         state = .complete
     }
 
-    /// Puts the table in front of the rows and settles where rows and entries are.
+    /// Puts the table in front of the rows and settles the offsets of rows and entries.
     private func completeFrame() -> LastFrame {
         let front = FrameField.bytes + table.count
         if front > headroom { widenHeadroom(to: front) }
@@ -93,7 +93,7 @@ extension DraftFrames {
         }
     }
 
-    /// A frame that could not be kept leaves a transaction that is not whole.
+    /// Marks the transaction as broken if a frame cannot be kept.
     private func spool(_ bytes: UnsafeRawBufferPointer, _ frame: PreparedFrame) throws(StoreError) {
         do throws(StoreError) {
             try prepared.spool.append(bytes)

@@ -21,7 +21,7 @@ extension DraftFrames {
             do throws(StoreError) {
                 try fill(scratch.mutableBytes(front..<(front + piece)), from: source)
             } catch {
-                // The pieces so far belong to no value.
+                // Drops the pieces so far, which belong to no value.
                 prepared.members.removeLast(piecesSoFar)
                 throw error
             }
@@ -55,8 +55,7 @@ extension DraftFrames {
 
     /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over
     /// the limit for one value; then the largest first, and of equals the first, until the row fits. A value no longer
-    /// than a reference stays. Values that an index of the entity is over are moved only if nothing else makes room:
-    /// such a row is refused.
+    /// than a reference stays. Indexed values are moved only as a last resort: such a row is refused.
     package static func valuesToMoveOut(
         _ values: [StoredValue], of entity: EntityDefinition? = nil, limits: InlineLimits = InlineLimits()
     ) -> [Int] {
@@ -159,7 +158,8 @@ extension DraftFrames {
 }
 
 extension DraftFrames {
-    /// The content of a value that a row of this transaction refers to; nil if the reference is to one in the file.
+    /// The content of a value to which a row of this transaction refers; nil if the reference leads to a value in the
+    /// file.
     package func ownContent(of reference: LargeValueReference) throws(StoreError) -> [UInt8]? {
         guard let value = OwnValue.index(ofOffset: reference.offset, of: values) else { return nil }
         let front = FrameField.bytes + ValueField.bytes
@@ -189,7 +189,7 @@ package struct InlineLimits: Equatable, Sendable {
     }
 }
 
-/// References to values whose place is not known yet: offsets so high that no file has them.
+/// References to values whose offset is not known yet: numbers above every possible offset.
 enum OwnValue {
     static func reference(index: Int, bytes: UInt64) -> LargeValueReference? {
         LargeValueReference(

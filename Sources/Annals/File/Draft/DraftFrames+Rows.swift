@@ -3,11 +3,11 @@
 
 extension DraftFrames {
     /// Adds a change whose row `set` writes, in the entity's newest layout. An update names the attributes that differ
-    /// from `old`, and those that `entry` has already.
+    /// from `old`, and those already in `entry`.
     ///
-    /// What `set` throws is thrown, and the transaction is as before. While it runs, of this transaction's methods only
-    /// `addLargeValue` may be called, for values over the inline limit. A row that is too long altogether loses its
-    /// longest values to value frames.
+    /// Throws the errors of `set`, and then leaves the transaction unchanged. `set` may call only `addLargeValue` of
+    /// this transaction's methods, for values over the inline limit. If the whole row is too long, its longest values
+    /// move to value frames.
     @inline(__always)
     package func write(
         _ entry: Entry, _ layout: RowLayout, old: RowImage? = nil, _ purpose: RowWriter.Purpose,
@@ -57,8 +57,7 @@ extension DraftFrames {
         }
     }
 
-    /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and
-    /// belong to nothing.
+    /// Drops an unfinished row and its large values. Their pieces stay in the spool, unused.
     private func rollBackRow(to before: RowBoundary) {
         // A transaction whose frames could not be kept is never committed. And a frame that was ended before the row
         // was refused has no part of the row; the row's large values then stay, unused.
@@ -81,7 +80,7 @@ extension DraftFrames {
         noteRelocations(layout: layout, rowStart: start)
     }
 
-    /// Reads the row back as values, and moves the largest of them out.
+    /// Reads the row back as values, and moves the largest ones out.
     private func encodeAgain(_ entry: Entry, _ layout: RowLayout, rowStart: Int) throws(StoreError) {
         let values: [StoredValue]
         do throws(StoreError) {
@@ -93,10 +92,9 @@ extension DraftFrames {
         try change(entry, values)
     }
 
-    /// Ends the open frame before its last row, whose entry is not there yet, and puts the row into the next
-    /// one.
+    /// Ends the open frame before its last row, whose entry is still missing, and moves the row to the next frame.
     ///
-    /// - Returns: where the row begins now.
+    /// - Returns: the new start of the row.
     private func moveLastRow(from start: Int, _ entry: Entry) throws(StoreError) -> Int {
         let rowBytes = body.count - start
         try requireFits(entryBytes: entry.bytes, rowBytes: rowBytes)
@@ -108,7 +106,7 @@ extension DraftFrames {
         return appendScratchAsRow()
     }
 
-    /// - Returns: where the row begins.
+    /// - Returns: the start of the row.
     func appendScratchAsRow() -> Int {
         let start = body.count
         let distance = distance

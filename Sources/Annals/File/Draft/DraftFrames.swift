@@ -22,18 +22,18 @@
 package final class DraftFrames {
     /// The frames for the log.
     package let prepared: PreparedFrames
-    /// The schema that rows are encoded with, this transaction's own changes included.
+    /// The schema for encoding rows, including this transaction's own changes.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
-    /// How many changes it has, with those that no longer count.
+    /// The number of changes, including those that no longer count.
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
-    /// How many changes no longer count.
+    /// The number of changes that no longer count.
     @exclusivity(unchecked) var superseded: UInt64 = 0
     /// The places of the changes that count; nil before the first look.
     @exclusivity(unchecked) var own: OwnChanges?
     let limits: LogLimits
     /// Whether its references must lead to objects. Salvage keeps those that lead to lost objects.
     @exclusivity(unchecked) var checksReferences = true
-    /// How many large values it has.
+    /// The number of large values.
     @exclusivity(unchecked) var values = 0
     @exclusivity(unchecked) var table = ByteWriter(capacity: 256)
     @exclusivity(unchecked) var body = ByteWriter(capacity: 1024)
@@ -41,7 +41,7 @@ package final class DraftFrames {
     @exclusivity(unchecked) var changesInFrame: UInt32 = 0
     @exclusivity(unchecked) var relocations: [Relocation] = []
     @exclusivity(unchecked) var state = State.open
-    /// Of the row that is being written.
+    /// Notes about the row that is being written.
     let marks = AttributeNotes.allocate()
     /// Reused for pieces of values, schema frames and rows that move.
     @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
@@ -52,7 +52,7 @@ package final class DraftFrames {
         case lent
         /// All frames are prepared.
         case complete
-        /// A part of it could not be kept: it cannot be committed.
+        /// A part of it could not be kept, so it cannot be committed.
         case broken
     }
 
@@ -68,8 +68,7 @@ package final class DraftFrames {
 
     deinit { marks.deallocate() }
 
-    /// Begins again with nothing but the names; with the catalog that it has, if none is given.
-    /// Only while `isReusable`.
+    /// Begins again with only the names, and with its present catalog if none is given. Requires `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
             self.catalog = catalog
@@ -230,7 +229,7 @@ package final class DraftFrames {
         StoreError(.invalidArgument, "An update names an attribute that its entity does not have.")
     }
 
-    /// From the next entry to the next row, in units of 8 bytes, as if the table had no bytes.
+    /// The distance from the next entry to the next row, in units of 8 bytes, as if the table had no bytes.
     @inline(__always)
     var distance: UInt16 { UInt16(truncatingIfNeeded: (body.count - headroom - table.count) / 8) }
 
@@ -240,7 +239,7 @@ package final class DraftFrames {
         let words = entry.attributes.wordCount
         let shape = UInt8(words) | (entry.previous == nil ? 0 : ChangeField.previousBit)
         table.append(entry.object.rawValue)
-        // The fields from the row's place on, in one word.
+        // The fields from `row` on, in one word.
         table.append(
             UInt64(UInt32(truncatingIfNeeded: position)) | UInt64(entry.kind.rawValue) << 32 | UInt64(shape) << 40)
         if let previous = entry.previous { table.append(previous.rawValue) }
@@ -249,7 +248,7 @@ package final class DraftFrames {
         changesInFrame += 1
     }
 
-    /// Writes a row by `body`: while foreign code runs, nothing of this object is being accessed.
+    /// Writes a row through `body`: while foreign code runs, no access to this object is under way.
     @inline(__always)
     func lendBody(to bytes: inout ByteWriter) {
         state = .lent
@@ -262,7 +261,7 @@ package final class DraftFrames {
         swap(&bytes, &body)
     }
 
-    /// Throws if nothing can be added any more, or not now.
+    /// Throws unless changes can be added now.
     @inline(__always)
     func requireUsable(whileRowIsWritten: Bool = false) throws(StoreError) {
         guard state == .open || whileRowIsWritten && state == .lent else { throw unusable() }
@@ -281,7 +280,7 @@ package final class DraftFrames {
 extension Log {
     /// Begins a transaction. `expectedChanges` saves copying if it is right, and costs nothing if it is wrong.
     ///
-    /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
+    /// Its rows are encoded with `catalog`, by default the newest that this handle knows.
     package func makeFrames(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> DraftFrames {
         DraftFrames(
             limits: limits, catalog: catalog ?? current.catalog, salt: header.salt,

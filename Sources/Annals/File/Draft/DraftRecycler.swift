@@ -1,4 +1,4 @@
-// Keeps one ended transaction for the next one. Allocating its memory would cost more than writing a row.
+// Keeps one ended transaction for the next one: allocating its memory would cost more than writing a row.
 
 internal import Synchronization
 
@@ -13,7 +13,7 @@ struct DraftRecycler: ~Copyable, Sendable {
 
     func pop() -> Draft? { Self.owned(address.exchange(0, ordering: .acquiring)) }
 
-    /// Keeps a transaction that nothing else refers to. Releases the one kept before.
+    /// Keeps a transaction without other references. Releases the one kept before.
     func put(_ transaction: Draft) {
         let kept = UInt(bitPattern: Unmanaged.passRetained(transaction).toOpaque())
         _ = Self.owned(address.exchange(kept, ordering: .acquiringAndReleasing))

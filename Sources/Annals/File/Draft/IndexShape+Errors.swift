@@ -19,7 +19,7 @@ extension IndexShape {
             ObjectFacts(entity, attributes, objects: [target, object]))
     }
 
-    /// `referrers` refer to an object that is to be deleted.
+    /// `referrers` refer to an object to be deleted.
     func denied(_ object: ObjectID, _ referrers: [ObjectID]) -> StoreError {
         let entity = layout.entity.name.text
         let named = referrers.prefix(10).map(\.description).joined(separator: ", ")
@@ -32,7 +32,7 @@ extension IndexShape {
             ObjectFacts(entity, attributes, objects: referrers))
     }
 
-    /// `other` has the value that `object` was to get; `isNew` if it is not in the store yet.
+    /// `other` has the value that `object` should get; `isNew` if it is not in the store yet.
     func uniqueViolation(of object: ObjectID, by other: ObjectID, isNew: Bool) -> StoreError {
         let reason =
             isNew

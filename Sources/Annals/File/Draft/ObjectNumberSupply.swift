@@ -1,11 +1,11 @@
 // The object numbers that the drafts of one handle use.
 
-/// Hands a number to one draft at a time. Any thread may call it.
+/// Gives each number to one draft at a time. Any thread may call it.
 final class ObjectNumberSupply: Sendable {
     /// At the index of an entity's number: its next object number.
     private let next = Guarded<[UInt64]>([])
 
-    /// Takes numbers for a draft, at `first` or above. Returns the first of them.
+    /// Draws numbers for a draft, at `first` or above. Returns the first of them.
     func draw(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
         next.withLock { next in
             let index = Int(entity)
@@ -16,7 +16,7 @@ final class ObjectNumberSupply: Sendable {
         }
     }
 
-    /// Unused numbers go to the next transaction, if no other has taken numbers after them.
+    /// Unused numbers go to the next transaction, unless another one has drawn numbers after them.
     func returnNumbers(_ entity: UInt16, from first: UInt64, end: UInt64) {
         if first == end { return }
         next.withLock { next in

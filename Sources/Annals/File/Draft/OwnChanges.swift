@@ -9,17 +9,17 @@
 ///
 /// Sound: the memory is this object's alone, and a slot is always below `capacity`.
 final class OwnChanges {
-    /// Which frame with changes it is, in order, and where in its table the entry begins.
+    /// The number of its frame among frames with changes, and the offset of the entry in the frame's table.
     struct Place: Equatable {
         var part: UInt32
         var position: UInt32
 
-        /// Of an object whose change was taken out.
+        /// For an object whose change was removed.
         static let none = Place(part: .max, position: .max)
     }
 
     private struct Slot {
-        /// Number of the object's ID; 0 in a free slot, which is no object's.
+        /// The number of the object's ID; 0 in a free slot.
         var object: UInt64
         var place: Place
     }
@@ -28,9 +28,9 @@ final class OwnChanges {
     private var capacity: Int
     private var shift: UInt64
     private var used = 0
-    /// Of the parts that are complete, which frame each is.
+    /// For each complete part, the number of its frame.
     private(set) var parts: [Int] = []
-    /// How many frames were looked at.
+    /// The number of frames seen.
     private(set) var frames = 0
     private var next = Place(part: 0, position: UInt32(TransactionField.bytes))
 
@@ -68,7 +68,7 @@ final class OwnChanges {
         return false
     }
 
-    /// The slot of an object, or the free one that it would get.
+    /// The slot of an object, or the free slot for it.
     @inline(__always)
     private func find(_ object: UInt64) -> Int {
         var index = Int(truncatingIfNeeded: (object &* 0x9E37_79B9_7F4A_7C15) >> shift)
@@ -86,7 +86,7 @@ final class OwnChanges {
         old.deallocate()
     }
 
-    /// The change of an object no longer counts. Returns whether it did.
+    /// Drops the change of an object. Returns whether it counted.
     func takeOut(_ object: UInt64) -> Bool {
         let index = find(object)
         guard slots[index].object == object, slots[index].place != .none else { return false }
@@ -108,7 +108,7 @@ final class OwnChanges {
         return superseded
     }
 
-    /// The part was the frame with this number, and another one follows.
+    /// Notes that the part was the frame with this number, and that another part follows.
     func endPart(_ frame: Int) {
         parts.append(frame)
         next = Place(part: UInt32(parts.count), position: UInt32(TransactionField.bytes))
@@ -116,9 +116,9 @@ final class OwnChanges {
 
     func passFrame() { frames += 1 }
 
-    /// The entry of an object in the open part moved to the front.
+    /// Notes that the entry of an object in the open part moved to the front.
     func move(_ object: UInt64, to position: Int) { slots[find(object)].place.position = UInt32(position) }
 
-    /// The open part has this length now, and all its entries are known.
+    /// Notes that the open part has this length now, and that all its entries are known.
     func cut(to position: Int) { next.position = UInt32(position) }
 }

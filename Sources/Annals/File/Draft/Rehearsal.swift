@@ -22,7 +22,7 @@ final class Rehearsal {
 
     fileprivate func add(_ error: StoreError) {
         let reason = Reason(code: error.code, message: error.message, objects: error.objects)
-        // The failures of a validation are facts of another kind.
+        // Validation failures have other facts than `objects`.
         if noted.insert(reason).inserted || error.objects.isEmpty && !refused.contains(error) { refused.append(error) }
     }
 }
@@ -57,7 +57,7 @@ extension Draft {
     /// Whether this is a rehearsal in which the object could not be written.
     func isUnwritten(_ object: ObjectID) -> Bool { rehearsal?.unwritten.contains(object) ?? false }
 
-    /// Whether this is a rehearsal in which an object could not be written that refers to another one in the store.
+    /// Whether this is a rehearsal in which an object that refers to this one in the store could not be written.
     func isReferredToByUnwritten(_ target: ObjectID) throws(StoreError) -> Bool {
         guard let rehearsal else { return false }
         for object in rehearsal.unwritten where !isNew(object) {

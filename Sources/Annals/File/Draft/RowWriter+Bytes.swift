@@ -1,7 +1,7 @@
-// The bytes of a row: slots, presence bits and the variable part. Values were validated before they come here.
+// The bytes of a row: slots, presence bits and the variable part. Values were validated before.
 //
 // Invariants:
-// W5  From `start` on, `bytes` have the row and nothing else until it is finished.
+// W5  From `start` on, `bytes` have only the row until it is finished.
 // W6  The slots of variable attributes below `nextVariable` are written, and no other slots.
 
 extension RowWriter {
@@ -30,7 +30,7 @@ extension RowWriter {
 
     // MARK: Any value
 
-    /// Writes a value of the attribute's type: one that was set, one of the old row, or a default.
+    /// Writes a value of the attribute's type: a new one, one of the old row, or a default.
     mutating func store(_ value: StoredValue, at position: Int) {
         let slot = shape.slot(position)
         if case .absent = value { return }
@@ -94,7 +94,7 @@ extension RowWriter {
         bytes.pointee.patch(end | RowField.largeBit, at: offset)
     }
 
-    /// Marks the next variable attribute that has a value. Returns where its slot is.
+    /// Marks the next variable attribute that has a value. Returns the offset of its slot.
     @inline(__always)
     private mutating func claim(_ slot: RowSlot, _ position: Int) -> Int {
         let index = Int(slot.variableIndex)

@@ -28,12 +28,12 @@ public struct RowWriter: ~Copyable {
     /// The first variable attribute whose slot is not yet written.
     var nextVariable = 0
     private let frames: Unmanaged<DraftFrames>
-    /// The row that an update changes, or that a deletion has left; nil for a new row.
+    /// The row that an update changes, or that a deletion has removed; nil for a new row.
     private let old: RowImage?
     private let hasOldLayout: Bool
     let maximumInlineValueBytes: Int
     private let marks: AttributeNotes
-    /// How many attributes of fixed size were not set.
+    /// The number of attributes of fixed size that were not set.
     var fixedToSet: Int
     let purpose: Purpose
     /// Whether it is a new row and no attribute of fixed size was set to null. Then the presence bits show which were
@@ -41,7 +41,7 @@ public struct RowWriter: ~Copyable {
     var isPlain: Bool
     /// Whether a value was refused. Then the row is not written, even if the caller has caught the error.
     private var isRefused = false
-    /// Whether values must be moved out of the row, which is finished.
+    /// Whether values must be moved out of the finished row.
     private(set) var isTooLong = false
 
     /// The purpose of a row.
@@ -52,7 +52,7 @@ public struct RowWriter: ~Copyable {
         case difference
         /// An object that is inserted again. An attribute that is not set keeps its deleted value.
         case objectAgain
-        /// A deletion, whose row has no values but those that are set.
+        /// A deletion, whose row has only the values that are set.
         case deletion
     }
 
@@ -76,10 +76,10 @@ public struct RowWriter: ~Copyable {
         bytes.pointee.patch(UInt32(distance) | UInt32(frames.prepared.schemaVersion) << 16, at: start)
     }
 
-    /// Whether it is the row of an object that is inserted again.
+    /// Whether the object is inserted again.
     var isInsertedAgain: Bool { purpose == .objectAgain }
 
-    /// Whether there is no row before it.
+    /// Whether the row has no predecessor.
     @inline(__always)
     var isNew: Bool { old == nil }
 
@@ -104,8 +104,8 @@ public struct RowWriter: ~Copyable {
 
     // MARK: Fixed values
 
-    /// Sets a value in the row of an insert. Returns false if that takes more work, or the value is refused: then `set`
-    /// does it. The same goes for the other functions of this name.
+    /// Sets a value in the row of an insert. Returns false if that takes more work, or the value is refused: then call
+    /// `set`. The same holds for the other functions of this name.
     @inline(__always)
     package mutating func storeNew(bool: Bool, at position: Int) -> Bool {
         guard let place = placeOfNew(1, position) else { return false }
@@ -179,7 +179,7 @@ public struct RowWriter: ~Copyable {
     }
 
     /// Notes that a fixed attribute changed, unless the old row has the same value. A row without the attribute reads
-    /// as the value from before the attribute existed.
+    /// as the default.
     @inline(never)
     private mutating func noteIfChanged(_ value: StoredValue, _ position: Int) throws(StoreError) {
         guard let old else { return }
@@ -217,8 +217,8 @@ public struct RowWriter: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Sets a text from its UTF-8 in the row of an insert, if it is the next variable attribute. Returns false like
-    /// those for fixed sizes.
+    /// Sets a text from its UTF-8 in the row of an insert, if it is the next variable attribute. Returns false like the
+    /// functions for fixed sizes.
     @inline(__always)
     package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
         let content = shape.content
@@ -342,7 +342,7 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Notes that a value could not be given. Then the row is not written.
+    /// Notes that a value could not be provided. Then the row is not written.
     package mutating func refuse() { isRefused = true }
 
     // MARK: Validation
@@ -408,7 +408,7 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Fills in the variable attributes before this one that were passed over.
+    /// Fills in the skipped variable attributes before this one.
     private mutating func beginVariable(_ slot: RowSlot) throws(StoreError) {
         try requireOrder(slot)
         if purpose == .deletion { return }
@@ -424,7 +424,7 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Fills in everything that was not set.
+    /// Fills in all attributes that were not set.
     private mutating func fillIn() throws(StoreError) {
         if isRefused {
             throw refused(

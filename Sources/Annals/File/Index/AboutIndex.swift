@@ -1,4 +1,4 @@
-// Index: where things are. A state of the store as of a transaction, read without locks.
+// Index: finds objects and rows. A state of the store as of a transaction, read without locks.
 //
 // Uses: System, Format, Log.
 //
@@ -7,5 +7,5 @@
 // reads rows and nodes, `VerifiedFile` checks each page that it reads for the first time. `StoreShape` is a schema
 // ready for use.
 //
-// Readers never wait for writers: nodes that a view may see are not changed, and memory of old nodes is kept while a
-// reading section that began before is open (`ReadSections`).
+// Readers never wait for writers: nodes that a view may see are not changed, and the memory of old nodes is kept until
+// all reading sections that began before have ended (`ReadSections`).

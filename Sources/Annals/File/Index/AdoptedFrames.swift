@@ -15,8 +15,8 @@ struct AdoptedFrames {
         counted = counts ? last : nil
     }
 
-    /// Adds a frame that follows the last one, or the last one that counts. False if it follows neither: by their
-    /// checksums, because an unfinished transaction may have been replaced by another one of the same length.
+    /// Adds a frame that follows the last one, or the last one that counts. False if, by its checksums, it follows
+    /// neither: another transaction of the same length may have replaced an unfinished one.
     mutating func append(_ frame: FrameView, counts: Bool) -> Bool {
         let before: Border = (frame.offset, frame.header.previousChecksum)
         guard before == last || counted.map({ $0 == before }) ?? false else { return false }

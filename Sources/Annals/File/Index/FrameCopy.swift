@@ -8,7 +8,8 @@ final class FrameCopy {
 
     init() {}
 
-    /// The frame at an offset where one begins, verified in the copy. Inside a read section, to whose end it lives too.
+    /// The frame at an offset where one begins, verified in the copy. Call it inside a read section; the frame lives
+    /// until that ends at the latest.
     ///
     /// Throws `damaged` if it does not match its checksums.
     func frame(at offset: UInt64, _ core: ReadCore) throws(StoreError) -> FrameView {
@@ -32,7 +33,7 @@ final class FrameCopy {
         return frame
     }
 
-    /// The whole frame, of which `front` was copied last.
+    /// The whole frame whose `front` was copied last.
     func completed(_ front: FrameView, _ core: ReadCore) throws(StoreError) -> FrameView {
         let place = front.offset + UInt64(buffer.count)
         try append(from: place, count: front.header.bodyBytes, core, frame: front.offset)

@@ -52,7 +52,7 @@ extension IndexKey {
         return true
     }
 
-    /// Appends bytes that compare as the value does: the component of one that an index may have.
+    /// Appends bytes that compare like the value: a component of an index key.
     static func append(_ value: StoredValue, to writer: inout ByteWriter) {
         switch value {
         case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
@@ -72,7 +72,7 @@ extension IndexKey {
         OrderedKey.append(object: element.rawValue, to: &writer)
     }
 
-    /// The object that the key of a reference, or of an element of a list, names; nil for the key of no object.
+    /// The object in the key of a reference, or of an element of a list; nil for the key of no object.
     static func element(ofKey key: UnsafeRawBufferPointer) -> ObjectID? {
         guard key.count == 9, key[0] == OrderedKey.present else { return nil }
         return ObjectID(rawValue: UInt64(bigEndian: key.integer(at: 1, as: UInt64.self)))

@@ -1,4 +1,4 @@
-// The key that an ordered index keeps of a row: the encoded values, and of long ones the beginning and a hash.
+// The key that an ordered index stores for a row: the encoded values, or the beginning and a hash of long ones.
 
 /// Keys as ordered indexes store them.
 ///
@@ -23,7 +23,7 @@ package enum IndexKey {
     /// Whether a key of an index is only the beginning, the length and the hash of the whole.
     package static func isCut(_ key: UnsafeRawBufferPointer) -> Bool { key.count == maximumBytes }
 
-    /// Hands out the bytes of a large value, in pieces, in order.
+    /// Passes the bytes of a large value to its argument, in pieces, in order.
     package typealias LargeValueReader = (
         LargeValueReference, (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) -> Void
@@ -98,10 +98,10 @@ package enum IndexKey {
         return (isIncluded ? .including(key) : .excluding(key), true)
     }
 
-    /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text
-    /// or data.
+    /// A bound at the keys whose first components are these values, where the last value, a text or data, is only a
+    /// beginning.
     ///
-    /// Throws `invalidArgument` if that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
+    /// Throws `invalidArgument` if the last value is of another type. Exact as in `bound(values:types:isIncluded:)`.
     package static func prefixBound(
         values: [StoredValue], types: [AttributeType]
     ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
@@ -114,8 +114,8 @@ package enum IndexKey {
         return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
     }
 
-    /// The range of the keys whose first components are these values, and whether it is exact. That of a long key with
-    /// all components has few other keys. Otherwise as `bound(values:types:isIncluded:)`.
+    /// The range of the keys whose first components are these values, and whether it is exact. The range of a long key
+    /// with all components has few other keys. Otherwise as `bound(values:types:isIncluded:)`.
     static func range(
         of values: [StoredValue], types: [AttributeType]
     ) throws(StoreError) -> (range: KeyRange, isExact: Bool) {
@@ -123,7 +123,7 @@ package enum IndexKey {
         return (range(ofWhole: whole, isComplete: values.count == types.count), whole.count <= uncutBytes)
     }
 
-    /// The bytes of these values, however many they are.
+    /// The bytes of these values, of any length.
     static func wholeKey(of values: [StoredValue], types: [AttributeType]) throws(StoreError) -> [UInt8] {
         var writer = ByteWriter(capacity: 256)
         _ = try append(values, types, &writer)

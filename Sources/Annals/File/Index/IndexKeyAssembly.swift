@@ -1,6 +1,6 @@
-// Puts a key together whose values may be far longer than memory, and cuts it.
+// Assembles a key whose values may be far longer than memory, and cuts it.
 
-/// A key on its way into a writer, from `start` on.
+/// A key that is being written to a writer, from `start` on.
 ///
 /// 1. As long as `hashed` is 0, all bytes of the key are in the writer.
 /// 2. Otherwise `hashed` is a multiple of the block size, `hash` is the hash of that number of bytes, and the writer
@@ -15,7 +15,7 @@ struct IndexKeyAssembly {
     /// The index in the writer of the first byte that is not hashed yet.
     private var pending: Int { hashed == 0 ? start : start + IndexKey.uncutBytes }
 
-    /// Appends the component of a large value, in memory of a few blocks, of a text in that of a few pieces.
+    /// Appends the component of a large value, in memory of a few blocks, or of a few pieces for a text.
     mutating func append(
         _ reference: LargeValueReference, isText: Bool, to writer: inout ByteWriter, _ large: IndexKey.LargeValueReader
     ) throws(StoreError) {

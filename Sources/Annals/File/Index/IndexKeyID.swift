@@ -1,6 +1,6 @@
-// Which ordered indexes an entity has, by its definition.
+// The ordered indexes of an entity, by its definition.
 
-/// Names one ordered index: the attributes it is over, in order.
+/// Identifies one ordered index by its attributes, in order.
 package struct IndexID: Hashable, Sendable {
     package let entity: UInt16
     /// Attribute numbers; at least one.
@@ -15,8 +15,9 @@ package struct IndexID: Hashable, Sendable {
     }
 
     /// The indexes of an entity: one for each attribute that is indexed or unique or refers to objects, and one for
-    /// each key; none twice. Keys and options with the same attributes in the same order share one index, unique if any
-    /// of them is. The index of a list of objects has an entry for each of its elements, and is never unique.
+    /// each key, without duplicates. Keys and options with the same attributes in the same order share one index,
+    /// unique if any of them is. The index of a list of objects has an entry for each of its elements, and is never
+    /// unique.
     ///
     /// In the order of the attributes, then of the keys. Keys with lists are skipped: `requireIndexable` refuses them
     /// when a schema is made.
@@ -31,7 +32,7 @@ package struct IndexID: Hashable, Sendable {
         for key in entity.keys where key.attributes.allSatisfy(single.hasSorted) {
             wanted.append(IndexID(entity: entity.number, attributes: key.attributes, isUnique: key.isUnique))
         }
-        // No two attributes have the same number: only keys ask for the same again.
+        // No two attributes have the same number: only keys can be duplicates.
         if entity.keys.isEmpty { return wanted }
         var places: [[UInt16]: Int] = [:]
         var indexes: [IndexID] = []
@@ -46,7 +47,7 @@ package struct IndexID: Hashable, Sendable {
         return indexes
     }
 
-    /// Throws `invalidArgument` if the definition asks for more of a list of objects than the index of its elements.
+    /// Throws `invalidArgument` if the definition needs more for a list of objects than the index of its elements.
     package static func requireIndexable(_ entity: EntityDefinition) throws(StoreError) {
         let inKeys = Set(entity.keys.flatMap(\.attributes))
         for attribute in entity.attributes where attribute.type.isObjectList {
@@ -86,6 +87,6 @@ package struct IndexID: Hashable, Sendable {
 package enum IndexColumn: Sendable {
     /// The attribute at that position of the row's layout.
     case position(Int)
-    /// The row has no such attribute; this is read in its stead.
+    /// The row has no such attribute, and this value is used instead.
     case value(StoredValue, AttributeType)
 }

@@ -1,6 +1,6 @@
 // The nodes of indexes as they are stored in the file, and their references to each other.
 
-/// A node has the same size in all indexes.
+/// The node size, which is the same in all indexes.
 package enum IndexNode {
     package static let bytes = 4096
     /// The number of words in a node of the row index: references to lower nodes, or in a leaf to row versions.
@@ -17,7 +17,7 @@ extension VerifiedFile: NodeSource {
     }
 }
 
-/// A word of an inner node or a root: no node, a node in memory, or one in the file.
+/// A word of an inner node or a root: no node, a node in memory, or a node in the file.
 struct NodeReference: Equatable {
     var word: UInt64
 

@@ -1,4 +1,4 @@
-// An ordered index as the newest schema defines it: which keys a row has in it.
+// An ordered index as the newest schema defines it: the keys that a row has in it.
 
 /// An ordered index, and the locations of its attributes in the newest layout.
 struct IndexShape: Sendable {
@@ -7,12 +7,12 @@ struct IndexShape: Sendable {
     let positions: [Int]
     let types: [AttributeType]
 
-    /// The attribute whose references the index is over; nil for other indexes.
+    /// The attribute whose references are indexed; nil for other indexes.
     var reference: AttributeDefinition? {
         types.count == 1 && types[0].isReference ? layout.entity.attributes[positions[0]] : nil
     }
 
-    /// Whether it has an entry for each element of a list of objects, and none for a list without any.
+    /// Whether it has an entry for each element of a list of objects, and no entry for an empty list.
     var isOfList: Bool { types.count == 1 && types[0].isObjectList }
 
     static func all(of layout: RowLayout) -> [IndexShape] {
@@ -23,8 +23,8 @@ struct IndexShape: Sendable {
         }
     }
 
-    /// Hands out the keys of a row of any schema version: one, or one for each element of a list, in the list's order.
-    /// `writer` is as before when it returns.
+    /// Passes the keys of a row of any schema version to `body`: one, or one for each element of a list, in the list's
+    /// order. `writer` is unchanged when it returns.
     func forEachKey(
         of row: RowImage, in writer: inout ByteWriter, large: IndexKey.LargeValueReader,
         _ body: (_ key: UnsafeRawBufferPointer, _ hasAbsent: Bool) throws(StoreError) -> Void
@@ -42,7 +42,7 @@ struct IndexShape: Sendable {
         }
     }
 
-    /// The objects that a row refers to, of an index over references.
+    /// The targets of a row's references, for an index over references.
     func elements(of row: RowImage, large: IndexKey.LargeValueReader) throws(StoreError) -> [ObjectID] {
         let value: StoredValue
         if row.isLike(layout) {
@@ -75,7 +75,7 @@ struct IndexShape: Sendable {
         return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
     }
 
-    /// Whether rows from before an attribute existed have the same keys in both.
+    /// Whether rows older than an attribute have the same keys in both.
     func hasSameDefaults(as other: IndexShape) -> Bool {
         zip(positions, other.positions).allSatisfy { (position, place) in
             layout.entity.attributes[position].defaultValue == other.layout.entity.attributes[place].defaultValue

@@ -1,11 +1,10 @@
-// Sorts the keys of an index with the objects that have them: more than fit in memory, by their size in records of
-// three sizes.
+// Sorts the keys of an index with their objects, more than fit in memory, in records of three sizes.
 //
 // Invariants:
 // KS1  Each entry is in the sorter with the smallest records that its key fits.
-// KS2  Entries come out as an ordered index has them: by key, compared as bytes, then by object.
+// KS2  Entries come out in the order of an ordered index: by key, compared as bytes, then by object.
 
-/// A key with zeros after it, the object that has it, and whether a component is absent.
+/// A key padded with zeros, its object, and whether a component is absent.
 package struct KeyRecord<let words: Int>: SortRecord {
     /// The bytes of the key, as they lie in memory.
     private(set) var key: InlineArray<words, UInt64>
@@ -62,7 +61,7 @@ package struct KeyRecord<let words: Int>: SortRecord {
 /// A record that any key fits.
 package typealias LongKeyRecord = KeyRecord<32>
 
-/// Takes the entries of one index in any order and returns them in index order.
+/// Accepts the entries of one index in any order and returns them in index order.
 package struct KeySorter {
     private typealias ShortRecord = KeyRecord<3>
     private typealias MiddleRecord = KeyRecord<10>
@@ -77,7 +76,7 @@ package struct KeySorter {
         long = ExternalSorter(files, memoryBytes: memoryBytes / 3, makeFile: makeFile)
     }
 
-    /// How many sorted runs wait in files.
+    /// The number of sorted runs in files.
     package var runCount: Int { short.runCount + middle.runCount + long.runCount }
 
     package func append(_ key: UnsafeRawBufferPointer, _ object: ObjectID, hasAbsent: Bool) throws(StoreError) {
@@ -101,7 +100,7 @@ package struct SortedKeys {
     private var short: SortedRecords<KeyRecord<3>>
     private var middle: SortedRecords<KeyRecord<10>>
     private var long: SortedRecords<LongKeyRecord>
-    /// The next record of each.
+    /// The next record of each size.
     private var nextShort: LongKeyRecord?
     private var nextMiddle: LongKeyRecord?
     private var nextLong: LongKeyRecord?

@@ -5,7 +5,7 @@
 //     long as half of it.
 // M2  Numbers never fall from one landmark to the next.
 
-/// A frame that can be walked from, and the number in its header.
+/// A frame at which walking can begin, and the number in its header.
 package struct Landmark: Equatable, Sendable {
     package var offset: UInt64
     package var number: UInt64
@@ -16,14 +16,14 @@ package struct Landmark: Equatable, Sendable {
     }
 }
 
-/// The landmarks of a file. A value: a copy shares its memory until one of the two is added to.
+/// The landmarks of a file. A value: a copy shares its memory until one of the two grows.
 package struct Landmarks: Sendable {
     package static let stepBits: UInt64 = 20
     package private(set) var all: [Landmark] = []
 
     package init() {}
 
-    /// Takes landmarks as they were stored. Throws `damaged` if they are not in order.
+    /// Accepts stored landmarks. Throws `damaged` if they are not in order.
     package init(stored: [Landmark], below end: UInt64) throws(StoreError) {
         for (index, landmark) in stored.enumerated() {
             guard landmark.offset >> Self.stepBits == UInt64(index), landmark.offset < end,
@@ -44,7 +44,7 @@ package struct Landmarks: Sendable {
 
     private mutating func add(_ offset: UInt64, _ number: UInt64) {
         while UInt64(all.count) < offset >> Self.stepBits {
-            // No writer leaves a MiB without a frame; a file that does is walked from further below.
+            // No writer leaves a MiB without a frame; in a file with such a MiB, walking begins further below.
             guard let last = all.last else { return }
             all.append(last)
         }

@@ -1,12 +1,12 @@
 // The beginning and the end of a range of an ordered index.
 
-/// One end of a range. The bytes are an encoded key, or the first components of one: as no component is the beginning
-/// of another one, the keys that begin with them are those that have these components.
+/// One end of a range. The bytes are an encoded key, or the first components of one: no component is the beginning of
+/// another one, so the keys that begin with these bytes are those with these components.
 package enum IndexBound: Equatable, Sendable {
     case unbounded
     /// The range holds the keys that begin with these bytes.
     case including([UInt8])
-    /// The range does not hold them.
+    /// The range excludes them.
     case excluding([UInt8])
     /// The range ends next to this entry and excludes it: reading continues here after the last entry read.
     case beside(key: [UInt8], ObjectID)
@@ -21,7 +21,7 @@ package enum IndexBound: Equatable, Sendable {
         try withCut(including: .afterPrefix, excluding: .beforeEntry, beside: .beforeEntry, body)
     }
 
-    /// Whether the range from here has an entry, as far as this end decides.
+    /// Whether this lower end allows the entry.
     func isBelow(_ key: [UInt8], _ object: ObjectID) -> Bool {
         switch self {
         case .unbounded: true
@@ -31,7 +31,7 @@ package enum IndexBound: Equatable, Sendable {
         }
     }
 
-    /// Whether the range to here has an entry, as far as this end decides.
+    /// Whether this upper end allows the entry.
     func isAbove(_ key: [UInt8], _ object: ObjectID) -> Bool {
         switch self {
         case .unbounded: true

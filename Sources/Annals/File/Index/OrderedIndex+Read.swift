@@ -1,7 +1,7 @@
-// Reading an ordered index: ranges, batches of objects, single keys, and everything for the checker.
+// Reading an ordered index: ranges, batches of objects, single keys, and all entries for the checker.
 
 extension OrderedIndex {
-    /// Hands out the entries between two bounds, ascending or descending, until `body` returns false.
+    /// Passes the entries between two bounds to `body`, ascending or descending, until it returns false.
     ///
     /// A key lives until `body` returns. Logarithmic, then linear in the entries handed out; allocates nothing. Throws
     /// errors of the source and of `body`, and `damaged`.
@@ -28,12 +28,12 @@ extension OrderedIndex {
             let start = if let from { try leaf.cut(from) } else { 0 }
             let end = if let to { try leaf.cut(to) } else { leaf.count }
             if start < end, !(try OrderedIndex.visit(leaf, start, end, isReversed, body)) { return }
-            // The cut at which the range ends lies in this leaf.
+            // The range ends in this leaf.
             if isReversed ? start > 0 : end < leaf.count { return }
         } while try walk.advance()
     }
 
-    /// How many entries lie between two bounds. Linear in the leaves between them; constant without bounds.
+    /// The number of entries between two bounds. Linear in the leaves between them; constant without bounds.
     package func count(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, _ source: any NodeSource
     ) throws(StoreError) -> UInt64 {
@@ -85,7 +85,7 @@ extension OrderedIndex {
 
     /// Appends the objects of at most `limit` entries, for a reader that first collects and then touches rows.
     ///
-    /// Returns the bound to go on from (to go on to, if reversed); nil if nothing is left in the range.
+    /// Returns the bound at which to continue (as the upper one, if reversed); nil if the range is exhausted.
     package func collect(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, limit: Int,
         into objects: inout [ObjectID], _ source: any NodeSource
@@ -114,8 +114,8 @@ extension OrderedIndex {
         return found
     }
 
-    /// Hands out all entries in ascending order, and throws `damaged` if a node is malformed, out of order or at a
-    /// wrong level, or if the number of entries is wrong. For the checker.
+    /// Passes all entries to `body` in ascending order, and throws `damaged` if a node is malformed, out of order or at
+    /// a wrong level, or if the number of entries is wrong. For the checker.
     package func validate(
         _ source: any NodeSource, _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
     ) throws(StoreError) {

@@ -1,8 +1,8 @@
 // Writing an ordered index: nodes in memory go to the file, all or some, children before parents.
 
 extension OrderedIndex {
-    /// Hands out each node that is not in the file yet as its 4096 bytes, children before parents; `write` returns the
-    /// offset that it will have there, a multiple of 8 and not 0. The bytes live until `write` returns.
+    /// Passes each node that is not in the file yet to `write` as its 4096 bytes, children before parents; `write`
+    /// returns its future offset there, a multiple of 8 and not 0. The bytes live until `write` returns.
     ///
     /// Returns the offset of the highest node, 0 for an empty index. Afterwards no node is in memory. If `write`
     /// throws, the index is unchanged. Snapshots keep their nodes.
@@ -17,7 +17,7 @@ extension OrderedIndex {
         return offset
     }
 
-    /// No deeper than the tree, which this process built or validated: at most `maximumLevel` calls.
+    /// Recursion is not deeper than the tree, which this process built or validated: at most `maximumLevel` calls.
     private static func write(
         _ node: OrderedNode, _ scratch: UnsafeMutableRawBufferPointer,
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
@@ -40,11 +40,11 @@ extension OrderedIndex {
 
     // MARK: Some of them
 
-    /// Hands out at most `limit` nodes, those with the least keys first: while ascending keys are added, these are
-    /// full, and the nodes that the next keys go to stay in memory. If `write` throws, the index cannot be used any
-    /// more; copies of it are as they were.
+    /// Passes at most `limit` nodes to `write`, those with the least keys first: while ascending keys are added, these
+    /// are full, and the nodes for the next keys stay in memory. If `write` throws, the index cannot be used any more;
+    /// copies of it are unchanged.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: their number.
     @discardableResult
     package mutating func writeNodes(
         atMost limit: Int, _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64

@@ -1,8 +1,8 @@
-// The ordered index: which objects have which keys, as a B+tree that is a value.
+// The ordered index: finds objects by key, as a B+tree that is a value.
 
 /// The source of clean nodes.
 package protocol NodeSource {
-    /// The node at that offset of the file: 4096 bytes, verified, which stay as they are as long as the engine lives.
+    /// The node at that offset of the file: 4096 bytes, verified, unchanged as long as the engine lives.
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer
 }
 
@@ -15,8 +15,8 @@ package protocol NodeSource {
 /// 1. `root` is the highest node if that is in memory, and then `rootOffset` is 0. In an empty index, and only there,
 ///    `root` is nil and `rootOffset` is 0.
 /// 2. Nodes in memory are only below nodes in memory; `dirtyNodes` counts them.
-/// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as
-///    that is known without reading it.
+/// 3. A level is only above the next lower one, no node is empty, and the root has more than one child, as far as that
+///    is known without reading it.
 ///
 /// Nodes that become empty are dropped, and nodes are never merged: deletions leave half-empty nodes, which later
 /// insertions fill; Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than
@@ -96,14 +96,14 @@ package struct OrderedIndex: Sendable {
         var index: Int
     }
 
-    /// Moves the last children, or half of them, to a new node, and goes on with the node that the target belongs to.
+    /// Moves the last children, or half of them, to a new node, and continues with the target's node.
     private mutating func splitInner(_ place: inout Place, _ target: OrderedTarget) throws(StoreError) {
         let parent = try parent(of: place)
         let node = place.node
         let isAtEnd = try node.view.childIndex(of: target) == node.count - 1
         let middle = isAtEnd ? node.count - 1 : node.middle
         let (key, object) = try node.view.keyAndObject(at: middle)
-        // The key is in the node's own memory, which stays as it is when its last entries leave it.
+        // The key is in the node's own memory, which does not change when its last entries leave it.
         let isRight = target.order(of: key, object, equal: 0) <= 0
         let right = node.splitOff(from: middle)
         parent.insert(key, object, at: place.index + 1, child: right)
@@ -161,7 +161,7 @@ package struct OrderedIndex: Sendable {
         if isEmpty { return false }
         let target = OrderedIndex.target(key, object)
         var place = Place(node: try mutableRoot(source), parent: nil, index: 0)
-        // The lowest node that keeps a child when the leaf is dropped, and which child it loses then.
+        // The lowest node that keeps a child when the leaf is dropped, and the index of the dropped child.
         var branch: (node: OrderedNode, index: Int)?
         while place.node.level > 0 {
             let node = place.node
@@ -176,7 +176,7 @@ package struct OrderedIndex: Sendable {
         return true
     }
 
-    /// Drops an empty leaf, and the nodes above that have nothing else.
+    /// Drops an empty leaf, and its ancestors without other children.
     private mutating func drop(_ branch: (node: OrderedNode, index: Int)?) {
         guard let branch else { return becomeClean(root: 0) }
         branch.node.remove(at: branch.index)
@@ -184,7 +184,7 @@ package struct OrderedIndex: Sendable {
         lowerRoot()
     }
 
-    /// As long as the root has one child, that takes its place.
+    /// Replaces the root by its child as long as it has only one.
     private mutating func lowerRoot() {
         while let node = root, node.level > 0, node.count == 1 {
             root = node.children[0]

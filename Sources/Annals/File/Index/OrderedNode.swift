@@ -37,7 +37,7 @@ final class OrderedNode: @unchecked Sendable {
         (base + lowest).copyMemory(from: node.base + lowest, byteCount: OrderedLimits.nodeBytes - lowest)
     }
 
-    /// Throws if the stored bytes are not a node that can be changed.
+    /// Throws if the stored bytes are not a changeable node.
     init(copyOf view: OrderedNodeView) throws(StoreError) {
         try view.validateLayout()
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
@@ -110,7 +110,7 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(head.byteSwapped, at: OrderedNode.slot(index) &+ OrderedSlotField.head)
     }
 
-    /// Whether an entry with a key of that size fits, perhaps after its holes are closed.
+    /// Whether an entry with a key of that size fits, perhaps after closing holes.
     func hasRoom(forKeyOf keyBytes: Int) -> Bool {
         OrderedNode.slot(count &+ 1) &+ entryBytes &+ entryHeaderBytes &+ keyBytes <= OrderedLimits.nodeBytes
     }
@@ -119,7 +119,7 @@ final class OrderedNode: @unchecked Sendable {
 
     // MARK: Changing
 
-    /// Puts an entry in front of the one at `index`. There is room for it.
+    /// Puts an entry in front of the one at `index`. Requires room for it.
     func insert(_ key: UnsafeRawBufferPointer, _ object: UInt64, at index: Int, child: OrderedNode? = nil) {
         let size = entryHeaderBytes &+ key.count
         makeRoom(size)
@@ -161,7 +161,7 @@ final class OrderedNode: @unchecked Sendable {
         setSlot(0, head: 0, start: start, keyBytes: 0)
     }
 
-    /// The child at `index`, which has the same content as the one before.
+    /// Replaces the child at `index` by one with the same content.
     func setChild(_ child: OrderedNode, at index: Int) {
         children[index] = child
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
@@ -255,7 +255,7 @@ final class OrderedNode: @unchecked Sendable {
         return right
     }
 
-    /// A copy of another node's entry as the last one; its head is not yet right.
+    /// Appends a copy of another node's entry; its head is not right yet.
     private func append(entry index: Int, of node: OrderedNode) {
         let size = node.entryBytes(index)
         lowestEntry &-= size

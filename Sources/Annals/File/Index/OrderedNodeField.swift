@@ -7,9 +7,9 @@
 package enum OrderedNodeField {
     /// u16: 0 in a leaf, one more than its children's in an inner node.
     package static let level = 0
-    /// u16: how many slots, at least 1.
+    /// u16: the number of slots, at least 1.
     package static let count = 2
-    /// u16: the size of all entries together.
+    /// u16: the total size of all entries.
     package static let entryBytes = 4
     /// u16: the offset of the lowest entry. In the file, only zeros are between the slots and it.
     package static let lowestEntry = 6
@@ -23,9 +23,9 @@ package enum OrderedNodeField {
 
 /// Offsets of the fields of a slot. In the file, entries lie one below the other in the order of their slots.
 package enum OrderedSlotField {
-    /// u32, big-endian: the four bytes of the key after the common ones, with zeros if it is shorter.
+    /// u32, big-endian: the four bytes of the key after the common prefix, with zeros if it is shorter.
     package static let head = 0
-    /// u16: where in the node the entry begins.
+    /// u16: the offset of the entry in the node.
     package static let entry = 4
     /// u16
     package static let keyBytes = 6
@@ -49,8 +49,8 @@ package enum OrderedEntryField {
 package enum OrderedLimits {
     package static let nodeBytes = 4096
     package static let maximumKeyBytes = 256
-    /// A tree gets so high only after more operations than there are object numbers: every level takes at least six
-    /// times as many splits as the one above it.
+    /// A tree gets this high only after more operations than object numbers exist: every level takes at least six times
+    /// as many splits as the one above it.
     package static let maximumLevel = 19
     package static let maximumSlots = (nodeBytes - OrderedNodeField.bytes) / OrderedSlotField.bytes
 }

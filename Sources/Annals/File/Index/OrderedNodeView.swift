@@ -6,8 +6,8 @@
 ///    end at every reading.
 /// 2. Only a node in memory has addresses of children, and `OrderedNode` wrote them; in a stored one they are damage.
 ///
-/// Sound for any bytes by that. The memory is that of the source, which lives as long as the engine, or of a node that
-/// the index at hand keeps alive.
+/// Safe for arbitrary bytes. The memory belongs to the source, which lives as long as the engine, or to a node that the
+/// current index keeps alive.
 struct OrderedNodeView {
     let base: UnsafeRawPointer
     let level: Int
@@ -111,7 +111,7 @@ struct OrderedNodeView {
     @inline(__always)
     static func reference(to base: UnsafeMutableRawPointer) -> UInt64 { UInt64(UInt(bitPattern: base)) | 1 }
 
-    /// Readers follow addresses: that costs no counting of references, and the index keeps the nodes alive.
+    /// Readers follow addresses without counting references; the index keeps the nodes alive.
     func child(at index: Int, _ source: any NodeSource) throws(StoreError) -> OrderedNodeView {
         let reference = try reference(at: index)
         let child: OrderedNodeView
@@ -140,8 +140,8 @@ struct OrderedNodeView {
 // MARK: Searching
 
 extension OrderedNodeView {
-    /// The first slot whose entry is not before the cut, and whether it is the one that is looked for. Finds something,
-    /// never anything outside, in a node that is out of order.
+    /// The first slot whose entry is not before the cut, and whether it is the target's entry. In a node that is out of
+    /// order it finds any slot, but never one outside.
     func position(of target: OrderedTarget) throws(StoreError) -> (index: Int, isFound: Bool) {
         let first = firstKey
         guard count > first else { return (first, false) }
@@ -178,8 +178,8 @@ extension OrderedNodeView {
         return isFound && target.edge == .afterEntry ? index &+ 1 : index
     }
 
-    /// Below 0 if all keys are before the target, above 0 if they are after it, because of the bytes that they
-    /// have in common; nil if those do not decide.
+    /// Below 0 if all keys are before the target, above 0 if they are after it, by their common prefix; nil if that
+    /// does not decide.
     @inline(__always)
     private func side(of target: OrderedTarget, _ prefix: Int) throws(StoreError) -> Int? {
         let key = try key(at: firstKey)
@@ -190,7 +190,7 @@ extension OrderedNodeView {
         return target.edge == .afterPrefix ? -1 : 1
     }
 
-    /// Without branches that depend on the keys: those would be guessed wrong half of the time.
+    /// Without branches that depend on the keys: such branches would be mispredicted half of the time.
     @inline(__always)
     private func firstSlot(from first: Int, notBelow head: UInt32) -> Int {
         var low = first

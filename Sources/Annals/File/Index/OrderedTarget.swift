@@ -1,8 +1,8 @@
-// A search in an ordered index: how its target compares with the entries.
+// A search in an ordered index: the comparison of its target with the entries.
 
 /// A cut through the sequence of entries: each entry is either before it or after it.
 ///
-/// Sound although it holds a pointer: the bytes are those of the caller's key, which outlives the call it was given to.
+/// Sound although it holds a pointer: the bytes belong to the caller's key, which outlives the call.
 struct OrderedTarget {
     enum Edge {
         /// In front of the entry with exactly this key and object.
@@ -23,15 +23,15 @@ struct OrderedTarget {
         self.edge = edge
     }
 
-    /// The head that a slot with this key would have. After a prefix the rest counts as greatest, so that keys that go
-    /// on differently have no greater head.
+    /// The head that a slot with this key would have. After a prefix the rest counts as greatest, so that other
+    /// continuations have no greater head.
     @inline(__always)
     func head(after prefix: Int) -> UInt32 {
         OrderedBytes.head(key, after: prefix, filler: edge == .afterPrefix ? .max : 0)
     }
 
-    /// Below 0 if the entry with this key and object is before the cut, 0 if it is the one that is looked for,
-    /// otherwise above 0. The first `equal` bytes are known to be the same.
+    /// Below 0 if the entry with this key and object is before the cut, 0 if it is the target, otherwise above 0. The
+    /// first `equal` bytes are known to be equal.
     @inline(__always)
     func order(of entryKey: UnsafeRawBufferPointer, _ entryObject: UInt64, equal: Int) -> Int {
         let shared = min(entryKey.count, key.count)
@@ -43,10 +43,10 @@ struct OrderedTarget {
     }
 }
 
-/// Bytes compared by words.
+/// Compares bytes by words.
 ///
-/// Sound because loads lie between two positions that both buffers have; that is the caller's promise, checked in debug
-/// builds.
+/// Sound because loads lie between two positions in both buffers; the caller guarantees this, and debug builds check
+/// it.
 enum OrderedBytes {
     @inline(__always)
     static func head(_ key: UnsafeRawBufferPointer, after prefix: Int, filler: UInt32) -> UInt32 {
@@ -88,7 +88,7 @@ enum OrderedBytes {
             at &+= 8
         }
         guard at < end else { return 0 }
-        // The last word reaches back over bytes that are equal, compared or known to be.
+        // The last word overlaps bytes that are equal, compared or known to be.
         if end >= 8 {
             let (a, b) = (word(left, end &- 8), word(right, end &- 8))
             return a == b ? 0 : a < b ? -1 : 1
@@ -101,7 +101,7 @@ enum OrderedBytes {
         return 0
     }
 
-    /// How many of the first `limit` bytes, which both must have, are the same in both.
+    /// The number of equal bytes among the first `limit`, which both must have.
     static func commonBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer, limit: Int) -> Int {
         var at = 0
         while limit &- at >= 8 {

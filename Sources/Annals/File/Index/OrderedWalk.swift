@@ -6,7 +6,7 @@
 /// 2. Every leaf begins after the end of the one before it (or ends in front of its beginning), otherwise it is
 ///    damaged: so no leaf comes twice, even if nodes are wrong, and the walk ends.
 ///
-/// Allocates nothing. Views stay good because the source keeps its bytes, and the caller the index.
+/// Allocates nothing. Views stay valid because the source keeps its bytes, and the caller the index.
 struct OrderedWalk {
     private struct Step {
         var view: OrderedNodeView
@@ -21,7 +21,7 @@ struct OrderedWalk {
     private var depth = 0
     private(set) var leaf: OrderedNodeView
 
-    /// Begins with the leaf that the cut is in or beside; without one at the very beginning, or the end.
+    /// Begins with the leaf in or beside which the cut is; without a cut at the very beginning, or the end.
     init(
         _ root: OrderedNodeView, at cut: OrderedTarget?, isReversed: Bool, isValidating: Bool = false,
         _ source: any NodeSource
@@ -33,7 +33,7 @@ struct OrderedWalk {
         try descend(at: cut)
     }
 
-    /// From the node in `leaf` down to a leaf.
+    /// Descends from the node in `leaf` to a leaf.
     private mutating func descend(at cut: OrderedTarget?) throws(StoreError) {
         if isValidating { try leaf.validate() }
         while !leaf.isLeaf {

@@ -4,7 +4,7 @@
 ///
 /// Sound although it is shared: `monitor` guards the variables.
 final class PastSchema: @unchecked Sendable {
-    /// With the newest version, as of when this was made.
+    /// The newest version at the time of creation.
     private let newest: StoreShape
     let version: UInt16
     private let monitor = Monitor()
@@ -18,7 +18,7 @@ final class PastSchema: @unchecked Sendable {
 
     init(_ newest: StoreShape, version: UInt16) { (self.newest, self.version) = (newest, version) }
 
-    /// How rows of the version are read in the terms of the newest schema.
+    /// The shape for reading rows of the version in terms of the newest schema.
     var present: StoreShape {
         if version >= newest.catalog.newestVersion { return newest }
         return monitor.withLock {

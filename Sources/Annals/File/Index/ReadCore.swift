@@ -30,8 +30,7 @@ final class ReadCore: Sendable {
 
     // MARK: Versions
 
-    /// The offset of the row that a view with this end sees of an object, nil if it sees none. Inside a read
-    /// section.
+    /// The offset of an object's row as seen by a view with this end; nil if the view has none. Inside a read section.
     @inline(__always)
     func visibleRow(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
         try visible(try rows.newest(object), object, below: end)
@@ -119,7 +118,7 @@ final class ReadCore: Sendable {
 
 // MARK: Frames
 //
-// A header and a table have checksums of their own: reading history does not touch the rows between them.
+// A header and a table have checksums of their own: so reading history does not touch the rows between them.
 
 /// A good header, read in place.
 struct FrameHead {
@@ -152,7 +151,7 @@ extension ReadCore {
         return header
     }
 
-    /// The same, of which a walk over millions of frames reads few fields.
+    /// The same for a walk over millions of frames, which reads few fields.
     @inline(__always)
     func goodHeader(at offset: UInt64) throws(StoreError) -> FrameHead {
         let bytes = try headerBytes(at: offset)

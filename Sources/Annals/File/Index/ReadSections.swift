@@ -1,10 +1,9 @@
-// Knows which reads are under way, so that the memory of nodes that they may be looking at is used again only after
-// they have ended.
+// Tracks current reads, so that the memory of nodes that they may use is reused only after they have ended.
 //
 // Invariants:
-// E1  A read section counts in the epoch in which it began; an epoch begins only when the one before the last has no
-//     sections left.
-// E2  What was taken out of reach in an epoch is used again when no section of that epoch or an earlier one is left.
+// E1  A read section counts in the epoch in which it began; an epoch begins only when the one before the previous has
+//     no sections left.
+// E2  A node that became unreachable in an epoch is reused when no section of that epoch or an earlier one is left.
 // E3  Once `isClosed`, no section begins; `close` returns when none is left.
 
 internal import Synchronization
@@ -91,7 +90,7 @@ final class ReadSections: @unchecked Sendable {
         spare.popLast() ?? .allocate(byteCount: IndexNode.bytes, alignment: 64)
     }
 
-    /// A node that no new section can reach any more: used again when those that might be looking at it have ended.
+    /// Retires a node that no new section can reach: it is reused after the sections that may use it have ended.
     func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
 
     /// Reclaims nodes that no section can read any more, and starts the next epoch if nodes wait. Never blocks.
@@ -107,7 +106,7 @@ final class ReadSections: @unchecked Sendable {
         epoch.store(now + 1, ordering: .sequentiallyConsistent)
     }
 
-    /// Lets no section begin any more and waits for those under way.
+    /// Prevents new sections and waits for those under way.
     func close(_ environment: any Environment) {
         closed.store(true, ordering: .sequentiallyConsistent)
         var pause: UInt64 = 10

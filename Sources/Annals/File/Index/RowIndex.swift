@@ -23,7 +23,7 @@ final class RowIndex: @unchecked Sendable {
     private let roots: PrivateMemory
     private let sections: ReadSections
     private let source: VerifiedFile
-    /// Entities that have a root.
+    /// The entities with a root.
     private(set) var entities: [UInt16] = []
     private var dirtyNodes = 0
     /// The leaf that was changed last.
@@ -59,8 +59,8 @@ final class RowIndex: @unchecked Sendable {
         return nodes
     }
 
-    /// Hands out the nodes in memory below one, each with the word that refers to it and its depth, parents before
-    /// children. Returns false if `body` did, and ends there.
+    /// Passes the nodes in memory below one to `body`, each with the word that refers to it and its depth, parents
+    /// before children. Returns false, and stops, if `body` returns false.
     private func forEachNode(
         below parent: UnsafeMutableRawPointer, depth: UInt64,
         _ body: (UnsafeMutablePointer<Atomic<UInt64>>, UnsafeMutableRawPointer, UInt64) -> Bool
@@ -87,7 +87,7 @@ final class RowIndex: @unchecked Sendable {
         Self.word(roots.bytes.baseAddress.unsafelyUnwrapped, UInt64(entity))
     }
 
-    /// A word of a node, wherever the node is.
+    /// A word of a node in memory or in the file.
     @inline(__always)
     private func load(_ reference: NodeReference, _ index: UInt64) throws(StoreError) -> UInt64 {
         if let memory = reference.memory { return Self.word(memory, index).pointee.load(ordering: .acquiring) }
@@ -136,8 +136,8 @@ final class RowIndex: @unchecked Sendable {
         return depth == 0 ? 0 : min(1 << (depth &* IndexNode.bits), FormatLimits.maximumObjectNumber + 1)
     }
 
-    /// Copies the words of the leaf that holds `number`, and returns how many objects from the leaf's first on have
-    /// none: then nothing was copied, and the next number to look at is after them. Inside a read section.
+    /// Copies the words of the leaf that holds `number`, or, without copying, returns the number of objects from the
+    /// leaf's first on that have none: then the next number to read is after them. Inside a read section.
     func leaf(
         _ entity: UInt16, _ number: UInt64, into words: UnsafeMutablePointer<UInt64>
     ) throws(StoreError) -> LeafContent {
@@ -180,7 +180,7 @@ final class RowIndex: @unchecked Sendable {
         return before
     }
 
-    /// Sees to it that the entity has a root: it had objects once.
+    /// Ensures that the entity has a root, because it had objects once.
     func makeRoot(_ entity: UInt16) {
         guard root(entity).pointee.load(ordering: .relaxed) == 0 else { return }
         entities.append(entity)
@@ -244,7 +244,7 @@ final class RowIndex: @unchecked Sendable {
 
     // MARK: Checkpoints
 
-    /// A root as a checkpoint names it.
+    /// A root as stored in a checkpoint.
     struct StoredRoot: Equatable {
         var entity: UInt16
         var depth: UInt8
@@ -284,7 +284,7 @@ final class RowIndex: @unchecked Sendable {
         return try append(UnsafeRawBufferPointer(copy))
     }
 
-    /// From now on these roots are the index: nodes in memory are returned when their last reader has ended.
+    /// Makes these roots the index: nodes in memory are reclaimed after their last reader has ended.
     ///
     /// A root is replaced by one atomic store: readers must find every object all the time.
     func install(_ stored: [StoredRoot]) {
@@ -304,7 +304,7 @@ final class RowIndex: @unchecked Sendable {
 
     // MARK: Some of them
 
-    /// A leaf that was written, and if it is referred to.
+    /// A written leaf, and the node that refers to it.
     struct WrittenLeaf {
         fileprivate var slot: UnsafeMutablePointer<Atomic<UInt64>>
         fileprivate var memory: UnsafeMutableRawPointer

@@ -2,8 +2,8 @@
 
 /// Shared by all views of one schema version.
 ///
-/// Sound although it is shared: nothing changes after `init`, the memory of the shapes included; the layouts that they
-/// refer to are kept in `newest`.
+/// Sound although it is shared: nothing changes after `init`, including the memory of the shapes; `newest` retains
+/// their layouts.
 final class StoreShape: @unchecked Sendable {
     let catalog: SchemaCatalog
     /// The layouts of the schema's entities, by ascending entity number.
@@ -22,7 +22,7 @@ final class StoreShape: @unchecked Sendable {
     /// because a file may use the highest ones and change its schema thousands of times.
     private let places: UnsafeMutablePointer<UInt16>
     private let placeCount: Int
-    /// For reading many rows: one for each of `newest` after one that is no entity's.
+    /// For reading many rows: one for each of `newest`, after one for no entity.
     private let known: UnsafeMutablePointer<KnownEntity>
     private let newestVersion: UInt16
 
@@ -30,7 +30,7 @@ final class StoreShape: @unchecked Sendable {
         /// Rows of this version and later ones have the shape; by default above all versions.
         var since: UInt32 = .max
         var shape: RowShape?
-        /// Which of `indexes` are the entity's.
+        /// The entity's range of `indexes`.
         var indexes = 0..<0
     }
 
@@ -72,7 +72,7 @@ final class StoreShape: @unchecked Sendable {
     @inline(__always)
     private func place(_ entity: UInt16) -> Int { Int(entity) < placeCount ? Int(places[Int(entity)]) : 0 }
 
-    /// The newest layout of an entity; nil if it is not in the schema any more.
+    /// The newest layout of an entity; nil if the schema lacks it.
     @inline(__always)
     func newestLayout(_ entity: UInt16) -> RowLayout? {
         let place = place(entity)
@@ -82,7 +82,7 @@ final class StoreShape: @unchecked Sendable {
     @inline(__always)
     func isNewest(_ layout: RowLayout) -> Bool { known[place(layout.number)].shape?.isOf(layout) ?? false }
 
-    /// The layout of a row of an entity; nil if there is no such version of it.
+    /// The layout of a row of an entity; nil for an unknown version of it.
     @inline(__always)
     func shape(version: UInt16, entity: UInt16) -> RowShape? {
         let place = place(entity)
@@ -97,7 +97,7 @@ final class StoreShape: @unchecked Sendable {
     /// The layout of a row.
     func layout(version: UInt16, entity: UInt16) -> RowLayout? { catalog.layout(version: version, entity: entity) }
 
-    /// Which indexes an entity has, by their numbers in `indexes`.
+    /// The indexes of an entity, by their numbers in `indexes`.
     @inline(__always)
     func indexes(of entity: UInt16) -> Range<Int> { known[place(entity)].indexes }
 

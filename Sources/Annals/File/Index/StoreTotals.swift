@@ -4,8 +4,7 @@
 // Z1  `latest` has the totals of `latestEntity`, `settled` those of other entities. An entity beyond the end of
 //     `settled` has those of a new one.
 
-/// The totals of all entities. A copy shares the array; as long as changes are of one entity, no copy of the array is
-/// made.
+/// The totals of all entities. A copy shares the array; changes of a single entity do not copy the array.
 struct StoreTotals: Sendable {
     private var settled: [EntityTotals] = []
     /// No entity has the number 0.

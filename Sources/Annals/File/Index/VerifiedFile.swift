@@ -15,7 +15,7 @@
 
 internal import Synchronization
 
-/// How the committed part of a file is read.
+/// The way of reading the committed part of a file.
 package enum Reading: Sendable {
     /// Through a mapping. A foreign program that truncates the file under it can end the process.
     case mapped
@@ -35,7 +35,7 @@ final class VerifiedFile: @unchecked Sendable {
     private let headerChecksum: UInt64
     private let path: String
     private let copies: PrivateMemory?
-    /// Copies are forgotten when they take more than this.
+    /// The limit above which copies are forgotten.
     private let maximumCopiedBytes: UInt64
     private let base: UnsafeRawPointer
     private let capacity: UInt64
@@ -52,11 +52,10 @@ final class VerifiedFile: @unchecked Sendable {
     /// The highest frames that were verified one after the other, from `start` to `end`. The next read usually lies
     /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
-    /// The frames that were handed over last, one after the other.
+    /// The last adopted frames, one after the other.
     private var adopted: AdoptedFrames?
 
-    /// With a mapping reads go through it, otherwise through copies. Throws `outOfMemory` if there are no addresses for
-    /// either.
+    /// With a mapping reads go through it, otherwise through copies. Throws `outOfMemory` without addresses for either.
     init(
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
         copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
@@ -102,7 +101,7 @@ final class VerifiedFile: @unchecked Sendable {
     @inline(__always)
     func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
 
-    /// Throws if the addresses reserved do not reach that far.
+    /// Throws if the reserved addresses do not reach that far.
     func requireReach(_ end: UInt64) throws(StoreError) {
         guard end <= capacity else {
             throw StoreError(
@@ -356,7 +355,7 @@ final class VerifiedFile: @unchecked Sendable {
         }
     }
 
-    /// Readable bytes are left alone: they may be in use.
+    /// Does not overwrite readable bytes: they may be in use.
     private func copy(_ bytes: UnsafeRawBufferPointer, to position: UInt64) {
         guard let copies else { return }
         let frameEnd = position + UInt64(bytes.count)
@@ -378,7 +377,7 @@ final class VerifiedFile: @unchecked Sendable {
     private func noteVerified(from start: UInt64, to end: UInt64, limit: UInt64) {
         let mask = Self.blockBytes - 1
         var block = start == UInt64(FormatLimits.pageBytes) ? 0 : (start + mask) >> Self.blockBits
-        // The block in which the trusted range begins is verified below it, and trusted above.
+        // The block at the start of the trusted range is verified below it, and trusted above.
         let reached = isMapped && end >= limit ? (end + mask) & ~mask : end
         while (block + 1) << Self.blockBits <= reached {
             set(.verified, block)

@@ -8,7 +8,7 @@ extension View {
     /// The ordered indexes of an entity.
     package func indexes(entity: UInt16) -> [IndexID] { shape.indexes(of: entity).map { shape.indexes[$0].id } }
 
-    /// Whether the index has its entries: otherwise `range` sorts the entity's rows.
+    /// Whether the index has its entries. Otherwise `range` sorts the entity's rows.
     package func hasBuilt(_ number: Int) -> Bool { number < ordered.count && ordered[number] != nil }
 
     /// Whether the schema of this state has the index.
@@ -22,20 +22,20 @@ extension View {
         return number
     }
 
-    /// Lends rows in the order of an index, or the other way round, until `body` returns false.
+    /// Lends rows in the order of an index, or in reverse, until `body` returns false.
     ///
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,
     /// and while an index is still to be built: linear in the entity's objects, and the keys of all rows in the range
-    /// are in memory. The index of a list of objects is read for one element at a time. Throws `invalidArgument` if
+    /// are in memory. A range over the index of a list of objects must be of one element. Throws `invalidArgument` if
     /// the range is of several elements.
     ///
     /// - Parameters:
     ///   - number: The index.
     ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the
     ///     view does not have it.
-    ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
+    ///   - offset: The number of objects to skip first. Only those with cut keys are read for it.
     ///   - isWhole: Whether `body` wants the whole range, so that the first step may be a large one.
-    ///   - readsAll: Whether `body` reads all of each row, so that all of it is loaded ahead.
+    ///   - readsAll: Whether `body` reads each row whole, so that all of it is loaded ahead.
     func range(
         _ number: Int, _ keys: KeyRange, after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
         isWhole: Bool = false, readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
@@ -51,7 +51,7 @@ extension View {
         }
     }
 
-    /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for
+    /// The number of objects in a range of an index. Reads no row: linear in the leaves of the range, and constant for
     /// the whole index. For a state without that index: linear in the entity's objects.
     package func count(_ number: Int, _ keys: KeyRange) throws(StoreError) -> UInt64 {
         try requireOneElement(shape.indexes[number], keys)
@@ -74,7 +74,7 @@ extension View {
         try range(try indexNumber(id), keys, after: object, offset: offset, reversed: reversed, body)
     }
 
-    /// An object may have several elements, and would be in their range as often.
+    /// An object may have several elements, and would be in their range repeatedly.
     private func requireOneElement(_ index: IndexShape, _ keys: KeyRange) throws(StoreError) {
         guard index.isOfList else { return }
         if case .including(let key) = keys.lower, case .including(key) = keys.upper { return }
@@ -83,7 +83,7 @@ extension View {
             "The index of a list of objects is read for one element at a time: give one as both ends.")
     }
 
-    /// The keys of an object in an index. For the index of a list, it is that of the element which is looked for.
+    /// The place of an object in an index. For the index of a list, its key is that of the requested element.
     private func place(
         of object: ObjectID, _ index: IndexShape, _ lower: IndexBound
     ) throws(StoreError) -> EntryPlace {
@@ -134,7 +134,7 @@ extension View {
             try core.reading { () throws(StoreError) in
                 try index.forEach(from: range.keys.lower, to: range.keys.upper, reversed: range.isReversed, core.file) {
                     (key, object) throws(StoreError) in
-                    // Cut keys are passed over when they are sorted.
+                    // Cut keys are skipped after sorting.
                     if range.offset > 0, batch.objects.isEmpty, !IndexKey.isCut(key) {
                         range.offset -= 1
                         return true
@@ -153,7 +153,7 @@ extension View {
         }
     }
 
-    /// First where all the rows are, then a touch of each, then the rows: so that the loads from memory overlap.
+    /// First all offsets, then a touch of each row, then the rows: so that the loads from memory overlap.
     private func lend(
         _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange, readsAll: Bool,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
@@ -179,7 +179,8 @@ extension View {
         }
     }
 
-    /// How many objects at the beginning of a batch are before the place where the range begins, or are passed over.
+    /// The number of objects to skip at the beginning of a batch, because they lie before the start of the range or are
+    /// passed over.
     private func passedOver(
         _ batch: borrowing RangeBatch, _ index: IndexShape, _ range: inout EntryRange
     ) throws(StoreError) -> Int {
@@ -249,7 +250,7 @@ extension View {
         }
     }
 
-    /// The kept keys of all rows between two bounds, in no order.
+    /// The stored keys of all rows between two bounds, in no order.
     ///
     /// Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
     private func forEachKey(
@@ -271,7 +272,7 @@ extension View {
 
 /// The place of an object in an index.
 private struct EntryPlace {
-    /// As the index keeps it: cut if it is long.
+    /// The key as the index stores it: cut if it is long.
     var keptKey: [UInt8]
     var wholeKey: [UInt8]
     var object: ObjectID
@@ -316,7 +317,7 @@ private struct EntryRange {
 }
 
 extension IndexBound {
-    /// Whether the bound is among the keys that begin with these bytes, and so nearer than all of them together.
+    /// Whether the bound is among the keys that begin with these bytes, and so inside the range of all of them.
     fileprivate func isLonger(than beginning: [UInt8]) -> Bool {
         switch self {
         case .including(let bound), .excluding(let bound), .beside(let bound, _):
@@ -326,7 +327,7 @@ extension IndexBound {
     }
 }
 
-/// Objects of a range that are looked up together.
+/// Objects of a range that are looked up in one batch.
 private struct RangeBatch: ~Copyable {
     var objects: [ObjectID] = []
     var offsets: [UInt64] = []
@@ -362,12 +363,11 @@ private struct RangeBatch: ~Copyable {
             guard let bytes = file.unverifiedBytes(at: offset, count: 256) else { continue }
             touched ^= bytes[0] ^ bytes[64] ^ bytes[128] ^ bytes[192]
         }
-        // Kept, so that the loads are not left out.
+        // Stored, so that the compiler keeps the loads.
         touchedBytes = touched
     }
 
-    /// After `touch`: the same for the cache lines of each row that come after those. One load that is missing costs as
-    /// much as making a text.
+    /// After `touch`: the same for the later cache lines of each row. One cache miss costs as much as making a text.
     mutating func touchEnds(_ file: VerifiedFile) {
         var touched: UInt8 = 0
         for offset in offsets {
@@ -386,7 +386,7 @@ private struct RangeBatch: ~Copyable {
         touchedBytes ^= touched
     }
 
-    /// Takes an entry; false if the batch is full.
+    /// Adds an entry; false if the batch is full.
     mutating func add(_ key: UnsafeRawBufferPointer, _ object: ObjectID, limit: Int) throws(StoreError) -> Bool {
         let isCut = IndexKey.isCut(key)
         let continuesRun =

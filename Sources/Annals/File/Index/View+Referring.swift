@@ -18,8 +18,8 @@ extension View {
         }
     }
 
-    /// Hands out the objects whose attribute refers to an object, each once, until `body` returns false. `id` is the
-    /// index over that attribute; nothing if this state's schema does not have it.
+    /// Passes the objects whose attribute refers to an object to `body`, each once, until it returns false. `id` is the
+    /// index over that attribute; without it in this state's schema, passes none.
     ///
     /// Reads only the index. For a state without it: linear in the entity's objects.
     package func forEachReferring(

@@ -22,7 +22,7 @@ package final class View: @unchecked Sendable {
     /// For a state of the past: the entities whose history was not kept, so that their objects at that time are
     /// unknown. Reading them may return later values.
     package let unknownEntities: Set<UInt16>
-    /// Of a state of the past with an older schema: how it is read in the terms of the newest one.
+    /// For a state of the past with an older schema: its form in terms of the newest one.
     let past: PastSchema?
 
     init(
@@ -41,8 +41,7 @@ package final class View: @unchecked Sendable {
         self.past = past
     }
 
-    /// The same state in the terms of the newest schema: with the present names, and with attributes that were added
-    /// since.
+    /// The same state in the terms of the newest schema: with the present names, and with attributes added since.
     var inPresentTerms: View {
         guard let past else { return self }
         return View(
@@ -52,7 +51,7 @@ package final class View: @unchecked Sendable {
 
     package var catalog: SchemaCatalog { shape.catalog }
 
-    /// One above the highest object number ever used in an entity. For a state that is not of the past.
+    /// One above the highest object number ever used in an entity. Not for a state of the past.
     package func nextNumber(of entity: UInt16) -> UInt64 { totals?[entity].nextNumber ?? 1 }
 
     /// The numbers of the entities that are the store's own.
@@ -61,7 +60,7 @@ package final class View: @unchecked Sendable {
     /// The gaps in history, by the schema of this state; usually none.
     package var historyGaps: [HistoryGap] { shape.historyGaps }
 
-    /// Becomes a later state of the same schema. The caller has the only reference.
+    /// Advances to a later state of the same schema. The caller must have the only reference.
     func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {
         (end, number, tag, time) = (state.end, state.lastNumber, state.lastTag, state.lastTime)
         self.totals = totals
@@ -70,7 +69,7 @@ package final class View: @unchecked Sendable {
 
     // MARK: One object
 
-    /// Lends the object's row to `body`. False if there is no such object. Constant time: three to five loads from
+    /// Lends the object's row to `body`. False if the object does not exist. Constant time: three to five loads from
     /// memory.
     @inline(__always)
     package func withRow(
@@ -94,8 +93,8 @@ package final class View: @unchecked Sendable {
 
     // MARK: All objects of an entity
 
-    /// How many objects of the entity there are. Constant time; for a state of the past, linear in the entity's
-    /// objects. Throws `closed` and `forked` as reading does.
+    /// The number of the entity's objects. Constant time; for a state of the past, linear in the entity's objects.
+    /// Throws `closed` and `forked` as in reading.
     package func count(entity: UInt16) throws(StoreError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
         // Reads nothing of the file, but still throws the errors of reading.
@@ -108,7 +107,7 @@ package final class View: @unchecked Sendable {
         return count
     }
 
-    /// Lends rows in the order of their object numbers, or the other way round, until `body` returns false.
+    /// Lends rows in the order of their object numbers, or in reverse, until `body` returns false.
     ///
     /// Linear in the numbers ever used between the two ends; stretches of 512 without an object are skipped.
     package func scan(
@@ -185,11 +184,11 @@ package final class View: @unchecked Sendable {
         }
     }
 
-    /// How many objects can have a version in the file: an entry has at least 16 bytes.
+    /// The most objects that can have a version in the file: an entry has at least 16 bytes.
     var mostObjects: UInt64 { core.file.readableEnd / UInt64(ChangeField.bytes) }
 
-    /// After a node of a scan, which has one object at least: throws if there are more than the file has room
-    /// for, because nodes are named again and again.
+    /// Called after a node of a scan, which has at least one object. Throws if more objects were found than the file
+    /// has room for, because nodes refer to each other repeatedly.
     private func requireFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
         found &+= 1
         // Nodes on the way to the number 0 may have none.
@@ -234,7 +233,7 @@ package final class View: @unchecked Sendable {
         return content
     }
 
-    /// Hands out a large value piece by piece. The pieces live until `visit` returns.
+    /// Passes a large value to `visit` piece by piece. The pieces live until it returns.
     package func readLargeValue(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -251,7 +250,7 @@ package final class View: @unchecked Sendable {
     }
 }
 
-/// The state of an entity's object numbers.
+/// An entity's next object number and number of objects.
 package struct EntityTotals: Equatable, Sendable {
     /// One above the highest number ever used.
     package var nextNumber: UInt64 = 1
@@ -259,7 +258,7 @@ package struct EntityTotals: Equatable, Sendable {
 }
 
 extension ReadCore {
-    /// A piece of a large value that is expected at a place. Inside a read section.
+    /// The piece of a large value that must be at this offset. Inside a read section.
     func piece(
         of reference: LargeValueReference, at offset: UInt64, _ position: UInt64
     ) throws(StoreError) -> (content: UnsafeRawBufferPointer, end: UInt64) {
