@@ -1,4 +1,4 @@
-// Many changes of an object folded into one, in memory that does not grow with history: sorted by object, then in their
+// Folds many changes of an object into one, in memory that does not grow with history: sorted by object, then in their
 // order.
 //
 // The existence of the object before its first change and after its last one decides (FileFormat.md defines the
@@ -14,22 +14,22 @@
 // So gaps that a request has made do not matter. An update that went through a deletion does not list the attributes
 // that it wrote: its rows are compared.
 
-/// One change as far as folding needs it, without the row.
+/// The fields of a change that folding needs, without the row.
 struct NetRecord: SortRecord {
-    /// The object's ID; against the order, its complement.
+    /// The object's ID; newest first, its complement.
     var key: UInt64
     /// Offset of the change entry in the file, and the change's kind in the bits that an offset leaves free.
     var place: UInt64
     /// Offset of the row in the file; 0 for none.
     var row: UInt64
-    /// The version before; 0 for none.
+    /// The previous version; 0 for none.
     var previous: UInt64
-    /// Of the transaction.
+    /// The number of the transaction.
     var number: UInt64
     /// The first word of an update's attribute set.
     var attributes: UInt64
     var schemaVersion: UInt16
-    /// How many words the attribute set has.
+    /// The number of words of the attribute set.
     var attributeWords: UInt16
 
     init(_ change: ChangeView, of transaction: TransactionView, isReversed: Bool) {
@@ -69,11 +69,11 @@ package struct FoldedChange: Sendable {
     package let isReplacement: Bool
     package let firstNumber: UInt64
     package let lastNumber: UInt64
-    /// As of the last change.
+    /// The schema version of the last change.
     package let schemaVersion: UInt16
 }
 
-/// Folds the changes of one object, which come in their order.
+/// Folds the changes of one object in their order.
 struct NetFold {
     private let first: NetRecord
     private var last: NetRecord
@@ -85,13 +85,13 @@ struct NetFold {
         last = first
     }
 
-    /// `attributes` are the numbers of those that the change wrote.
+    /// `attributes` are the numbers of the attributes that the change wrote.
     mutating func fold(_ record: NetRecord, attributes written: Set<UInt16>) {
         last = record
         if record.kind == .update { attributes.formUnion(written) } else { isReplacement = true }
     }
 
-    /// Nil if the changes come to nothing.
+    /// Nil if the changes cancel each other.
     func result(_ object: ObjectID) -> FoldedChange? {
         let wasThere = first.kind != .insert
         let isThere = last.kind != .delete
@@ -106,7 +106,7 @@ struct NetFold {
     }
 }
 
-/// Takes changes in any order and returns one for each object. One thread uses it, for one request.
+/// Accepts changes in any order and returns one for each object. One thread uses it, for one request.
 package final class ChangeFolding {
     private let sorter: ExternalSorter<NetRecord>
     private let view: View
@@ -146,7 +146,7 @@ package final class ChangeFolding {
         }
     }
 
-    /// Hands out the object of each record once.
+    /// Passes the object of each record to `body`, once.
     package func forEachObject(_ body: (ObjectID) throws(StoreError) -> Bool) throws(StoreError) {
         var records = try sorter.sorted()
         var last: UInt64?
@@ -173,7 +173,7 @@ package final class ChangeFolding {
         if record.attributeWords <= 1 {
             return withUnsafeBytes(of: record.attributes.littleEndian) { AttributeSet(words: $0) }.positions
         }
-        // Of many attributes: the entry is read again, after its fixed part and the version before.
+        // With many attributes: reads the entry again, after its fixed part and its link.
         return try view.core.reading { () throws(StoreError) in
             let words = try view.core.file.bytes(
                 at: record.entryOffset + UInt64(ChangeField.bytes) + 8, count: Int(record.attributeWords) * 8)
@@ -192,7 +192,7 @@ package final class ChangeFolding {
 }
 
 extension Log {
-    /// A file without a name: beside the store, or, if nothing can be made there, where the system keeps temporary
+    /// A file without a name: beside the store, or, if that is impossible, in the system's directory for temporary
     /// files.
     func makeSpillFile() throws(StoreError) -> Descriptor {
         do throws(StoreError) {

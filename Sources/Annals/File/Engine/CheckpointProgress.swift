@@ -25,7 +25,7 @@ struct CheckpointProgress {
     private(set) var landmarkFrames: [UInt64] = []
     /// Whether an ordered index was built that no checkpoint has.
     private(set) var hasBuiltIndex = false
-    /// Nil if no nodes were written that the next checkpoint is to name.
+    /// Nil without written nodes that the next checkpoint must name.
     private var parts: Parts?
     /// The end of the last nodes that another handle has written.
     private var foreignNodesEnd: UInt64 = 0
@@ -43,13 +43,13 @@ struct CheckpointProgress {
         self.parts = parts
     }
 
-    /// This handle has written a checkpoint that ends there.
+    /// Notes that this handle has written a checkpoint that ends there.
     mutating func wrote(endingAt end: UInt64, landmarkFrames: [UInt64]) {
         found(endingAt: end, landmarkFrames: landmarkFrames)
         hasBuiltIndex = false
     }
 
-    /// A checkpoint that ends there was read.
+    /// Notes that a checkpoint that ends there was read.
     mutating func found(endingAt end: UInt64, landmarkFrames: [UInt64]) {
         (self.end, self.landmarkFrames) = (end, landmarkFrames)
         parts = nil
@@ -64,7 +64,7 @@ struct CheckpointProgress {
         return dirty >= options.dirtyNodeBytes || tail >= options.checkpointTailBytes && tail >= 2 * UInt64(dirty)
     }
 
-    /// Whether anything of a checkpoint is to be written.
+    /// Whether a part of a checkpoint must be written.
     func isWanted(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
         hasBuiltIndex || parts != nil || isDue(at: fileEnd, dirty: dirty, options)
     }
@@ -76,8 +76,8 @@ struct CheckpointProgress {
         if hasBuiltIndex { return .end }
         guard parts != nil || isDue(at: fileEnd, dirty: dirty, options) else { return .none }
         let least = options.indexSliceBytes
-        // A writer of that much is waited for anyway. And if nodes come faster than parts take them away, that has to
-        // end.
+        // The writer of a large transaction is waited for in any case. And if nodes come faster than parts write them,
+        // the checkpoint must end.
         if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts else {
             if dirty <= options.undividedCheckpointBytes { return .end }
@@ -88,7 +88,7 @@ struct CheckpointProgress {
         return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }
 
-    /// Whether another handle seems to write the same nodes: it ends with a checkpoint for all.
+    /// Whether another handle seems to write the same nodes: its checkpoint will serve all handles.
     func isAnotherWriting(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
         parts == nil && foreignNodesEnd > end
             && fileEnd - min(fileEnd, foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8

@@ -1,4 +1,4 @@
-// Reads a checkpoint: its document, in its frame or in frames before it, and the landmarks that it names.
+// Reads a checkpoint: its document, in its frame or in frames before it, and its landmarks.
 
 package enum LandmarkField {
     package static let offset = 0
@@ -7,7 +7,7 @@ package enum LandmarkField {
     static let inNode = IndexNode.bytes / bytes
 }
 
-/// Reads private copies and verifies each frame by itself. It works before anything else of the file is known.
+/// Reads private copies and verifies each frame by itself. It works before the rest of the file is known.
 struct CheckpointReader: Sendable {
     private let files: any FileSystem
     private let file: Descriptor
@@ -19,7 +19,7 @@ struct CheckpointReader: Sendable {
         self.salt = salt
     }
 
-    /// A checkpoint frame, its document, and the frames that hold the document's beginning.
+    /// A checkpoint frame, its document, and the frames with the document's beginning.
     struct Stored {
         let header: FrameHeader
         let content: CheckpointContent
@@ -32,7 +32,7 @@ struct CheckpointReader: Sendable {
         defer { withExtendedLifetime(window) {} }
         let frame = try self.frame(at: offset, .checkpoint, window)
         let table = frame.table
-        // First: the rest may have any form then.
+        // Checked first: with unknown features, the rest may have any form.
         let features = try CheckpointField.features(frame)
         let bytes = table.integer(at: CheckpointField.documentBytes, as: UInt64.self)
         let pieces = Int(table.integer(at: CheckpointField.pieces, as: UInt32.self))
@@ -64,7 +64,7 @@ struct CheckpointReader: Sendable {
         return Stored(header: frame.header, content: content, pieces: offsets)
     }
 
-    /// The landmarks that a checkpoint at `end` names.
+    /// The landmarks of a checkpoint at `end`.
     func landmarks(_ content: CheckpointContent, below end: UInt64) throws(StoreError) -> Landmarks {
         var stored: [Landmark] = []
         var last: UInt64 = 0
@@ -90,7 +90,7 @@ struct CheckpointReader: Sendable {
         }
     }
 
-    /// A new window each time. The caller keeps it.
+    /// A new window each time. The caller retains it.
     private var window: ByteWindow { ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes) }
 
     private func frame(
@@ -110,8 +110,8 @@ struct CheckpointReader: Sendable {
 }
 
 extension [UInt8] {
-    /// The document in the first bytes; the rest is padding. Errors name the checkpoint: its document may be in several
-    /// frames.
+    /// The document in the first bytes; the rest is padding. Errors name the checkpoint, because its document may be in
+    /// several frames.
     fileprivate func content(_ bytes: Int, ofCheckpointAt offset: UInt64) throws(StoreError) -> CheckpointContent {
         do throws(StoreError) {
             return try withUnsafeBufferPointer { (all) throws(StoreError) in

@@ -3,13 +3,13 @@
 /// Collects nodes into frames. Returns each node's offset before it is written.
 final class NodesWriter {
     var appender: Appender
-    /// Including those of the frames written here.
+    /// Including the landmarks of the frames written here.
     private(set) var landmarks: Landmarks
     /// The unfinished frame, from its header on. Empty between frames.
     private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
     /// The offset of the nodes in a frame.
     private static let front = FrameField.bytes + NodesField.bytes
-    /// How many bytes of nodes fit in a frame.
+    /// The number of bytes of nodes that fit in a frame.
     private static let maximumBodyBytes =
         (FormatLimits.maximumNodeFrameBytes - front) / IndexNode.bytes * IndexNode.bytes
 
@@ -34,7 +34,7 @@ final class NodesWriter {
         try append(.nodes, tableBytes: NodesField.bytes)
     }
 
-    /// Writes a frame with only this content, padded to whole nodes. No nodes may be waiting. Returns the frame's
+    /// Writes a frame with only this content, padded to whole nodes. Requires that no nodes wait. Returns the frame's
     /// offset.
     func addFrame(_ content: ArraySlice<UInt8>) throws(StoreError) -> UInt64 {
         let offset = appender.state.end
@@ -90,7 +90,7 @@ extension Engine {
             if case .part(let bytes) = step {
                 if indexes.checkpoint.isAnotherWriting(at: end, dirty: dirty, options) { return }
                 if try writePart(ofBytes: bytes, &appender) { return }
-                // Only nodes are left that the end alone can write.
+                // Only nodes are left that need the checkpoint's end.
                 log.publish(appender)
             }
             log.removeLeftover()
@@ -136,8 +136,8 @@ extension Engine {
         indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
-    /// A writer after the end, with room for it. A recovery frame written for that is a landmark too. The caller must
-    /// take its appender back.
+    /// A writer after the end, with room for it. A recovery frame for it is a landmark too. The caller must take its
+    /// appender back.
     private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + room)
@@ -162,7 +162,7 @@ extension Engine {
         }
     }
 
-    /// With the writer lock. The indexes are those of the appender's state. If this fails they are as before. Does
+    /// With the writer lock. The indexes are those of the appender's state. A failure leaves them unchanged. Does
     /// nothing directly after a complete checkpoint.
     func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
         let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0

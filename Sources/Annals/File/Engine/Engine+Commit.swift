@@ -1,4 +1,4 @@
-// Committing: a transaction is prepared without any lock. It is written only if it conflicts with no other.
+// Committing: a transaction is prepared without any lock. It is written only without conflicts.
 
 internal import Synchronization
 
@@ -27,7 +27,7 @@ extension Engine {
             do throws(StoreError) {
                 return (result, try commit(draft, durability))
             } catch {
-                // The index is built over the rows before the transaction, which may remove duplicates itself.
+                // The index was built over the rows before the transaction, which may itself remove the duplicates.
                 if error.code == .uniqueViolation, draft.frames.prepared.changesSchema, draft.frames.changes > 0 {
                     break
                 }
@@ -57,7 +57,7 @@ extension Engine {
                 outcome = .failure(error)
                 return nil
             }
-            // The transaction's time is the moment in which it is appended, however long the body took.
+            // The transaction's time is the moment of appending, regardless of the body's duration.
             appender.forgetTime()
             if draft.hasChanges {
                 try draft.complete()
@@ -90,7 +90,7 @@ extension Engine {
     func end(_ draft: inout Draft) {
         draft.returnNumbers()
         draft.releaseBase()
-        // If the caller kept it against the rules, it must not see another transaction in it.
+        // A caller that kept the draft against the rules must not see another transaction in it.
         if isKnownUniquelyReferenced(&draft), draft.isReusable { spare.put(draft) }
     }
 
@@ -138,7 +138,7 @@ extension Engine {
         }
         if let act = draft.beforeAppending { try act() }
         draft.releaseBase()
-        // The indexes are changed in nodes that may be private copies. Readers on other threads must not drop them.
+        // The indexes change in nodes that may be private copies, which readers on other threads must not drop.
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
@@ -163,7 +163,7 @@ extension Engine {
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
-    /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as asked.
+    /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as requested.
     ///
     /// Lets the listeners of this process look. The system has reported the write to them, but this handle shows the
     /// old state until a large transaction is in the indexes too. A file in memory has no watch at all.
@@ -176,8 +176,8 @@ extension Engine {
 }
 
 extension Draft {
-    /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or a number is taken.
-    /// With the writer lock.
+    /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or an object number is
+    /// taken. With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
         if indexes.hasReservations, !allDrawn({ $1 >= indexes.reservedEnd($0) }) {
             throw StoreError(.conflict, "Object numbers were reserved meanwhile: make the transaction again.")
@@ -195,7 +195,7 @@ extension Draft {
 }
 
 extension Engine {
-    /// Makes a transaction on a state, and does not commit it.
+    /// Makes a transaction on a state without committing it.
     ///
     /// - Returns: The reasons for which a commit would refuse it, in no order.
     ///

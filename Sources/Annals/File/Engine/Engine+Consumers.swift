@@ -114,7 +114,7 @@ extension Engine {
     /// The beginning of history: transactions up to this number are no longer returned.
     package var oldestNumber: UInt64 { tracking.horizon }
 
-    /// The place of that number. Throws `closed`, `damaged`.
+    /// The place of the oldest number. Throws `closed`, `damaged`.
     package func oldest() throws(StoreError) -> (number: UInt64, tag: UInt64, time: Int64) {
         let (number, header) = (oldestNumber, log.header)
         if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
@@ -125,7 +125,7 @@ extension Engine {
 
 extension Draft {
     /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`
-    /// or `consumerLost` if that is known now already. The commit decides.
+    /// or `consumerLost` if that is known already. The commit decides.
     package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
         try frames.requireUsable()
         let prepared = frames.prepared

@@ -1,4 +1,4 @@
-// Object numbers that a program reserves in the file, before there are objects.
+// Object numbers that a program reserves in the file, before the objects exist.
 
 extension Engine {
     /// Reserves IDs of an entity, in the file: no process assigns them to an object, unless it claims them. Unclaimed
@@ -11,7 +11,7 @@ extension Engine {
             guard indexes.shape.newestLayout(entity) != nil, count > 0 else {
                 throw StoreError(.invalidArgument, "IDs are reserved of an entity that the store has, at least one.")
             }
-            // Above those that drafts have drawn.
+            // Above the numbers that drafts have drawn.
             let number = numbers.draw(entity, count: UInt64(count), from: indexes.nextNumber(entity))
             guard let object = ObjectID(entityNumber: entity, number: number),
                 ObjectID(entityNumber: entity, number: number + UInt64(count)) != nil

@@ -1,4 +1,4 @@
-// How much history exceeds the retention, and how many bytes compaction would free. These are estimates, computed
+// The amount of history beyond the retention, and the bytes that compaction would free. These are estimates, computed
 // between commits.
 
 internal import Synchronization
@@ -8,16 +8,16 @@ internal import Synchronization
 package struct CleaningEstimate: Equatable, Sendable {
     /// The first transaction that stays.
     package var before: UInt64
-    /// How many transactions would go that history returns now.
+    /// The number of transactions that cleaning would remove from history.
     package var transactions: UInt64
-    /// About how many bytes compaction would free then.
+    /// An estimate of the bytes that compaction would then free.
     package var regainedBytes: UInt64
 }
 
 extension Engine {
     // MARK: Retention
 
-    /// How long history stays in this store.
+    /// Sets the time and size for which this store keeps history.
     package func setRetention(_ limits: RetentionLimits, durability: Durability = .relaxed) throws(StoreError) {
         try appendStandalone(durability) { (state) in
             if state.tracking.retention == limits { return [] }
@@ -55,8 +55,7 @@ extension Engine {
         garbage.store(Int(clamping: try space.regained(after: tracking.horizon, self, view)), ordering: .relaxed)
     }
 
-    /// The time from which automatic cleaning measures ages. This is the clock's time, unless it is too new to be
-    /// believed.
+    /// The time from which automatic cleaning measures ages. This is the clock's time, unless it is implausibly new.
     ///
     /// Considers the transactions of the last hour. If the first of them is more than an hour later than the one before
     /// it, either no commit was made for that long or the clock jumped forward. The file does not show which. Until the
@@ -67,7 +66,7 @@ extension Engine {
         let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
         if overflow { return now }
         let oldest = log.header.baseNumber
-        // All from `recent` on are of the last hour. Transaction `before` is not.
+        // Transactions from `recent` on are of the last hour. Transaction `before` is not.
         let recent = try firstTransaction(from: hourAgo + 1, after: oldest, searchesDown: true, in: view)
         let before = recent - 1
         // The whole file is of the last hour.
@@ -88,7 +87,7 @@ extension Engine {
         let limits = tracking.retention
         var first = horizon + 1
         guard horizon < view.number else { return first }
-        // Keeping nothing does not depend on the clock.
+        // An age of zero does not depend on the clock.
         if limits.microseconds == 0 { return view.number + 1 }
         if limits.microseconds < .max {
             let (limit, overflow) = (now ?? log.environment.wallClockMicroseconds()).subtractingReportingOverflow(
@@ -106,11 +105,11 @@ extension Engine {
     }
 
     /// The first transaction after `number` that is not older than `time`. Searches by doubling and halving from one
-    /// end, as times rise with numbers. Near a clock step the result may be some transactions off.
+    /// end, as times rise with numbers. Near a clock step the result may be off by some transactions.
     private func firstTransaction(
         from time: Int64, after number: UInt64, searchesDown: Bool = false, in view: View
     ) throws(StoreError) -> UInt64 {
-        // All up to `old` are too old, `young` is not.
+        // Transactions up to `old` are too old, `young` is not.
         var (old, young, step) = (number, view.number + 1, UInt64(1))
         while old + 1 < young {
             let probe = searchesDown ? max(young - min(step, young), old + 1) : min(old + step, young - 1)
@@ -191,7 +190,7 @@ struct SpaceEstimate {
 
     private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }
 
-    /// How many bytes compaction would free with everything up to that transaction folded.
+    /// The number of bytes that compaction would free with everything up to that transaction folded.
     func regained(after number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         regained(at: try engine.place(after: number, in: view), end: view.end)
     }
@@ -201,7 +200,8 @@ struct SpaceEstimate {
         return end > left ? end - left : 0
     }
 
-    /// How far to clean so that cleaning the rest would free no more than this many bytes; 0 for not at all.
+    /// The place up to which to clean so that cleaning the rest would free no more than this many bytes; 0 to clean
+    /// nothing.
     func place(leaving bytes: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         let horizon = try engine.place(after: engine.tracking.horizon, in: view)
         let all = regained(at: view.end, end: view.end)

@@ -60,7 +60,7 @@ extension Engine {
     /// Writes nodes of an unfinished index after the end, in one short hold of the writer lock. No checkpoint names
     /// them yet.
     ///
-    /// If it throws, the index is useless and the store is as it was.
+    /// If it throws, the index is useless and the store is unchanged.
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {
         try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             guard appender.state.schemaVersion == version else { throw IndexBuild.overtaken }

@@ -78,11 +78,11 @@ extension Engine {
         return log.current.nameNumbers[IdentifierName(name)]
     }
 
-    /// Whether an object ever had that ID, judging by the numbers given out.
+    /// Whether an object ever had that ID, judging by the assigned numbers.
     package func wasGiven(_ object: ObjectID) throws(StoreError) -> Bool {
         try viewOfThisFile().nextNumber(of: object.entityNumber) > object.number
     }
 
-    /// A state of this file, to read its history from.
+    /// A state of this file, for reading its history.
     package func tracked(_ view: View) -> TrackedView { TrackedView(view: view, log: log, clockSteps: clockSteps) }
 }

@@ -15,12 +15,12 @@ package final class Engine: Sendable {
     let clockSteps = ClockSteps()
     /// The last transaction that ended. The next one reuses its memory.
     let spare = DraftRecycler()
-    /// How many changes the last transaction had, as a guess for the next one.
+    /// The number of changes in the last transaction, as a guess for the next one.
     let expectedChanges = Atomic<Int>(1)
-    /// When this handle next checks whether retention is exceeded: by the time of transactions, and by the file's end.
+    /// When this handle next checks the retention: by the time of transactions, and by the file's end.
     let nextRetentionTime = Atomic<Int64>(.min)
     let nextRetentionEnd = Atomic<UInt64>(0)
-    /// About how much compaction would have freed when this handle last checked.
+    /// An estimate of the bytes that compaction would have freed at this handle's last check.
     let garbage = Atomic<Int>(0)
     /// The thread that runs a `write` body; 0 for none.
     let writingThread = Atomic<UInt>(0)
@@ -84,7 +84,7 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Keeps the indexes that are made while the log is opened.
+    /// Keeps the indexes that were made while the log was opened.
     private final class Start {
         private let options: EngineOptions
         private var indexes: Indexes?
@@ -112,10 +112,10 @@ package final class Engine: Sendable {
     package func close() throws(StoreError) {
         if log.process.wasForked { return }
         try requireNotWriting()
-        // Threads that wait for changes learn that there will be none.
+        // Wakes threads that wait for changes, because none will come.
         defer { (options.hub ?? .existing)?.poke(directory: log.directoryPath, name: log.name) }
         if log.access == .readWrite, isCheckpointWorthClosing() {
-            // A checkpoint only saves time. Closing goes on without it.
+            // A checkpoint only saves time. Closing continues without it.
             try? writeCheckpoint()
         }
         try log.close()

@@ -12,7 +12,7 @@ package struct EngineOptions: Sendable {
     package var undividedCheckpointBytes = 8 << 20
     /// Closing writes a checkpoint if the next opening would have to read this number of bytes.
     package var closingTailBytes: UInt64 = 64 << 10
-    /// How much memory the keys of a new index may take. The rest waits in a file.
+    /// The memory for the keys of a new index. The rest waits in a file.
     package var keySortBytes = 24 << 20
     /// The part of a new index that is written at once, while other writers wait. Also the least size of a checkpoint's
     /// part. Whole nodes.
@@ -21,7 +21,7 @@ package struct EngineOptions: Sendable {
     /// Reading by copies drops them when they take this memory and no thread reads.
     package var copiedBytes: UInt64 = 64 << 20
 
-    /// Whether history that the store's retention does not keep is cleaned automatically.
+    /// Whether history beyond the store's retention is cleaned automatically.
     package var appliesRetention = true
     /// Retention is checked when this time has passed, or this number of bytes was written, since this handle's last
     /// check.
@@ -31,7 +31,7 @@ package struct EngineOptions: Sendable {
     /// The hub that delivers change signals; nil for the one of the process.
     package var hub: ChangeHub?
 
-    /// Layouts of rows, shared by all files that take one another's place.
+    /// Layouts of rows, shared by all files that replace one another.
     package var layouts = LayoutPool()
 
     /// Reading by copies touches no mapping at all.
@@ -43,7 +43,7 @@ package struct EngineOptions: Sendable {
 
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
-    /// Sizes so low that small tests reach them.
+    /// Sizes so small that small tests reach them.
     package static var lowered: EngineOptions {
         var options = EngineOptions()
         options.log.limits = .lowered

@@ -14,7 +14,7 @@ package struct EngineStatistics: Sendable {
     package var liveObjects: [UInt16: UInt64] = [:]
     /// Memory of index nodes that are not in the file yet.
     package var dirtyNodeBytes = 0
-    /// A checkpoint has everything below.
+    /// The end of the newest checkpoint.
     package var checkpointEnd: UInt64 = 0
     package var durableEnd: UInt64 = 0
 }

@@ -3,7 +3,7 @@
 struct FrameCounts {
     private var bytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
     private(set) var transactions: UInt64 = 0
-    /// In the transactions; rows without history count too.
+    /// The number of changes in the transactions, including rows without history.
     private(set) var changes: UInt64 = 0
 
     init() {}

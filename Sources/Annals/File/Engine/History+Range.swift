@@ -1,7 +1,6 @@
-// A range of history in both directions: against its order from landmark to landmark, because frames lead only
-// forwards.
+// A range of history in both directions: newest first from landmark to landmark, because frames lead only forwards.
 
-/// Transactions between two numbers, neither of which belongs to it.
+/// Transactions between two numbers, which are excluded.
 package struct HistoryRange {
     package var after: UInt64
     package var before: UInt64
@@ -61,7 +60,7 @@ extension TrackedView {
         }
     }
 
-    /// False if `body` has enough.
+    /// False if `body` wants no more.
     private func lend(
         _ frames: [UInt64], _ names: NameTable, _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {

@@ -1,9 +1,9 @@
 // Reading history: transactions in order, in place.
 
-/// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
+/// One transaction of the history. Its bytes are lent: it lives until the closure that borrows it returns.
 ///
-/// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it
-/// counts no references: the code that lends it holds the view, the names and the table. Public for the same reason as
+/// A few words that point into the table of its commit frame, because millions of them are passed on. Sound although it
+/// counts no references: the lending code retains the view, the names and the table. Public for the same reason as
 /// `RowCells`.
 package struct TransactionView {
     package let number: UInt64
@@ -35,7 +35,7 @@ package struct TransactionView {
     package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
     package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
     package var changesSchema: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 1 != 0 }
-    /// Whether compaction has left changes out of it.
+    /// Whether compaction has left out some of its changes.
     package var lacksChanges: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 4 != 0 }
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
     /// The offset at which it begins.
@@ -83,7 +83,7 @@ package struct TransactionView {
 
 /// Author, context and process names by number.
 ///
-/// Sound although it is shared: nothing changes after `init`, its memory included.
+/// Sound although it is shared: nothing changes after `init`, including its memory.
 final class NameTable: @unchecked Sendable {
     let count: UInt32
     let names: UnsafeMutablePointer<String>
@@ -100,7 +100,7 @@ final class NameTable: @unchecked Sendable {
     }
 }
 
-/// A state together with the file that its history is read from: the log, whose names and header history needs.
+/// A state together with the log of its file, whose names and header history needs.
 ///
 /// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of
 /// the parent may hold it forever.
@@ -131,7 +131,7 @@ extension TrackedView {
         // Lent views refer to these without counting.
         defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
-            // A section holds back the memory of old nodes: it does not last for the whole history.
+            // A section delays the reuse of old nodes, so it must not last for the whole history.
             let sectionEnd = min(view.end, position + 1 << 22)
             let goesOn = try core.reading { () throws(StoreError) -> Bool in
                 while position < sectionEnd {
@@ -175,7 +175,7 @@ extension TrackedView {
         return number
     }
 
-    /// The state after transaction `number`, which is below the view one's.
+    /// The state after transaction `number`, which is before the view's.
     func past(_ number: UInt64) throws(StoreError) -> View {
         let core = view.core
         if number == log.header.baseNumber { return try base() }
@@ -200,7 +200,7 @@ extension TrackedView {
 }
 
 extension TrackedView {
-    /// The state before the first transaction of the file, which is not the view one.
+    /// The state before the first transaction of the file. Requires a view after that.
     private func base() throws(StoreError) -> View {
         let header = log.header
         var first: (start: UInt64, version: UInt16)?
@@ -222,7 +222,7 @@ extension TrackedView {
             past: isNewest ? nil : PastSchema(view.shape, version: first.version))
     }
 
-    /// Those whose history does not hold all that came after `number`, which is below the view one's.
+    /// The entities whose history lacks changes after `number`, which is before the view's.
     private func unknownEntities(asOf number: UInt64) throws(StoreError) -> Set<UInt16> {
         if view.historyGaps.isEmpty { return [] }
         let next = try schemaVersion(ofTransactionAfter: number)
@@ -263,7 +263,7 @@ extension ReadCore {
             table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes),
             TransactionField.hasKnownFlags(table)
         else {
-            // A newer program may mean anything else by it.
+            // A newer program may mean something different by it.
             try TransactionField.requireKnown(table, offset)
             throw StoreError(
                 .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)

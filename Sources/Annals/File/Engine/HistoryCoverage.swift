@@ -9,11 +9,11 @@
 // HC4  Omissions depend only on the present knowledge of the file that answers, not on the state that is read or on
 //      compaction.
 
-/// As of one moment: the answers to several questions fit each other.
+/// The coverage at one moment: the answers to several questions agree.
 package struct HistoryCoverage: Sendable {
-    /// The place that history begins at.
+    /// The place at which history begins.
     package let horizon: UInt64
-    /// Of whose transactions above the horizon some were cleaned: those with smaller numbers.
+    /// The authors with cleaned transactions above the horizon, each with the number below which these were cleaned.
     package let hidden: [CleaningRecord.Hidden]
     package let gaps: [HistoryGap]
 
@@ -21,7 +21,7 @@ package struct HistoryCoverage: Sendable {
         (self.horizon, self.hidden, self.gaps) = (horizon, hidden, gaps)
     }
 
-    /// Why a place cannot be requested; nil if it can be.
+    /// The reason why a place cannot be requested; nil if it can.
     package func refusal(of place: UInt64, newest: UInt64) -> StoreError.Code? {
         place > newest ? .tokenUnknown : place < horizon ? .tokenExpired : nil
     }
@@ -40,7 +40,7 @@ package struct HistoryCoverage: Sendable {
     package func gap(of entity: UInt16) -> HistoryGap? { gaps.first { $0.entity == entity } }
 
     /// The first gap that a request meets: of the entities that it names, or of all that have a history. `versions` are
-    /// the schema versions of its transactions; asked for only if there is such an entity.
+    /// the schema versions of its transactions; computed only if such an entity exists.
     package func gap(
         named: Set<UInt16>?, _ versions: () throws(StoreError) -> ClosedRange<UInt16>?
     ) throws(StoreError) -> HistoryGap? {

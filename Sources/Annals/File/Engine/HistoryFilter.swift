@@ -1,7 +1,7 @@
 // Filters history for a request: first by the record of a transaction, then by the entries of its change table. Rows
 // are not read.
 
-/// Chooses transactions by their authors. Names are given by their numbers; 0 is no name.
+/// Chooses transactions by their authors. Names are represented by their numbers; 0 is no name.
 package struct TransactionFilter {
     /// Nil for all.
     package var authors: Set<UInt32>?
@@ -9,18 +9,18 @@ package struct TransactionFilter {
     /// Nil for all.
     package var contexts: Set<UInt32>?
     package var excludedContexts: Set<UInt32> = []
-    /// Pairs of which one must match, each set of a pair being nil for all; nil if none need match.
+    /// Pairs of which one must match, each set of a pair being nil for all; nil for no such condition.
     package var anyOf: [(authors: Set<UInt32>?, contexts: Set<UInt32>?)]?
 
     package init() {}
 
-    /// Whether it shows anything of an author.
+    /// Whether any transaction of the author can pass.
     func shows(author: UInt32) -> Bool {
         guard authors?.contains(author) ?? true, !excludedAuthors.contains(author) else { return false }
         return anyOf?.contains { $0.authors?.contains(author) ?? true } ?? true
     }
 
-    /// Without looking at a change.
+    /// Whether a transaction passes, without its changes.
     @inline(__always)
     package func matches(_ transaction: TransactionView) -> Bool {
         if let authors, !authors.contains(transaction.authorNumber) { return false }
@@ -50,11 +50,11 @@ package final class ChangeFilter {
     package var kinds: Set<ChangeKind>?
     package var entities: Set<UInt16>?
     package var objects: Set<ObjectID>?
-    /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
+    /// Attribute numbers by entity number: passes updates that wrote one of them. Nil for all changes.
     package var attributes: [UInt16: Set<UInt16>]?
     /// Entities whose changes never pass, regardless of the other conditions.
     package private(set) var hiddenEntities: Set<UInt16> = []
-    /// By entity: changes are left out of transactions of a smaller schema version.
+    /// By entity: the schema version below which a transaction's changes are left out.
     private var firstVersions: [UInt16: UInt32] = [:]
     /// The positions of `attributes` in an entity's list of attributes, by entity and schema version.
     private var positions: [UInt32: [Int]] = [:]
@@ -83,7 +83,7 @@ package final class ChangeFilter {
 
     package var hidesAnything: Bool { !hiddenEntities.isEmpty || !firstVersions.isEmpty }
 
-    /// The entities that are requested by name; nil if that is all.
+    /// The entities that are requested by name; nil for all.
     package var namedEntities: Set<UInt16>? {
         var named = entities
         func narrow(to others: Set<UInt16>) { named = named.map { $0.intersection(others) } ?? others }
@@ -95,7 +95,7 @@ package final class ChangeFilter {
     /// Whether no condition on changes is set.
     package var isEmpty: Bool { kinds == nil && entities == nil && objects == nil && attributes == nil }
 
-    /// Whether the change passes, of a transaction whose rows are of that schema version.
+    /// Whether a change passes, in a transaction whose rows have that schema version.
     package func matches(_ change: ChangeView, version: UInt16, _ catalog: SchemaCatalog) -> Bool {
         guard matchesObject(change.object), !hides(change.object, version: version) else { return false }
         if let kinds, !kinds.contains(change.kind) { return false }
@@ -106,7 +106,7 @@ package final class ChangeFilter {
         }
     }
 
-    /// Whether no request ever returns a change of the object in a transaction of that version.
+    /// Whether a change of the object is never returned from a transaction of that version.
     package func hides(_ object: ObjectID, version: UInt16) -> Bool {
         if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entityNumber) { return true }
         guard !firstVersions.isEmpty, let first = firstVersions[object.entityNumber] else { return false }
@@ -131,7 +131,7 @@ package final class ChangeFilter {
 }
 
 extension SchemaCatalog {
-    /// The numbers of the entities that have that name, or had it last before they were removed.
+    /// The numbers of the entities that have that name, or had it when they were removed.
     package func numbers(ofEntityEverNamed name: String) -> [UInt16] {
         var numbers: [UInt16] = []
         for number in entityNumbers {
@@ -157,7 +157,7 @@ extension SchemaCatalog {
         return found
     }
 
-    /// The entity as the newest version that has it defines it.
+    /// The entity's definition in the newest version that has it.
     package func lastDefinition(ofEntity number: UInt16) -> EntityDefinition? {
         guard isUsed(entity: number) else { return nil }
         var version = newestVersion

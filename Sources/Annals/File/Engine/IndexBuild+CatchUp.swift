@@ -47,7 +47,7 @@ extension IndexBuild {
         return taken
     }
 
-    /// Whether there are as many nodes as memory may hold.
+    /// Whether memory holds as many nodes as it may.
     var hasManyNodes: Bool {
         indexes.reduce(0) { $0 + $1.content.dirtyBytes } >= engine.options.dirtyNodeBytes
     }
@@ -71,10 +71,11 @@ extension IndexBuild {
         repeat { _ = try apply(newest, atMost: .max) } while number < newest.number
     }
 
-    /// Applies transactions up to a view. Stops after `bytes` of them, or when they have changed as many nodes as
-    /// memory may hold. Returns how many bytes they had.
+    /// Applies transactions up to a view. Stops after `bytes` of them, or when memory holds as many changed nodes as it
+    /// may. Returns the number of bytes read.
     ///
-    /// Duplicates refuse the index even if a later transaction has removed them: for a moment it could not be unique.
+    /// Duplicates refuse the index even if a later transaction has removed them, because it could not be unique at that
+    /// moment.
     private func apply(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
         guard newest.catalog.newestVersion == version else { throw Self.overtaken }
         var taken: UInt64 = 0
@@ -88,7 +89,7 @@ extension IndexBuild {
         return taken
     }
 
-    /// Removes all old keys first, so that objects may exchange keys. Two passes, however long the transaction is.
+    /// Removes all old keys first, so that objects may exchange keys. Two passes, for a transaction of any length.
     private func apply(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
         for isInserting in [false, true] {
             try transaction.forEachChange { (change) throws(StoreError) in
@@ -129,7 +130,7 @@ extension IndexBuild {
         try indexes[place].content.insert(new, change.object, core.file)
     }
 
-    /// The same for the elements of a list that one row has and the other has not.
+    /// The same for the elements of a list that only one of the rows has.
     private func applyElements(
         _ change: ChangeView, _ place: Int, _ isInserting: Bool, _ core: ReadCore
     ) throws(StoreError) {
@@ -159,7 +160,7 @@ extension IndexBuild {
                 of: try core.row(at: offset, index.id.entity, shape), large: IndexShape.noLargeKeys))
     }
 
-    /// In a read section in which history is read.
+    /// In the read section that reads history.
     private func appendKey(at offset: UInt64, _ index: IndexShape, _ core: ReadCore) throws(StoreError) -> Bool {
         let row = try core.row(at: offset, index.id.entity, shape)
         return try index.appendKey(of: row, to: &keys, large: IndexShape.noLargeKeys)

@@ -1,11 +1,11 @@
 // Builds the ordered indexes that a schema change needs over existing objects, while other handles read and write.
 //
 // Invariants:
-// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the future schema makes them.
+// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, by the future schema.
 // J2  No other handle sees these indexes: no checkpoint names their nodes until the schema change is in the store.
 // J3  Options bound the keys being sorted and the nodes in memory, for any number of objects.
 
-/// An index that is ready before the transaction that needs it.
+/// An index that was built before the transaction that needs it.
 struct PreparedIndex {
     let shape: IndexShape
     var content: OrderedIndex
@@ -17,7 +17,7 @@ struct PreparedIndex {
 /// in slices with a short hold of the lock each. Then it catches up: it applies later commits from the history, in ever
 /// shorter rounds. The last one is in the hold in which the transaction is appended.
 final class IndexBuild {
-    /// The indexes to build, and those that were empty at the beginning: they may no longer be at the end.
+    /// The indexes to build, including those that were empty at the beginning: they may no longer be empty at the end.
     var indexes: [PreparedIndex] = []
     let engine: Engine
     /// Called repeatedly while it runs. An error that it throws ends the build.
@@ -36,7 +36,7 @@ final class IndexBuild {
     private var duplicates: [(place: Int, pair: (ObjectID, ObjectID))] = []
     private static let maximumDuplicates = 10
 
-    /// Nil if nothing has to be built. Throws `schemaChanged` unless the transaction's schema is the successor of the
+    /// Nil if no index has to be built. Throws `schemaChanged` unless the transaction's schema is the successor of the
     /// newest one.
     init?(_ engine: Engine, _ transaction: DraftFrames) throws(StoreError) {
         // Appending throws the reason that prevents writing.
@@ -58,7 +58,7 @@ final class IndexBuild {
         }
     }
 
-    /// Builds missing indexes of a store's schema. Nil if none is missing.
+    /// Builds missing indexes of a store's schema. Nil if all exist.
     init?(completing engine: Engine) throws(StoreError) {
         guard !engine.indexes.isComplete else { return nil }
         let view = try engine.view()
@@ -77,7 +77,7 @@ final class IndexBuild {
         StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
     }
 
-    /// Does everything that takes long. Holds the writer lock for only a slice at a time.
+    /// Does all slow work. Holds the writer lock for only a slice at a time.
     func run() throws(StoreError) {
         for place in indexes.indices { try build(place) }
         if !isCompleting { try catchUp() }
@@ -88,7 +88,7 @@ final class IndexBuild {
         try progress?()
     }
 
-    /// After each key. Reports about as often as a slice of the index is written.
+    /// Called after each key. Reports about as often as a slice of the index is written.
     private func note(keyBytes: Int) throws(StoreError) {
         bytesSinceReport += keyBytes
         if bytesSinceReport >= engine.options.indexSliceBytes { try report() }
@@ -114,7 +114,7 @@ final class IndexBuild {
             }
             return true
         }
-        // Before anything is written: an index that cannot exist must not make the store grow.
+        // Before anything is written: an impossible index must not make the store grow.
         if index.id.isUnique { try requireUnique(sorter, place) }
         var entries = try sorter.sorted()
         while let entry = try entries.next() {
@@ -127,7 +127,7 @@ final class IndexBuild {
                 }
             }
             try note(keyBytes: keyBytes)
-            // Late enough that the nodes for the next keys stay in memory.
+            // Only at twice the size of a slice, so that the nodes for the next keys stay in memory.
             if indexes[place].content.dirtyBytes >= 2 * engine.options.indexSliceBytes { try writeSlice(place) }
         }
         if !isCompleting || hasManyNodes { try write(place) }

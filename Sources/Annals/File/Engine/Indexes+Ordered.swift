@@ -1,4 +1,4 @@
-// Keeping the ordered indexes: which keys a transaction removes and inserts, and whether unique keys stay unique.
+// Updates the ordered indexes: finds the keys that a transaction removes and inserts, and keeps unique keys unique.
 
 /// A transaction's changes of ordered indexes, computed before it is written.
 struct OrderedChanges: ~Copyable {
@@ -22,7 +22,7 @@ struct OrderedChanges: ~Copyable {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// The memory that they take.
+    /// The memory of the noted changes.
     var memoryBytes: Int { keys.count + entries.count * MemoryLayout<Entry>.stride }
 
     mutating func removeAll() {
@@ -30,7 +30,7 @@ struct OrderedChanges: ~Copyable {
         entries.removeAll(keepingCapacity: true)
     }
 
-    /// Notes that an object's key in an index changes from one row's to the other's; nil for no row.
+    /// Notes that an object's key in an index changes from that of one row to that of the other; nil for no row.
     @inline(__always)
     mutating func note(
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
@@ -66,7 +66,7 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
-    /// Notes the elements of a list that one row has and the other has not.
+    /// Notes the elements of a list that only one of the rows has.
     private mutating func noteElements(
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
         large: IndexKey.LargeValueReader
@@ -87,8 +87,7 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
-    /// Hands out each object that a reference names now and did not before, with the object that refers to it and the
-    /// number of the index.
+    /// Passes each newly referenced object to `body`, with the referring object and the number of the index.
     func forEachNewTarget(
         _ shape: StoreShape,
         _ body: (_ target: ObjectID, _ object: ObjectID, _ index: Int) throws(StoreError) -> Void
@@ -136,7 +135,8 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
-    /// The places of entries, in the order of the indexes and of their keys. Those of one key stay as they were noted.
+    /// The places of entries, in the order of the indexes and of their keys. Entries of one key stay in the order of
+    /// noting.
     private borrowing func inOrder(_ range: Range<Int>, isInsert: Bool) -> [Place] {
         let (bytes, entries) = (keys.bytes, entries[range])
         var places: [Place] = []
@@ -167,7 +167,7 @@ struct OrderedChanges: ~Copyable {
         /// The key's first 16 bytes, which usually decide.
         let start, next: UInt64
         let index: UInt32
-        /// From the first of the range on.
+        /// The index of the entry, from the first of the range on.
         let number: UInt32
     }
 }
@@ -184,7 +184,7 @@ extension Indexes {
         if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
         for number in shape.indexes(of: entity) where state.ordered[number] != nil {
             let index = shape.indexes[number]
-            // The set counts positions in the row's layout, which may be older than the newest.
+            // The set has positions in the row's layout, which may be older than the newest.
             if change.kind == .update, new?.layout === index.layout,
                 !index.positions.contains(where: { change.contains(attributePosition: $0) })
             {
@@ -200,7 +200,7 @@ extension Indexes {
         }
     }
 
-    /// The same error with the attributes and the object, if it is about a key that is too large.
+    /// The same error with the attributes and the object, if the error concerns a key that is too large.
     private func tooLarge(
         _ change: ChangeView, _ row: UnsafeRawBufferPointer?, _ shape: StoreShape, _ error: StoreError
     ) throws(StoreError) -> StoreError? {
@@ -251,8 +251,8 @@ extension Indexes {
         init(shape: StoreShape, ordered: [OrderedIndex?]) { (self.shape, self.ordered) = (shape, ordered) }
 
         /// The indexes of a state under a new schema version. An added index is empty if its entity has no objects, and
-        /// otherwise nil, still to be built. The same goes for an index whose keys change, because an attribute that
-        /// old rows lack has another default now.
+        /// otherwise nil, still to be built. The same holds for an index whose keys change, because an attribute that
+        /// old rows lack has a different default now.
         init(after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next

@@ -1,4 +1,4 @@
-// The indexes of an open store. They follow the log, and every state of it that counts becomes a view.
+// The indexes of an open store. They follow the log, and every committed state becomes a view.
 //
 // Invariants:
 // I1  Between two calls the indexes are exactly those of the state published last, or adopted since.
@@ -10,7 +10,7 @@
 internal import Synchronization
 
 /// Sound although it is shared: by I2. Readers use `core`, which guards itself, and `newest`, which is only touched
-/// with `follow` locked. So accesses cannot overlap. They are not checked for it, which would cost a tenth of a commit.
+/// with `follow` locked. So accesses cannot overlap. Checking this would cost a tenth of a commit.
 final class Indexes: LogFollower, @unchecked Sendable {
     let core: ReadCore
     /// The row index of `core`.
@@ -94,7 +94,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         core.file.adopt(frame, counts: !isMember)
         switch accepted {
         case .member:
-            // Members of a transaction that did not end never counted.
+            // Members of an unfinished transaction never counted.
             if state.open?.start == frame.offset { members.removeAll(keepingCapacity: true) }
             members.append((frame.header, frame.offset))
         case .standalone:
@@ -143,7 +143,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Applies a frame with changes that compaction has appended to its own file. The frame need not be in the file
     /// yet, unless ordered indexes follow, which read rows.
     ///
-    /// Throws `damaged` if an object already has a version at or above `start`, where the transaction begins.
+    /// Throws `damaged` if an object already has a version at or above `start`, the beginning of the transaction.
     func applyCopied(_ frame: FrameView, start: UInt64, maintainingOrdered: Bool) throws(StoreError) {
         note(frame.header, at: frame.offset)
         if maintainingOrdered { file.advance(to: frame.end) }
@@ -155,10 +155,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Whether every index of the schema exists.
     var isComplete: Bool { !ordered.contains { $0 == nil } }
 
-    /// All indexes are to be built once all rows are there.
+    /// Drops all ordered indexes: they will be built after all rows.
     func dropOrdered() { ordered = [OrderedIndex?](repeating: nil, count: shape.indexes.count) }
 
-    /// This handle has just appended small frames outside of transactions.
+    /// Notes small frames that this handle has just appended outside of transactions.
     func noteStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
         file.advance(to: end)
         try forEachFrame(from: start, to: end) { (frame) throws(StoreError) in
@@ -179,7 +179,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         checkpoint.builtIndex()
     }
 
-    /// Lends frames that were verified and count, or are about to. They are in a part of the file known to be readable.
+    /// Lends verified frames that count, or are about to, from a part of the file known to be readable.
     func forEachFrame(
         from start: UInt64, to end: UInt64, _ body: (FrameView) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -193,7 +193,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Counts a frame, and remembers it if it can be a landmark.
+    /// Counts a frame, and notes it if it can be a landmark.
     func note(_ header: FrameHeader, at offset: UInt64) {
         note(header.kind, bytes: UInt64(header.frameBytes), at: offset, number: header.number)
     }
@@ -259,8 +259,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Applying this handle's frames
 
-    /// Applies a transaction that this handle has just written from `before` on, with the small frames before it.
-    /// `next` is nil if the schema and the ordered indexes do not change.
+    /// Applies a transaction that this handle has just written from `before` on, including its small frames. `next` is
+    /// nil if the schema and the ordered indexes do not change.
     func apply(
         _ appended: AppendedTransaction, from before: UInt64, _ transaction: DraftFrames, _ next: OrderedState?
     ) throws(StoreError) {
@@ -301,8 +301,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Checkpoints
 
-    /// The state at the checkpoint that a hint names. Without a usable checkpoint, the beginning: then the whole file
-    /// is read.
+    /// Restores the state at the checkpoint in a hint. Without a usable checkpoint, returns the beginning: then the
+    /// whole file is read.
     func restore(_ opening: FileBeingOpened) throws(StoreError) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
             return begin(opening)
@@ -440,7 +440,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         return frames
     }
 
-    /// This handle has just written nodes that no checkpoint names yet, after `recoveryBytes` of a recovery frame.
+    /// Notes nodes that this handle has just written, and that no checkpoint names yet, after `recoveryBytes` of a
+    /// recovery frame.
     func noteNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
         self.landmarks = landmarks
         core.file.install(landmarks)
@@ -449,7 +450,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         counts.add(.nodes, bytes: nodeBytes)
     }
 
-    /// These nodes are in the file now. No checkpoint names them yet.
+    /// Installs nodes that are now in the file. No checkpoint names them yet.
     func install(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
         let before = dirtyBytes
         rows.installLeaves(leaves)
@@ -457,7 +458,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         checkpoint.wrotePart(dirtyBefore: before, dirtyAfter: dirtyBytes)
     }
 
-    /// This handle has just written a checkpoint. Its nodes are the indexes now.
+    /// Installs a checkpoint that this handle has just written: its nodes are now the indexes.
     func installCheckpoint(
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ counts: FrameCounts, _ landmarks: Landmarks,
         landmarkFrames: [UInt64], end: UInt64

@@ -4,7 +4,7 @@
 package struct RevertDerivation {
     /// Whether an attribute of an entity is derived.
     let isDerived: (_ attribute: UInt16, _ entity: UInt16) -> Bool
-    /// The same without attributes that keep a value that is written.
+    /// The same without attributes that keep a written value.
     let isWorkedOut: (_ attribute: UInt16, _ entity: UInt16) -> Bool
     /// The changes to leave out, by object.
     let withheld: [ObjectID: [WithheldChange]]

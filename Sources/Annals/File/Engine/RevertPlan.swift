@@ -7,10 +7,10 @@
 // U3  The steps together leave unique keys unique.
 // U4  The steps together write references only to objects that exist after them.
 
-/// Why a part of a transaction cannot be undone.
+/// The reason why a part of a transaction cannot be undone.
 package struct RevertObstacle: Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
-        /// The attributes no longer have the values that the transaction gave them.
+        /// The attributes no longer have the transaction's values.
         case changedSince
         /// It changed an object that was deleted later. Or it deleted one that was inserted again, and deleted with
         /// other values.
@@ -37,12 +37,11 @@ package struct RevertObstacle: Equatable, Sendable {
     /// The transaction's change of the object.
     package let kind: ChangeKind
     package let reason: Reason
-    /// The numbers of the attributes concerned; none if it is the whole object.
+    /// The numbers of the attributes concerned; none for the whole object.
     package let attributes: [UInt16]
 }
 
-/// The steps that undo one transaction in the state from which a draft begins. All are in memory, except long
-/// values.
+/// The steps that undo one transaction in the base state of a draft. All are in memory, except long values.
 package struct RevertPlan {
     enum Step {
         case delete
@@ -51,7 +50,7 @@ package struct RevertPlan {
         /// A value for each attribute of the newest layout.
         case insert([StoredValue])
 
-        /// The rest of the step if these attributes cannot be written.
+        /// The rest of the step without these attributes, which cannot be written.
         func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
             guard case .update(let changes) = self, let layout else { return nil }
             let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
@@ -66,7 +65,7 @@ package struct RevertPlan {
     private(set) var order: [ObjectID] = []
     package private(set) var obstacles: [RevertObstacle] = []
 
-    /// Which attributes are worked out again after the plan is carried out.
+    /// The attributes that are computed again after the plan is carried out.
     private let derived: RevertDerivation
 
     /// `base` contains `transaction`, which changes no schema.
@@ -111,7 +110,7 @@ package struct RevertPlan {
             RevertObstacle(object: object, kind: kinds[object] ?? .update, reason: reason, attributes: attributes))
     }
 
-    /// Writes the steps that have no obstacle.
+    /// Writes the steps without obstacles.
     package func carryOut(with draft: Draft) throws(StoreError) {
         for object in order {
             switch steps[object] {
@@ -164,7 +163,7 @@ package struct RevertPlan {
         var replaced: [UInt16] = []
         for place in change.attributePositions where place < written.layout.count {
             let number = written.layout.entity.attributes[place].number
-            // A removed attribute has nothing to be set back, unless another one has its name now.
+            // The value of a removed attribute cannot be restored, unless another attribute has its name now.
             guard let position = layout.position(ofAttribute: number) else {
                 if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
                     !derived.isDerived(other, layout.number),
@@ -176,7 +175,7 @@ package struct RevertPlan {
             }
             let attribute = layout.entity.attributes[position]
             let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
-            // If the transaction has given a text another form, the old form comes back.
+            // If the transaction has changed only the form of a text, the old form comes back.
             let isAsWritten = try isEqual(current, value(attribute, in: written))
             let isBack = isAsWritten ? try isIdentical(current, old) : try isEqual(current, old)
             if isBack { continue }
@@ -203,7 +202,7 @@ package struct RevertPlan {
             if try !differences(now, before, layout).isEmpty { stop(change, .insertedSince) }
             return
         }
-        // It may have been inserted and deleted again. Then the last deletion deleted other values.
+        // The object may have been inserted and deleted again; then the last deletion had different values.
         guard let last = try base.core.deletedRow(change.object, below: base.end, base.shape),
             try differences(last, before, layout).isEmpty
         else {
@@ -240,7 +239,8 @@ package struct RevertPlan {
         return try base.core.row(at: offset, object.entityNumber, base.shape)
     }
 
-    /// The numbers of the attributes in which two rows differ, as the newest schema reads them. Without derived ones.
+    /// The numbers of the attributes in which two rows differ, as the newest schema reads them, without derived
+    /// attributes.
     private func differences(_ left: RowImage, _ right: RowImage, _ layout: RowLayout) throws(StoreError) -> [UInt16] {
         var different: [UInt16] = []
         if left.fileOffset == right.fileOffset { return different }
@@ -275,7 +275,7 @@ package struct RevertPlan {
         return try isIdentical(left, right)
     }
 
-    /// The same, but two forms of a text differ.
+    /// The same, but two forms of a text are different.
     private func isIdentical(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
         if left == right { return true }
         // The same long value may be in the file twice.
@@ -292,7 +292,7 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Removes steps that would give an object a key that another one has. A removed step frees no key, so this repeats
+    /// Removes steps that would give an object the key of another one. A removed step frees no key, so this repeats
     /// until nothing changes.
     private mutating func keepKeysUnique() throws(StoreError) {
         var isSettled = false
@@ -313,7 +313,7 @@ package struct RevertPlan {
     ) throws(StoreError) -> RevertObstacle? {
         for number in base.shape.indexes(of: object.entityNumber) where base.shape.indexes[number].id.isUnique {
             let index = base.shape.indexes[number]
-            // The old values count for nothing.
+            // The old values do not matter.
             if index.id.attributes.contains(where: { derived.isWorkedOut($0, object.entityNumber) }) { continue }
             guard let bytes = try key(object, step, index) else { continue }
             let key = Key(index: number, bytes: bytes)
@@ -366,7 +366,7 @@ package struct RevertPlan {
         return Array(key.bytes)
     }
 
-    /// Whether undoing takes the object's present key away.
+    /// Whether undoing frees the object's present key.
     private func freesKey(_ object: ObjectID, _ index: IndexShape) -> Bool {
         switch steps[object] {
         case .delete: true
@@ -377,14 +377,14 @@ package struct RevertPlan {
 }
 
 extension Engine {
-    /// How to undo a transaction; nil if history does not have it.
+    /// The plan for undoing a transaction; nil if history does not have it.
     package func revertPlan(
         of number: UInt64, in base: View, _ derived: RevertDerivation = .none
     ) throws(StoreError) -> RevertPlan? {
         var plan: RevertPlan?
         guard number > tracking.horizon else { return nil }
         try tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
-            // This is the first transaction found. It is another one if the file begins after `number`.
+            // The first transaction found is another one if the file begins after `number`.
             if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base, derived) }
             return false
         }

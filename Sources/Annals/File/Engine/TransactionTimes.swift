@@ -5,8 +5,7 @@
 // Y1  Between two clock steps times strictly rise (F12).
 // Y2  `steps` has, ascending, the number of the last transaction before each clock step below `position`.
 
-/// The clock steps of one file, as far as times were requested. They are found in the headers of frames,
-/// once.
+/// The clock steps of one file, up to the times requested so far. They are found in the headers of frames, once.
 final class ClockSteps: Sendable {
     struct Known: Sendable {
         var position = UInt64(FormatLimits.pageBytes)
@@ -45,7 +44,7 @@ extension TrackedView {
         return try bisect(base + 1, last, microseconds)
     }
 
-    /// The last of these numbers whose time is not later; that of the first is not.
+    /// The last of these numbers whose time is not later than the given one, for which `first` is too late.
     private func bisect(_ first: UInt64, _ last: UInt64, _ microseconds: Int64) throws(StoreError) -> UInt64 {
         var low = first
         var high = last + 1
@@ -112,7 +111,7 @@ extension TrackedView {
         try log.process.requireOwn(path: log.path)
         var low = log.header.baseNumber
         var high = view.number + 1
-        // All up to `low` are of earlier versions, `high` is not.
+        // Transactions up to `low` have earlier versions, `high` does not.
         while high - low > 1 {
             let middle = low + (high - low) / 2
             if try schemaVersion(ofTransactionAfter: middle - 1) >= version {
@@ -130,7 +129,7 @@ extension TrackedView {
         var known = clockSteps.current
         let core = view.core
         while known.position < view.end {
-            // A section holds back the memory of old nodes: it does not last for the whole history.
+            // A section delays the reuse of old nodes, so it must not last for the whole history.
             let sectionEnd = min(view.end, known.position + 1 << 22)
             try core.reading { () throws(StoreError) in
                 while known.position < sectionEnd {

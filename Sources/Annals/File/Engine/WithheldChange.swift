@@ -1,4 +1,4 @@
-// A change that is left out because a value that would be worked out from it cannot be written.
+// A change that is left out because a value derived from it cannot be written.
 
 /// A change, or a part of one, that a plan must leave out.
 package struct WithheldChange: Equatable, Sendable {
@@ -10,9 +10,9 @@ package struct WithheldChange: Equatable, Sendable {
     }
 
     package var reason: Reason
-    /// The attributes left out, by number; none for the whole change.
+    /// The attributes to leave out, by number; none for the whole change.
     package var attributes: Set<UInt16>
-    /// The attributes that a conflict names.
+    /// The attributes that a conflict mentions.
     package var named: Set<UInt16>
 
     package init(_ reason: Reason, _ attributes: Set<UInt16>, named: Set<UInt16>) {

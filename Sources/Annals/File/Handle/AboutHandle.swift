@@ -1,4 +1,4 @@
-// Handle: an open store, whichever file it is in now.
+// Handle: an open store, in whichever file it is now.
 //
 // Uses: all folders before it. The layers above use the file layer through it.
 //

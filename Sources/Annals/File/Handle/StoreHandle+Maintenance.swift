@@ -2,13 +2,13 @@
 
 internal import Synchronization
 
-/// When a store is compacted automatically.
+/// The conditions for compacting a store automatically.
 package struct CompactionTrigger: Equatable, Sendable {
-    /// The least share of the file that would be freed, in 1/1024.
+    /// The least share of the file that compaction would free, in 1/1024.
     package var garbageShare: UInt64 = 512
     /// The least size of the file.
     package var minimumBytes: UInt64 = 16 << 20
-    /// How long a handle must have been open.
+    /// The least time for which the handle must have been open.
     package var openMicroseconds: UInt64 = 10_000_000
     /// The least pause after a failed compaction.
     package var pauseMicroseconds: UInt64 = 60_000_000
@@ -49,7 +49,7 @@ extension StoreHandle {
         if maintenance.isStarted, !isEarliest { return }
         // Sound: `deinit` and `close` wait until the thread has ended.
         let unowned = Unmanaged.passUnretained(self)
-        // Without a thread, the next call or closing does it.
+        // Without a thread, the next call or closing compacts.
         try? maintenance.start(name: "annals-compact") {
             let handle = unowned.takeUnretainedValue()
             return withExtendedLifetime(handle) { handle.maintainStep() }
@@ -78,7 +78,7 @@ extension StoreHandle {
         var options = CompactionOptions()
         options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
-        // If another process compacts, or there is no room, the next check of retention finds it out again.
+        // If another process compacts, or space is missing, the next check of retention triggers this again.
         var pause = trigger.openMicroseconds
         do throws(StoreError) {
             _ = try compact(options)

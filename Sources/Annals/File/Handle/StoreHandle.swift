@@ -22,24 +22,24 @@ package final class StoreHandle: @unchecked Sendable {
     private let process = OwnProcess()
     private let monitor = Monitor()
     private var engine: Engine
-    /// The older engines that may still be read.
+    /// The older engines that may still be in use.
     private var older: [Weak] = []
     private var isClosed = false
-    /// Whether `engine` is not the one with which this handle began.
+    /// Whether `engine` is not this handle's first.
     private var hasMoved = false
-    /// When the store is compacted automatically; nil for never.
+    /// The conditions for automatic compaction; nil for never.
     let trigger: CompactionTrigger?
-    /// When the handle was opened, on the monotonic clock.
+    /// The time of opening, on the monotonic clock.
     let opened: UInt64
     let maintenance = BackgroundWork()
-    /// When maintenance is due, on the monotonic clock; nil for never.
+    /// The time at which maintenance is due, on the monotonic clock; nil for never.
     let nextMaintenance = Guarded<UInt64?>(nil)
     let isCompactionDue = Atomic<Bool>(false)
     let isStopping = Atomic<Bool>(false)
-    /// No automatic compaction before this moment of the monotonic clock.
+    /// The earliest time of an automatic compaction, on the monotonic clock.
     let notBefore = Atomic<UInt64>(0)
-    /// Why the last automatic compaction has failed; nil if it has not. It is no failure if it was stopped, or if
-    /// another process compacted first.
+    /// The reason why the last automatic compaction has failed; nil if it has not. A compaction that was stopped, or
+    /// preceded by another process's, has not failed.
     package let compactionFailure = Guarded<StoreError?>(nil)
     /// Called with each failure that differs from the last one.
     let reportFailure: @Sendable (StoreError) -> Void
@@ -72,7 +72,7 @@ package final class StoreHandle: @unchecked Sendable {
         process.wasForked ? body() : monitor.withLock(body)
     }
 
-    /// The engine of a view; nil if nothing holds it any more.
+    /// The engine of a view; nil if it was released.
     package func engine(of view: View) -> Engine? {
         whileUnchanged {
             if engine.indexes.core === view.core { return engine }
@@ -80,7 +80,7 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Whether an engine is of this handle, in any generation.
+    /// Whether an engine belongs to this handle, in any generation.
     package func has(_ engine: Engine) -> Bool {
         whileUnchanged { self.engine === engine || older.contains { $0.engine === engine } }
     }
@@ -122,7 +122,7 @@ package final class StoreHandle: @unchecked Sendable {
 
     /// `Engine.write` on the newest generation. The body runs once, since the lock's holder knows the generation.
     ///
-    /// Not one loop with `commit`: a closure around the body costs each transaction a hundred instructions.
+    /// Not one loop with `commit`: a closure around the body would cost each transaction a hundred instructions.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (Draft) throws -> Result
@@ -178,7 +178,7 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Closes the newest generation and all older ones that are still read.
+    /// Closes the newest generation and all older ones that are still in use.
     package func close() throws(StoreError) {
         if process.wasForked { return }
         try current.requireNotWriting()
@@ -189,13 +189,13 @@ package final class StoreHandle: @unchecked Sendable {
             defer { isClosed = true }
             return (self.engine, self.older.compactMap(\.engine), hasMoved && !isClosed)
         }
-        // Closing gives up the directory.
+        // Closing releases the directory.
         let place = try? engine.log.keepPlace()
         defer { if let place { engine.log.files.close(place.directory) } }
         for engine in older { try? engine.log.closeReplaced() }
         var failure: StoreError?
         if asksForName, engine.log.access == .readWrite {
-            // Until the name is durable, nothing of a compacted file is.
+            // Until the name is durable, no commit in a compacted file is.
             do throws(StoreError) { try engine.log.makeNameDurable() } catch { failure = error }
         }
         do throws(StoreError) {
@@ -226,7 +226,7 @@ package final class StoreHandle: @unchecked Sendable {
 
     // MARK: The next generation
 
-    /// The engine of the file that has replaced an engine's. Throws `storeReplaced` unless that is its compacted form.
+    /// The engine of the file that has replaced an engine's. Throws `storeReplaced` unless it is its compacted form.
     private func successor(of old: Engine) throws(StoreError) -> Engine {
         try monitor.withLock { () throws(StoreError) -> Engine in
             guard engine === old, !isClosed else { return engine }
@@ -262,13 +262,13 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Whether opening has failed because the file of that name is no store, not even a damaged one.
+    /// Whether opening has failed because the file of that name is not a store, not even a damaged one.
     private static func isOfNoStore(_ error: StoreError) -> Bool {
         [.notAStore, .notARegularFile, .truncated].contains(error.code)
     }
 
     private static func isCompacted(_ next: Engine, of old: Engine) throws(StoreError) -> Bool {
-        // A reader also goes over to another copy of its file: on an overlay file system, the one in the upper layer.
+        // A reader also moves to another copy of its file: on an overlay file system, the one in the upper layer.
         let isCopy = old.log.access == .readOnly && next.log.header.checksum == old.log.header.checksum
         guard next.log.header.storeID == old.log.header.storeID,
             next.log.header.generation > old.log.header.generation || isCopy

@@ -23,25 +23,25 @@ struct BaseRows: ~Copyable {
         entries == 0 || table.count + body.count + ChangeField.bytes + row.rowBytes.paddedTo8 <= limitBytes
     }
 
-    /// `copier` has copied the row's large values; nil if it has none.
+    /// `copier` has copied the row's large values; nil without any.
     mutating func append(
         _ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?, _ proof: RowProof
     ) throws(StoreError) {
         table.append(object.rawValue)
-        // The row's offset in the body, for now.
+        // The row's offset in the body, until `write` adds the table's size.
         table.append(UInt32(body.count))
         table.append(UInt32(0))
         let start = body.count
         body.append(UnsafeRawBufferPointer(rebasing: row.bytes[..<row.rowBytes]))
         let copy = body.bytes.slice(start, row.rowBytes)
         proof.note(object, copy)
-        // Of the copy, because the row itself may change.
+        // Validates the copy, because the row itself may change.
         try copier?.relocate(try RowImage(copy, layout: row.layout), at: start, in: &body)
         body.appendPadding()
         entries += 1
     }
 
-    /// Appends the frame and begins another.
+    /// Appends the frame and begins another one.
     mutating func write(_ target: Engine, _ copier: FrameCopier, _ appender: inout Appender) throws(StoreError) {
         guard entries > 0 else { return }
         copier.needsCheckpoint = true

@@ -3,7 +3,7 @@
 package struct CheckOptions: Sendable {
     /// The directory for sorting the records of a large file: on a disk with space, not the store's own.
     package var spillDirectory = "/tmp"
-    /// Memory for sorting, all sorters together.
+    /// Memory for sorting, for all sorters together.
     package var sortingBytes = 96 << 20
     /// The file is read in steps of this.
     package var windowBytes = 1 << 20
@@ -18,7 +18,7 @@ package struct Finding: Equatable, Sendable {
     /// The invariant that it breaks, "F1" to "F37".
     package var rule: String
     package var offset: UInt64
-    /// A sentence without contents of rows.
+    /// A sentence without content of rows.
     package var sentence: String
     /// Otherwise it is a notice: something that a crash may leave in the file.
     package var isDamage: Bool
@@ -78,18 +78,18 @@ package struct CheckReport: Equatable, Sendable {
     package var lastNumber: UInt64 = 0
     package var schemaVersion: UInt16 = 0
     package var isSealed = false
-    /// A write that did not finish: a normal outcome of a crash.
+    /// An unfinished write: a normal outcome of a crash.
     package var tornTail: TornTail?
     package var counts = CheckCounts()
     package var findings: [Finding] = []
-    /// Findings beyond those that are kept.
+    /// The number of findings beyond those that are kept.
     package var omittedFindings = 0
     /// The offset at which the chain of frames is broken, or continues in a way that this program does not know:
     /// nothing above was checked.
     package var stoppedAt: UInt64?
     package var hasDamage = false
 
-    /// Whether everything was read and nothing is damaged. A torn tail is no damage.
+    /// Whether everything was read and nothing is damaged. A torn tail is not damage.
     package var isIntact: Bool { !hasDamage && stoppedAt == nil }
 
     package init() {}
@@ -113,7 +113,7 @@ struct FindingList {
         }
     }
 
-    /// Notes an error about the content. Its rule is the one that its message begins with, `rule` if it names none.
+    /// Notes an error in the content. Its rule is the one at the beginning of its message, or `rule` if that has none.
     mutating func add(_ error: StoreError, rule: String, isDamage: Bool = true) {
         let name = error.rule ?? rule
         let sentence = error.rule.map { error.message.dropFirst($0.utf8.count + 2) } ?? error.message[...]

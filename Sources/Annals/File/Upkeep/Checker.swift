@@ -90,7 +90,7 @@ struct CheckPass {
         return report
     }
 
-    /// A slot that looks bad may have been in the middle of being written: it is read twice.
+    /// A slot that looks bad may just be being written: it is read twice.
     private func checkHintSlots(_ hints: [HintSlot], _ checker: FrameChecker) throws(StoreError) {
         guard hints.contains(.bad) else { return }
         window.forget()

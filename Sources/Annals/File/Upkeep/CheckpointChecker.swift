@@ -21,7 +21,7 @@ final class CheckpointChecker {
     let landmarks: LandmarkChecker
     private var features = FeatureChecker()
     private var totals = EntityFold()
-    /// The nodes frames directly before the frame at hand, the last ones of a long run.
+    /// The nodes frames directly before the current frame; of a long run the last ones.
     private var nodesBefore: [UInt64] = []
     private static let maximumPieces = FormatLimits.maximumNodeFrameBytes / 8
     private var shape = StoreShape(SchemaCatalog())
@@ -106,7 +106,7 @@ final class CheckpointChecker {
         }
     }
 
-    /// How the document differs from the log, nil if it does not.
+    /// The difference of the document from the log; nil without one.
     private func difference(_ content: CheckpointContent, _ state: LogState) -> String? {
         guard content.number == state.lastNumber, content.tag == state.lastTag, content.time == state.lastTime else {
             return "names another last transaction than the log has there"
@@ -164,10 +164,10 @@ final class CheckpointChecker {
     }
 }
 
-/// The objects of each entity, counted as the log goes on.
+/// Counts the objects of each entity along the log.
 private struct EntityFold {
     private var totals: [UInt16: EntityTotals] = [:]
-    /// Of the group that is being read, which may never count.
+    /// The changes of the current group, which may never count.
     private var open: [UInt16: Delta] = [:]
     /// Of one entity: changes of one entity lie together.
     private var last: (entity: UInt16, delta: Delta) = (0, Delta())
@@ -216,7 +216,7 @@ private struct EntityFold {
 }
 
 extension NodesField {
-    /// Whether a nodes frame has the form of one.
+    /// Whether a nodes frame has the right form.
     static func fits(_ frame: FrameView) -> Bool {
         guard frame.table.count == bytes, frame.table.integer(at: zero, as: UInt32.self) == 0 else { return false }
         let count = Int(frame.table.integer(at: nodes, as: UInt32.self))

@@ -3,10 +3,10 @@
 //
 // Invariants:
 // P1  Only the holder of the store's compaction lock creates, removes or renames the temporary file. The lock counts
-//     while the store's name refers to the locked file. Once that was replaced, the temporary file belongs to the
-//     compactor of the new one.
+//     while the store's name refers to the locked file. After a replacement, the temporary file belongs to the
+//     compactor of the new file.
 // P2  The lock is held on its own descriptor, because unlocking a commit unlocks everything that the descriptor holds.
-// P3  A file of the temporary name is removed only if a compaction has left it there (`CompactionLeftover`).
+// P3  A file of the temporary name is removed only if a compaction has left it (`CompactionLeftover`).
 
 /// Holds the compaction lock of a store, and the temporary file if it exists.
 struct CompactionFile {
@@ -23,7 +23,7 @@ struct CompactionFile {
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
             try WriterLock.acquireForCompaction(log.files, log.environment, lock, processID: log.processID)
-            // By name, and after locking: from here on no compactor gives the name to another file.
+            // By name, and after locking: from now on no compactor gives the name to another file.
             _ = try log.identityInPlace()
             try log.leftover.makeRoom()
         } catch {

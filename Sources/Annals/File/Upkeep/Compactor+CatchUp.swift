@@ -63,7 +63,7 @@ private final class WriterThrottle: Sendable {
         }
         if work.isStarted { return }
         try work.start(name: "annals-brake") { [self] in
-            // If this fails, writers find out the reason themselves.
+            // If this fails, writers get the error themselves.
             try? log.keepWritersOut(microseconds: holdMicroseconds.load(ordering: .relaxed))
             return .again(at: log.environment.monotonicMicroseconds() &+ options.turnMicroseconds)
         }

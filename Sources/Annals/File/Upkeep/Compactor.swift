@@ -5,9 +5,9 @@
 // O1  Until the rename the store's file is unchanged, apart from a replacing frame at its end. After the rename, the
 //     new file has all acknowledged commits.
 // O2  Only the last, short piece is copied while writers wait.
-// O3  Memory is bounded. Index nodes go to the file when they take too much, and keys are sorted in files. Only the
-//     table of large values grows, by 60 bytes for each, and the set of objects that the proof of rows has seen, by a
-//     bit for each.
+// O3  Memory is bounded. Index nodes go to the file when they take too much memory, and keys are sorted in files. Only
+//     the table of large values grows, by 60 bytes for each, and the set of objects that the proof of rows has seen, by
+//     a bit for each.
 // O4  Transactions after the state with which compaction began are copied whole, regardless of their entity's present
 //     policy.
 // O5  Bytes of the source get a new checksum only after they were verified in the copy, against their old one: frames
@@ -17,7 +17,7 @@
 package struct CompactionOptions: Sendable {
     /// The limit of the last piece, which is copied while writers wait.
     package var finalBytes: UInt64 = 1 << 20
-    /// How much is copied in one hold of the new file's lock.
+    /// The number of bytes copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
     /// If other writers write about as fast as this copies: how long they wait at a time, and how long they can write
     /// in between. A process waiting for the lock sleeps for less than a turn.
@@ -45,7 +45,7 @@ package struct CompactionResult: Equatable, Sendable {
     package var baseNumber: UInt64
 }
 
-/// The state that a backup has.
+/// The state of a backup.
 package struct BackupResult: Equatable, Sendable {
     package var storeID: UUIDBytes
     package var number: UInt64
@@ -63,15 +63,15 @@ final class Compactor {
     private let copier: FrameCopier
     private let frames = FrameCopy()
     let proof = RowProof()
-    /// Frames of the source below this were copied.
+    /// Frames of the source below this offset were copied.
     private(set) var position: UInt64
     /// Whether the first, long round is done. Then consumers and cleaning marks are written as of that time and indexes
     /// are built. Later copying keeps them up to date.
     private var isCaughtUp = false
-    /// The new file is on its way to the disk up to `startedEnd`, and was written out up to `arrivedEnd`.
+    /// The new file is being written to the disk up to `startedEnd`, and was written up to `arrivedEnd`.
     private var (startedEnd, arrivedEnd): (UInt64, UInt64) = (0, 0)
 
-    /// Compacts an engine's store. Afterwards the engine's file is a replaced one.
+    /// Compacts an engine's store. Afterwards the engine's file has been replaced.
     ///
     /// Throws `busy` if another process compacts or a writer does not end, `noSpace`, `cancelled`, `storeRemoved` and
     /// errors of reading and writing. The store is then unchanged.
@@ -208,7 +208,7 @@ final class Compactor {
     }
 
     /// Keeps the disk busy from the first slice on, with at most two slices waiting. So other processes on the same
-    /// disk never wait for the whole new file, and the final sync has little to do.
+    /// disk never wait for the whole new file, and the final sync is short.
     private func startWriting() throws(StoreError) {
         let log = target.log
         let end = log.current.end
@@ -244,8 +244,8 @@ final class Compactor {
             var writer = StandaloneWriter(target)
             let features = source.log.current.features
             if !features.isEmpty { try writer.add(.features(features), &appender) }
-            // Of the state with which this began. Objects deleted without history after the base are not copied, but
-            // had numbers.
+            // The totals of the state with which this began. Objects deleted without history after the base are not
+            // copied, but had numbers.
             let totals = folded.state.totals ?? StoreTotals()
             for entity in 0..<totals.entityLimit {
                 let next = totals[UInt16(entity)].nextNumber
@@ -356,7 +356,7 @@ final class Compactor {
             var writer = StandaloneWriter(target)
             for record in try MetadataRecord.decodeAll(frame) {
                 switch record {
-                // Defined where it is used.
+                // Names are defined at their first use.
                 case .name: break
                 case .clockStep, .objectNumbers, .features: try writer.add(record, &appender)
                 case .retention where isCaughtUp: try writer.add(record, &appender)
@@ -371,7 +371,7 @@ final class Compactor {
     /// Writes consumers and the hiding of history, limited to the transactions copied.
     private func writeTracking(withConsumers: Bool = true) throws(StoreError) {
         let state = source.log.current
-        // Frames between the copied state and now repeat some of this.
+        // Frames between the copied state and the present repeat some of this.
         let tracking = state.tracking
         try appending { (appender) throws(StoreError) in
             let last = appender.state.lastNumber
@@ -382,7 +382,7 @@ final class Compactor {
             }
             for var consumer in tracking.consumers where withConsumers {
                 try requireTag(of: consumer)
-                // It has seen more than is copied so far.
+                // The consumer has seen more than was copied so far.
                 if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
                 try writer.append(.consumer, consumer.encoded(), &appender)
             }
@@ -449,7 +449,7 @@ final class Compactor {
         return try log.locked(.relaxed, longestPause: WriterLock.eagerPause) {
             (appender) throws(StoreError) in
             try log.requireIdentity()
-            // Much may have been written before this got the lock.
+            // Much may have been written before this handle got the lock.
             if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)
             guard target.indexes.isComplete else { return nil }

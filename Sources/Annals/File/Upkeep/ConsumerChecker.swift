@@ -1,6 +1,6 @@
 // F33: the tag of a consumer is that of the transaction that it has seen.
 
-/// A transaction that a consumer frame names.
+/// A transaction in a consumer frame.
 struct SeenRecord: SortRecord {
     let number: UInt64
     let tag: UInt64
@@ -12,7 +12,7 @@ struct SeenRecord: SortRecord {
     }
 }
 
-/// Compares the tags in consumer frames with the transactions that the file holds.
+/// Compares the tags in consumer frames with the transactions in the file.
 ///
 /// Most consumers have seen the last transaction, which is at hand. The rest are noted, and looked up in the end by
 /// landmarks; each frame of the file is read once at most.
@@ -41,7 +41,7 @@ struct ConsumerChecker {
         var found: (number: UInt64, tag: UInt64)?
         try seen.drain { record throws(StoreError) in
             if found?.number != record.number {
-                // The numbers ascend, so nothing is read twice.
+                // The numbers ascend, so no frame is read twice.
                 cursor.position = max(cursor.position, first.last(number: record.number - 1)?.offset ?? 0)
                 found = try Self.tag(of: record.number, &cursor).map { (record.number, $0) }
             }

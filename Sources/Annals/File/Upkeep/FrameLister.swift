@@ -103,7 +103,7 @@ package final class FrameLister {
             sentence: error.message)
     }
 
-    /// A frame whose header is good and whose content is not is listed as well.
+    /// A frame with a good header but bad content is listed as well.
     private func headerOfBadFrame(_ reason: ScanStop, at place: UInt64) throws(StoreError) -> ListedFrame? {
         guard case .good(let header) = try FrameCursor(window, salt: state.header.salt, at: place).decoded() else {
             return nil

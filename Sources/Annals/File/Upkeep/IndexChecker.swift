@@ -12,7 +12,7 @@ private struct CheckedCheckpoint {
     var stream: RowIndexStream
     var newest: ChangeRecord?
     var isRowIndexDone = false
-    /// By number in the shape: whether nothing was found wrong with the ordered index.
+    /// By number in the shape: whether the ordered index has no findings.
     var isSound: [Bool]
 
     init(_ found: FoundCheckpoint, _ nodes: CheckedNodes) {
@@ -22,8 +22,8 @@ private struct CheckedCheckpoint {
     }
 }
 
-/// Takes all changes in the order of their objects, and compares the indexes of some checkpoints with them. Checks the
-/// rows at the end of the file against the indexes of the newest schema, whether or not a checkpoint has them.
+/// Accepts all changes in the order of their objects, and compares the indexes of some checkpoints with them. Checks
+/// the rows at the end of the file against the indexes of the newest schema, whether or not a checkpoint has them.
 final class IndexChecker {
     private let files: any FileSystem
     private let file: Descriptor
@@ -36,9 +36,9 @@ final class IndexChecker {
     private var findings: FindingList
     /// The indexes of the newest schema.
     private let end: StoreShape
-    /// The newest version of the object at hand; of entities with indexes only.
+    /// The newest version of the current object; only for entities with indexes.
     private var newest: ChangeRecord?
-    /// The row for which F31 was reported last.
+    /// The last row that was reported for F31.
     private var faultyRow: UInt64?
 
     init(
@@ -61,7 +61,7 @@ final class IndexChecker {
         }
     }
 
-    /// Takes the next change, by object and place.
+    /// Accepts the next change, by object and place.
     func collect(_ record: ChangeRecord) throws(StoreError) {
         for place in checked.indices where record.entryOffset < checked[place].found.offset {
             if let newest = checked[place].newest, newest.object != record.object { try settle(place) }
@@ -99,7 +99,7 @@ final class IndexChecker {
 
     // MARK: The row index
 
-    /// The object at hand has no further version: compares it with the row index.
+    /// Compares the current object with the row index, after its last version.
     private func settle(_ place: Int) throws(StoreError) {
         guard let newest = checked[place].newest else { return }
         checked[place].newest = nil
@@ -156,7 +156,7 @@ final class IndexChecker {
         checked[place].found.content.indexes[number].isComplete
     }
 
-    /// The entries as the indexes have them.
+    /// Reads the entries from the indexes.
     private func readIndexes(_ place: Int, _ entries: ExternalSorter<IndexEntryRecord>) throws(StoreError) {
         let found = checked[place].found
         let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes)
@@ -177,7 +177,7 @@ final class IndexChecker {
         }
     }
 
-    /// The entries as the rows ask for them, which are read in the order of the file.
+    /// Reads the entries that rows require, in the order of the file.
     private func readRows(_ entries: ExternalSorter<IndexEntryRecord>) throws(StoreError) {
         let window = ByteWindow(files, file, stepBytes: options.windowBytes)
         defer { withExtendedLifetime(window) {} }
@@ -198,7 +198,7 @@ final class IndexChecker {
                 do throws(StoreError) {
                     try shape.indexes[number].forEachKey(of: row, in: &key, large: Self.noLargeKeys) {
                         (bytes, _) throws(StoreError) in
-                        // Whether or not the index is there, the row must hold the key.
+                        // The row must have the key even if the index is missing.
                         if !isComplete(place, number) { return }
                         try entries.append(
                             IndexEntryRecord(
@@ -237,7 +237,7 @@ final class IndexChecker {
                         UniqueKeyRecord(index: number, object: object.rawValue, row: offset, key: bytes))
                 }
             } catch  where error.isBreach {
-                // A checkpoint's index may have shown it just before: rows come in the order of their offsets.
+                // A checkpoint's index may have reported the row just before: rows come in the order of their offsets.
                 if faultyRow != offset { findings.add(error.at(offset: offset), rule: "F31") }
                 faultyRow = offset
             }
@@ -284,7 +284,7 @@ final class IndexChecker {
         throw StoreError(.damaged, "F37: a value that an index is over is not in its row.")
     }
 
-    /// Each entry of an index must have its counterpart among those that rows ask for.
+    /// Each entry of an index must have its counterpart among the entries that rows require.
     private func compare(_ entries: ExternalSorter<IndexEntryRecord>) throws(StoreError) {
         var waiting: IndexEntryRecord?
         try entries.drain { record throws(StoreError) in

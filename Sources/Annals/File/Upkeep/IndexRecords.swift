@@ -4,7 +4,7 @@
 struct NodeRecord: SortRecord {
     /// Offset of a node, with bit 0 for a reference from a row index, bit 1 for one from an ordered index.
     private var place: UInt64
-    /// How many nodes follow each other there, or the checkpoint that the reference belongs to.
+    /// The number of consecutive nodes, or the checkpoint of the reference.
     private var value: UInt64
 
     init(nodes: Int, from first: UInt64) {
@@ -21,7 +21,7 @@ struct NodeRecord: SortRecord {
         left.place != right.place ? left.place < right.place : left.value < right.value
     }
 
-    /// Checks references that come sorted with the nodes.
+    /// Checks references, sorted together with the nodes.
     static func check(_ nodes: ExternalSorter<NodeRecord>, into findings: inout FindingList) throws(StoreError) {
         var first: UInt64 = 0
         var bytes: UInt64 = 0
@@ -38,7 +38,7 @@ struct NodeRecord: SortRecord {
     }
 }
 
-/// The rule that is about a kind of index.
+/// The rule for a kind of index.
 enum IndexRule: UInt64 {
     case rowIndex = 1
     case orderedIndex = 2
@@ -50,7 +50,7 @@ enum IndexRule: UInt64 {
 struct LiveRowRecord: SortRecord {
     var offset: UInt64
     var object: UInt64
-    /// Which of the checkpoints that are checked, or `theEnd`.
+    /// The index of the checked checkpoint, or `theEnd`.
     var checkpoint: UInt64
     /// The state at the end of the file.
     static let theEnd = UInt64.max
@@ -60,9 +60,9 @@ struct LiveRowRecord: SortRecord {
     }
 }
 
-/// The key of an object in an index that is unique, as two hashes of it. No two keys have both the same by chance.
+/// The key of an object in a unique index, as two hashes. No two keys have both equal by chance.
 struct UniqueKeyRecord: SortRecord {
-    /// Which of the indexes.
+    /// The number of the index.
     private let index: UInt64
     private let low: UInt64
     private let high: UInt64
@@ -89,9 +89,9 @@ struct UniqueKeyRecord: SortRecord {
     }
 }
 
-/// An entry of an ordered index, as the index has it or as a row requires it: each object has one in each index.
+/// An entry of an ordered index, from the index or from a row that requires it: each object has one in each index.
 struct IndexEntryRecord: SortRecord {
-    /// Which of the checkpoints, and which of its indexes.
+    /// The numbers of the checkpoint and of its index.
     let checkpoint: UInt32
     let index: UInt32
     let object: UInt64
@@ -111,7 +111,7 @@ struct IndexEntryRecord: SortRecord {
         return left.object != right.object ? left.object < right.object : left.mark < right.mark
     }
 
-    /// Whether one of the two is of the index, the other of a row, and both have the same key.
+    /// Whether one of the two is from the index, the other from a row, and both have the same key.
     func isCounterpart(of other: IndexEntryRecord) -> Bool {
         checkpoint == other.checkpoint && index == other.index && object == other.object && mark ^ other.mark == 1
     }
@@ -135,7 +135,7 @@ struct ReferenceRecord: SortRecord {
         return left.row != right.row ? left.row < right.row : left.index < right.index
     }
 
-    /// Reports references to no object, and to objects of a wrong entity: nothing is damaged by them.
+    /// Reports references to missing objects, and to objects of a wrong entity: they damage nothing.
     static func check(
         _ references: ExternalSorter<ReferenceRecord>, _ shape: StoreShape, into findings: inout FindingList
     ) throws(StoreError) {

@@ -8,7 +8,7 @@ struct IndexedObjects {
     enum Item {
         /// The newest version of an object: the offset of its row, or of the entry of its deletion.
         case version(object: UInt64, place: UInt64, isDeletion: Bool)
-        /// Objects from `first` to before `end`, whose node cannot be read.
+        /// Objects from `first` to before `end`, whose node is unreadable.
         case unreadable(first: UInt64, end: UInt64)
     }
 
@@ -19,7 +19,7 @@ struct IndexedObjects {
     private let salvagedNodes: SalvagedNodes
     private var nodesLeft: Int
     private var entity = 0
-    /// The number to look at next.
+    /// The number to read next.
     private var number: UInt64 = 1
     /// The path from the root to the current leaf, by depth: each node's offset and words.
     private var path: [(offset: UInt64, words: [UInt64])]
@@ -30,7 +30,7 @@ struct IndexedObjects {
         path = Array(repeating: (0, []), count: Int(IndexNode.maximumDepth))
     }
 
-    /// The next object or range of unreadable ones; nil after the last.
+    /// The next object or unreadable range; nil after the last.
     mutating func next() throws(StoreError) -> Item? {
         while entity < content.entities.count {
             let root = content.entities[entity]
@@ -82,7 +82,7 @@ struct IndexedObjects {
 
     private func id(_ root: EntityRoot, _ number: UInt64) -> UInt64 { UInt64(root.entity) << 48 + number }
 
-    /// Puts a node into the path. Returns false if it cannot be read or cannot be a node of this depth.
+    /// Puts a node into the path. Returns false if it is unreadable or cannot be a node of this depth.
     private mutating func load(_ offset: UInt64, _ depth: UInt64) throws(StoreError) -> Bool {
         let place = Int(depth - 1)
         if path[place].offset == offset { return true }

@@ -1,13 +1,13 @@
 // F32: each landmark of a checkpoint is the offset and the number of a frame.
 
-/// Notes where frames begin, and holds the landmarks of checkpoints against that.
+/// Notes the offsets of frames, and compares the landmarks of checkpoints with them.
 final class LandmarkChecker {
     private let reader: CheckpointReader
     private let window: ByteWindow
     private let salt: UInt64
-    /// The first frame of each MiB that has been read.
+    /// The first frame of each MiB read so far.
     private(set) var first = Landmarks()
-    /// Frames full of landmarks that an earlier checkpoint named: later ones name the same, and more.
+    /// Frames full of landmarks in an earlier checkpoint: later checkpoints have the same ones, and more.
     private var checked: [UInt64] = []
 
     init(_ files: any FileSystem, _ file: Descriptor, salt: UInt64, _ reader: CheckpointReader) {
@@ -53,7 +53,7 @@ final class LandmarkChecker {
         else { throw damaged("A landmark is not a frame of its MiB, or has another number.") }
     }
 
-    /// The number of the frame that begins there; nil if none does. Walks from the first frame of that MiB.
+    /// The number of the frame at that offset; nil if no frame begins there. Walks from the first frame of that MiB.
     private func number(ofFrameAt offset: UInt64) throws(StoreError) -> UInt64? {
         guard let start = first.last(at: offset) else { return nil }
         if start.offset == offset { return start.number }

@@ -1,4 +1,4 @@
-// F23: every reference names a large value that is there; and F22: one of the form that its attribute requires.
+// F23: every reference leads to an existing large value; and F22: the value has the form that the attribute requires.
 
 /// A large value, or a reference to one.
 struct ValueRecord: SortRecord {
@@ -6,9 +6,9 @@ struct ValueRecord: SortRecord {
     private var place: UInt64
     private var valueBytes: UInt64
     private var checksum: UInt64
-    /// Of the transaction that it belongs to.
+    /// The number of its transaction.
     var number: UInt64
-    /// Offset of the row of a reference.
+    /// For a reference: the offset of its row.
     var row: UInt64
     /// The forms that the value has, or those that the reference requires.
     private var forms: ValueForms
@@ -37,7 +37,7 @@ struct ValueRecord: SortRecord {
         left.place != right.place ? left.place < right.place : left.row < right.row
     }
 
-    /// Checks values and references that come sorted, but those of transactions after `lastNumber`, which do not count.
+    /// Checks sorted values and references, ignoring transactions after `lastNumber`, which do not count.
     static func check(
         _ values: ExternalSorter<ValueRecord>, lastNumber: UInt64, into findings: inout FindingList
     ) throws(StoreError) {

@@ -5,14 +5,14 @@ struct OffsetRecord: SortRecord {
     enum Role: UInt64 {
         case groupEnd = 0
         case checkpoint = 1
-        // Those that name one of these follow.
+        // References to one of these follow.
         case durableMark = 2
         case sealCheckpoint = 3
         case hintEnd = 4
         case hintCheckpoint = 5
     }
 
-    /// The offset, and the role in the bits that it leaves free.
+    /// The offset, with the role in its free bits.
     private var key: UInt64
     /// The source of a reference: the offset of a frame or a hint slot.
     private var source: UInt64

@@ -16,7 +16,7 @@ final class ReplacedFile: @unchecked Sendable {
     static func begin(_ engine: Engine) {
         guard engine.options.log.synchronizesInBackground else { return }
         let retirement = ReplacedFile(engine)
-        // Without a thread the caller is the last.
+        // Without a thread, the caller releases the engine.
         _ = try? BackgroundThread(name: "annals-retire") { retirement.letGo() }
     }
 

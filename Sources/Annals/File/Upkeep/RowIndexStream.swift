@@ -82,7 +82,7 @@ struct RowIndexStream {
         self.nodes = nodes
     }
 
-    /// The next object that ever was; nil after the last. Throws `damaged` under F30.
+    /// The next object that ever existed; nil after the last. Throws `damaged` under F30.
     mutating func next() throws(StoreError) -> Entry? {
         while true {
             guard let place = path.indices.last else {

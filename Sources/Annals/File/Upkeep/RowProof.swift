@@ -1,4 +1,4 @@
-// The proof that the rows which compaction writes without history are those of the store, byte for byte.
+// Proves that rows which compaction writes without history equal those of the store, byte for byte.
 //
 // These rows are found through the row index and read through the mapping, in the order of their objects. Both were
 // verified when first read, but may have changed since: on the disk, or in memory. Verifying the frame of each row
@@ -10,20 +10,20 @@
 // RP2  Only the frames decide which rows are the newest, read from the last to the first: each is verified in a copy,
 //      and the chain of their checksums leads to the file's header.
 
-/// Sums the rows that are copied, and compares them with the rows of the store. For one use by one thread.
+/// Sums the copied rows, and compares them with the rows of the store. For one use by one thread.
 final class RowProof {
     private var copied: UInt64 = 0
-    /// By entity: where the state ends as of which its rows are copied.
+    /// By entity: the end of the state of which its rows are copied.
     private var ends: [UInt16: UInt64] = [:]
 
     /// The rows of an entity are copied as of a state. A removed entity has none.
     func begin(_ entity: UInt16, _ state: View) { if state.shape.has(entity) { ends[entity] = state.end } }
 
-    /// A row was copied. `bytes` are its bytes in private memory, as they were in the source, without padding.
+    /// Adds a copied row. `bytes` are its bytes in private memory, as in the source, without padding.
     @inline(__always)
     func note(_ object: ObjectID, _ bytes: UnsafeRawBufferPointer) { copied &+= Self.sum(object.rawValue, bytes) }
 
-    /// A sum of these does not depend on the order of the rows.
+    /// The sum does not depend on the order of the rows.
     @inline(__always)
     fileprivate static func sum(_ object: UInt64, _ row: UnsafeRawBufferPointer) -> UInt64 {
         Checksum.hash(row, seed: object)
@@ -32,7 +32,7 @@ final class RowProof {
     // MARK: Comparing
 
     /// Throws `damaged` unless the rows copied are those of the source. Linear in the frames of the source up to the
-    /// states, of which bodies without newest rows are not read. `report` is called for each MiB.
+    /// states, without reading bodies that have no newest rows. `report` is called for each MiB.
     ///
     /// Does nothing if the source is read by copies: these are the verified bytes.
     func compare(with source: Engine, _ report: () throws(StoreError) -> Void) throws(StoreError) {
@@ -71,13 +71,13 @@ final class RowProof {
     }
 }
 
-/// Reads frames from the last one to the first: the first change of an object that it meets is the newest.
+/// Reads frames from the last one to the first: the first change of an object found is the newest.
 private struct NewestRows {
     private let ends: [UInt16: UInt64]
     private let core: ReadCore
     private let copy = FrameCopy()
     private var seen = ObjectSet()
-    /// The newest rows of a frame: the object, and where the row begins in the frame.
+    /// The newest rows of a frame: the object, and the row's offset in the frame.
     private var rows: [(object: UInt64, row: Int)] = []
     /// The entries of a frame.
     private var entries: [(object: UInt64, row: Int?)] = []
@@ -116,13 +116,13 @@ private struct NewestRows {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
             guard let end = ends[change.object.entityNumber], frame.end <= end else { continue }
-            // A deletion may have a row, which is not the object's.
+            // A deletion may have a row, but that is not the object's.
             entries.append((change.objectBits, change.isDeletion ? nil : change.rowOffset))
         }
     }
 }
 
-/// Object IDs, as a bit for each number near one that is in it.
+/// A set of object IDs, with a bit for each number near a member.
 private struct ObjectSet {
     private static let chunkBits: UInt64 = 12
     private static let chunkWords = 1 << 6
@@ -131,7 +131,7 @@ private struct ObjectSet {
     private var words: [UInt64] = []
     private var last: (key: UInt64, start: Int)?
 
-    /// Returns whether the object was not in it.
+    /// Returns whether the object is new.
     mutating func insert(_ object: UInt64) -> Bool {
         let word = start(object >> Self.chunkBits) + Int(object >> 6 & UInt64(Self.chunkWords - 1))
         let bit: UInt64 = 1 << (object & 63)

@@ -1,7 +1,7 @@
 // Salvage: copies the readable content of a damaged file into a new store.
 //
 // Invariants:
-// SV1  The source is opened for reading only. Nothing is written to it.
+// SV1  The source is opened for reading only, and never written to.
 // SV2  An object's newest row is the newest in frames that check and count. Every object whose newest row can be read
 //     is in the new store, under its ID.
 // SV3  The new store gets its name when it is complete and durable. A killed salvage leaves at most a file with another
@@ -42,7 +42,7 @@ package enum Salvage {
         let file = try open(source, files)
         defer { files.close(file) }
         var model = try files.status(file)
-        // A damaged store may have been made read-only. The new one should be usable.
+        // A damaged store may have been made read-only. The new one must be writable.
         model.mode |= 0o600
         let unfinished = try UnfinishedStore(
             .salvage, target, like: model, files: files, environment: environment)
@@ -157,7 +157,7 @@ private struct SalvageRun {
             schema.collect(definition)
         }
         report.schemaVersionsMissing = schema.missingVersions
-        // The new store has neither skipped frames nor extensions. It stops writers only if that was declared.
+        // The new store has neither skipped frames nor extensions. It stops writers only if the features declare this.
         if let offset = scan.stopsWriters, scan.features.allowsWriting, header?.allowsWriting ?? true {
             throw .newer("F36", "something that writers must know was not declared", offset: offset)
         }

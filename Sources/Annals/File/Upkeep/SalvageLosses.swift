@@ -6,11 +6,11 @@
 
 struct SalvageLosses {
     struct Counts: Equatable {
-        /// Live objects of which nothing was found.
+        /// Live objects without any findings.
         var lost: UInt64 = 0
         /// Objects of which only an older version was found.
         var outdated: UInt64 = 0
-        /// Object numbers given after the checkpoint of which nothing was found: lost or deleted.
+        /// Object numbers assigned after the checkpoint without any findings: lost or deleted.
         var unaccounted: UInt64 = 0
     }
 

@@ -33,7 +33,7 @@ final class SalvageScan {
     let changes: ExternalSorter<SalvagedChange>
     private(set) var transactions = SalvageTransactions()
     private(set) var definitions: [(offset: UInt64, schema: SchemaDefinition)] = []
-    /// The offsets of checkpoints, and how many counting changes were found below each.
+    /// The offsets of checkpoints, and the number of counting changes found below each.
     private(set) var checkpoints: [(offset: UInt64, changes: UInt64)] = []
     private(set) var nodes = SalvagedNodes()
     private var changesRead: UInt64 = 0
@@ -44,7 +44,7 @@ final class SalvageScan {
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
     /// The features of later formats that the file uses. The new store declares the same.
     private(set) var features = FormatFeatures.none
-    /// The offset of something skipped that stops writers.
+    /// The offset of a skipped frame that stops writers.
     var stopsWriters: UInt64?
     /// The end and checksum of the last frame whose header checks, and whether a recovery has dropped it.
     private var last: (end: UInt64, checksum: UInt64, isStray: Bool)?
@@ -101,13 +101,14 @@ final class SalvageScan {
         if isInBase, end > start { bytesPassedOverInBase += end - start }
     }
 
-    /// A frame directly after another that does not follow it was dropped. The lower one was written later.
+    /// A frame directly after another one that it does not follow in the chain was dropped. The lower one was written
+    /// later.
     private func isStray(_ header: FrameHeader, at offset: UInt64) -> Bool {
         guard let last, last.end == offset else { return false }
         return last.isStray || header.previousChecksum != last.checksum
     }
 
-    /// The first header from an offset on that checks.
+    /// The first header that checks, from an offset on.
     private func nextHeader(from start: UInt64) throws(StoreError) -> (UInt64, FrameHeader)? {
         var place = start
         let step = 1 << 16
@@ -127,7 +128,7 @@ final class SalvageScan {
         return nil
     }
 
-    /// The end of the last byte from an offset on that is not zero; the offset itself if all are.
+    /// The end of the last nonzero byte from an offset on; the offset itself if all are zeros.
     private func usedEnd(from start: UInt64) throws(StoreError) -> UInt64 {
         var place = start
         var end = start
@@ -141,7 +142,7 @@ final class SalvageScan {
 
     // MARK: The content of frames
 
-    /// Returns false if the frame checks but is not as its kind requires. No writer writes such a frame.
+    /// Returns false if the frame checks but has the wrong form for its kind. No writer writes such a frame.
     private func collect(_ frame: FrameView) throws(StoreError) -> Bool {
         let kind = frame.header.kind
         var count: UInt64 = 0
@@ -170,7 +171,7 @@ final class SalvageScan {
                     }
                 }
             case .checkpoint: try note(try CheckpointField.features(frame))
-            // None of them matters, unless a newer program wrote it.
+            // These frames do not matter, unless a newer program wrote them.
             case .consumer: _ = try ConsumerRecord.decode(frame)
             case .cleaning: _ = try CleaningRecord.decode(frame)
             case .value: _ = try ValuePiece.decode(frame)
