@@ -21,7 +21,7 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     /// The names of the entities whose objects changed, each once, sorted. Until the next compaction, this includes
     /// entities whose history is off. See `isExact`.
     public let entities: [String]
-    /// False if a transaction has too many changes (over 65,536) to look at them all. Then `entities` contains all
+    /// False if a transaction has too many changes (over 65,536) to read them all. Then `entities` contains all
     /// entities of the schema. False also if history was cleaned before a watcher without a place had seen it. Then
     /// `changesSchema` and `includesUnnamedAuthor` are true, and authors and processes are not known: both lists are
     /// empty.

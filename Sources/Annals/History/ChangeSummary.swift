@@ -18,7 +18,7 @@ struct Exclusion: Sendable {
 
 /// The content of one signal. A value for one walk over history.
 struct ChangeSummary {
-    /// The most transactions in one signal, and the most changes that it looks at. The next signal follows at once.
+    /// The most transactions in one signal, and the most changes that it reads. The next signal follows at once.
     static let maximumTransactions = 65_536
     static let maximumChanges: UInt64 = 65_536
 
@@ -41,7 +41,7 @@ struct ChangeSummary {
     private var changesSchema = false
     private var isOwn = true
 
-    /// `own` are those that this process has made.
+    /// `own` are the transactions of this process.
     init(excluding excluded: Exclusion, own: OwnTransactions) { (self.excluded, self.own) = (excluded, own) }
 
     /// Adds the next transaction. Returns false if it belongs to the next signal.
@@ -85,7 +85,7 @@ struct ChangeSummary {
             isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
     }
 
-    /// The signal of transactions that history no longer has: it excludes nothing that they may have done.
+    /// The signal for transactions that history no longer has: it assumes every possible change.
     static func signal(
         ofCleaned numbers: ClosedRange<UInt64>, _ token: HistoryToken, _ catalog: SchemaCatalog
     ) -> ChangeSignal {
@@ -94,7 +94,7 @@ struct ChangeSummary {
             entities: names(of: nil, catalog), isExact: false, changesSchema: true, isOwn: false)
     }
 
-    /// The names of entities, or of all.
+    /// The names of entities; nil for all entities.
     private static func names(of entities: [UInt16]?, _ catalog: SchemaCatalog) -> [String] {
         // An entity that was removed and added again has two numbers.
         var names = FewValues<String>()

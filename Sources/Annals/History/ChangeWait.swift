@@ -1,4 +1,4 @@
-// Waiting until a store shows something: look, wait for a change, look again.
+// Waits until a store has something new: look, wait for a change, look again.
 //
 // Invariants:
 // H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: only the file decides.
@@ -7,7 +7,7 @@
 
 internal import Synchronization
 
-/// One listener of a store. The waiting code keeps it, and it keeps the store open.
+/// One listener of a store. The waiting code retains it, and it retains the store.
 final class ChangeWait: Sendable {
     enum Outcome<Result: Sendable>: Sendable {
         case found(Result)
@@ -15,7 +15,7 @@ final class ChangeWait: Sendable {
         case stopped
     }
 
-    /// Looks at the store; nil to wait on.
+    /// Looks at the store; nil to continue waiting.
     typealias Look<Result> = (Engine) throws(StoreError) -> Result?
 
     let store: Store
@@ -81,7 +81,7 @@ final class ChangeWait: Sendable {
 
     /// The knowledge of one wait about the store's place.
     private struct Doubt {
-        /// Whether something has happened to the file's name.
+        /// Whether the file's name has changed.
         var isInDoubt = false
         /// The time since which no file has that name; nil if one has.
         var absentSince: UInt64?
@@ -104,7 +104,7 @@ final class ChangeWait: Sendable {
         } catch {
             if error.code == .storeReplaced {
                 try engine.log.awaitAppend()
-                // Look at the new file, if it goes on from the old one.
+                // Look at the new file, if it continues the old one.
                 let newer = try? store.engineInPlace()
                 if let newer, newer !== engine { return try look(newer) }
             }

@@ -7,11 +7,11 @@
 public final class ChangeWatcher: Sendable {
     /// The place where a watcher begins. It decides the reaction if history no longer reaches back to the position.
     enum Start: Sendable {
-        /// The beginning of history, wherever it is: until the first signal, it goes on from there.
+        /// The beginning of history, even if it moves: until the first signal, the watcher continues from there.
         case oldest
-        /// A place: it fails.
+        /// A place: the watcher fails.
         case place
-        /// After the newest transaction: one signal covers everything that was cleaned.
+        /// After the newest transaction: one signal covers all cleaned transactions.
         case now
 
         init(_ place: HistoryRequest.Place) {
@@ -54,7 +54,7 @@ public final class ChangeWatcher: Sendable {
     /// A signal covers at most 65,536 transactions, and takes time for these and for their changes. The changes of a
     /// single larger transaction are not read.
     ///
-    /// - Parameter timeout: How long to wait at most; nil for no limit.
+    /// - Parameter timeout: The longest wait; nil for no limit.
     /// - Returns: The signal; nil if the time has passed or `stop` was called.
     ///
     /// Throws `StoreError`: `tokenExpired` if history no longer reaches back to the position and the watcher was made
@@ -90,16 +90,16 @@ public final class ChangeWatcher: Sendable {
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
             var view = try { () throws(StoreError) in
-                // Getting the engine has looked at the file just now, but does not report why that failed.
+                // Getting the engine has just read the file, but does not report a failure of that.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
             }()
-            // Another thread has reported from a file that replaced this one. The next look is at that file.
+            // Another thread has reported from a file that replaced this one. The next look reads that file.
             guard last <= view.number else { return nil }
             // Repeated in every look, because history may be cleaned during the wait.
             while true {
                 if position.start == .oldest, engine.oldestNumber > last {
-                    // Everything that this state has cleaned is before the beginning of history.
+                    // All transactions that this state has cleaned are before the beginning of history.
                     last = min(engine.oldestNumber, view.number)
                     position = Position(number: last, start: .oldest)
                 }
@@ -118,7 +118,7 @@ public final class ChangeWatcher: Sendable {
         }
     }
 
-    /// Reports everything up to the newest state, most of which history no longer has.
+    /// Reports everything up to the newest state; history no longer has most of it.
     private func pass(_ position: inout Position, _ view: View) -> ChangeSignal {
         let numbers = position.number + 1...view.number
         position = Position(number: view.number, start: .now)

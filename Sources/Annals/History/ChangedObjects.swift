@@ -10,7 +10,7 @@
 /// transaction that is passed, also of those that the request does not select. Contexts that get it then need not read
 /// history themselves.
 public struct ChangedObjects: Sendable {
-    /// The most objects that are noted. Comparing the objects that a context has costs less than looking at more.
+    /// The most objects that are noted. Comparing a context's objects costs less than reading more of them.
     static let maximumCount = 16_384
 
     /// The transactions after `start` up to `last` were read; nil before the first reading.
@@ -20,7 +20,7 @@ public struct ChangedObjects: Sendable {
     private var end: HistoryToken?
     private var found: Set<ObjectID>?
 
-    /// Nothing is known yet.
+    /// Creates an empty value: no changes are known.
     public init() {}
 
     /// The objects that changed up to the state, and perhaps some that did not; nil if they are not known: because
@@ -38,7 +38,7 @@ public struct ChangedObjects: Sendable {
         return ids
     }
 
-    /// Reading goes on after a transaction. If that is not where it ended, everything is noted from here on.
+    /// Called when reading continues after a transaction. If that is not where it ended, notes begin again here.
     ///
     /// - Parameter isWhole: Whether history has all changes after it.
     fileprivate mutating func begin(after number: UInt64, isWhole: Bool) {
@@ -91,7 +91,7 @@ extension Store {
             return try forEachTransaction(request, in: snapshot, body)
         }
         let (_, coverage) = try reading(snapshot, resolved.engine)
-        // As `changedObjects(after:in:atMost:of:)`, but without reading history to find that out.
+        // As `changedObjects(after:in:atMost:of:)`, but finds this out without reading history.
         let isWhole =
             coverage.gaps.isEmpty && coverage.cleanedEnd(after: range.after, before: .max, TransactionFilter()) == nil
         changed.begin(after: range.after, isWhole: isWhole)

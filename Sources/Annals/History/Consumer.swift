@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// A registered consumer of history, as it was when you asked.
+/// A registered consumer of history, at the time of the call.
 public struct Consumer: Hashable, Sendable, Codable {
     /// The way in which a consumer uses the store.
     public struct Kind: OptionSet, Hashable, Sendable, Codable {
@@ -21,13 +21,13 @@ public struct Consumer: Hashable, Sendable, Codable {
     public let kind: Kind
     /// The place after the last transaction that it has read.
     public let cursor: HistoryToken
-    /// When it last set its cursor or registered.
+    /// The time at which it last set its cursor or registered.
     public let lastSeen: Date
-    /// When it was registered.
+    /// The time of its registration.
     public let registered: Date
-    /// The ID of the process that did so.
+    /// The ID of the process that registered it.
     public let processID: Int
-    /// How many transactions it has not read.
+    /// The number of transactions that it has not read.
     public let lag: UInt64
     /// Whether cleaning has passed its cursor, because it lagged too far. Then it must read everything again
     /// (`resetConsumer`).

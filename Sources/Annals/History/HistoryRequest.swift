@@ -1,4 +1,4 @@
-// A request of history: from where to where, whose transactions, which changes.
+// A request of history: its range, its sources, and its changes.
 
 public import FoundationEssentials
 

@@ -12,9 +12,9 @@ struct HistoryContext {
     let storeIdentifier: UUID
     /// The current transaction.
     var transaction: TransactionView
-    /// Which changes are shown; nil for all.
+    /// The filter of shown changes; nil for all.
     let filter: ChangeFilter?
-    /// The schema of the changes that were made into values last.
+    /// The schema of the last changes that were made into values.
     private var past: PastSchema?
 
     /// The schema of the current transaction.
@@ -148,7 +148,7 @@ public struct HistoryChangeView: ~Copyable {
     }
 
     /// Whether an update changed the attribute at that position, in the schema of that time. False for inserts and
-    /// deletions. Does not look at the object: for callers that know that the schema has not changed.
+    /// deletions. Does not read the object: for callers that know that the schema has not changed.
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
 
     /// The name of the object's entity; the last name if the entity was removed. Nil if the schema never had it.
@@ -156,8 +156,8 @@ public struct HistoryChangeView: ~Copyable {
         context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text
     }
 
-    /// The names of the attributes that an update changed, as they were called then. Empty for inserts and deletions.
-    /// Throws `damaged`.
+    /// The names of the attributes that an update changed, by their names at that time. Empty for inserts and
+    /// deletions. Throws `damaged`.
     public func attributes() throws(StoreError) -> [String] {
         guard change.kind == .update else { return [] }
         let positions = change.attributePositions
@@ -216,7 +216,7 @@ public struct HistoryChangeView: ~Copyable {
         let (view, object, role) = (context.pointee.view, change.object, role(isBefore: isBefore))
         let version = context.pointee.transaction.schemaVersion
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
-            // In the schema of that time: a row from before an attribute existed has its default.
+            // In the schema of that time: an older row has the defaults of newer attributes.
             let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
                 try RowView(object, place, view: view, layout: layout, as: role)

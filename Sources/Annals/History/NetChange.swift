@@ -100,7 +100,7 @@ private struct NetChangeReader {
         layout = view.catalog.layout(version: change.schemaVersion, entity: change.object.entityNumber)
     }
 
-    /// Nil if there is no net change, or the request does not select it.
+    /// Nil without a net change, or if the request does not select it.
     func value(_ includingValues: Bool, _ choice: ChangeFilter?) throws(StoreError) -> NetChange? {
         if let kinds = choice?.kinds, !kinds.contains(change.kind) { return nil }
         if choice?.attributes != nil, change.kind != .update { return nil }

@@ -11,7 +11,7 @@ public struct ObjectVersion: HistoryRecord, Hashable, Sendable {
     public init(header: TransactionHeader, change: HistoryChange) { (self.header, self.change) = (header, change) }
 }
 
-/// The members of the header and the change are members of one object.
+/// The members of the header and the change become members of one JSON object.
 extension ObjectVersion: Codable {
     private enum CodingKeys: String, CodingKey {
         case change
@@ -58,7 +58,7 @@ extension Store {
         var isWhole = true
         // Cleaned transactions are in the file until compaction, but are no longer history.
         let oldest = max(number, coverage.horizon)
-        // Nothing may be left of an object that was deleted before history began.
+        // An object that was deleted before history began may be gone completely.
         var isFound = gap == nil
         var lending = HistoryLending(self, view, ChangeFilter.showing(view, coverage.gaps))
         var isEnded = false
@@ -78,7 +78,7 @@ extension Store {
         }
         if isFolded, !isEnded { isWhole = false }
         if !isFolded, !isFound { isWhole = try !engine.wasGiven(object) }
-        // Cleaned transactions are no gap.
+        // Cleaned transactions are not a gap.
         guard !isWhole, let report, let last = report.last, last > oldest else { return }
         throw report.refusal(path: path)
     }

@@ -9,7 +9,7 @@ struct ResolvedRequest {
     let range: HistoryRange
     let transactions: TransactionFilter
     private let condition: TransactionCondition?
-    /// Which changes are shown; nil for all.
+    /// The filter of shown changes; nil for all.
     let changes: ChangeFilter?
     /// Whether the request selects no changes. Then transactions without changes belong to it.
     private let takesAnyChanges: Bool

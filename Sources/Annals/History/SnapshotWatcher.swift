@@ -1,5 +1,5 @@
-// Waiting for a newer state in a task. All that follows a store in a task waits here: contexts, lists of results,
-// settings, and trackers.
+// Waiting for a newer state in a task. Every part of the library that follows a store in a task waits here: contexts,
+// lists of results, settings, and trackers.
 
 /// Waits for states of a store, for code that reads only the present content and needs no history.
 ///

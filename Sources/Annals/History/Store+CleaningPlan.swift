@@ -15,7 +15,7 @@ extension Store {
         /// Keeps history up to this age and size; nil for no limit.
         public init(age: Duration?, bytes: UInt64?) { (self.age, self.bytes) = (age, bytes) }
 
-        /// 7 days or 1 GiB: the retention of a store for which nothing was set.
+        /// 7 days or 1 GiB: the retention of a store without a setting.
         public static let standard = Retention(.standard)
         /// Nothing is removed automatically.
         public static let forever = Retention(age: nil, bytes: nil)
@@ -36,17 +36,17 @@ extension Store {
     public struct CleaningPlan: Hashable, Sendable {
         /// The number of the first transaction that would stay.
         public let before: UInt64
-        /// How many transactions would be removed.
+        /// The number of transactions that would be removed.
         public let transactions: UInt64
-        /// About how many bytes compaction would free then.
+        /// An estimate of the bytes that compaction would then free.
         public let regainedBytes: UInt64
         /// The readers that have not read everything, the slowest first. Their `lastSeen` shows since when.
         public let waitingFor: [Consumer]
-        /// Those readers for which retention does not wait: they would be lost.
+        /// The readers for which retention does not wait: they would be lost.
         public let overtaken: [Consumer]
     }
 
-    /// How long history is kept in this store: 7 days or 1 GiB, unless set otherwise.
+    /// The retention of history in this store: 7 days or 1 GiB, unless set otherwise.
     ///
     /// Throws `StoreError`.
     public var retention: Retention {

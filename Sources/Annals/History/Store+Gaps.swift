@@ -16,8 +16,8 @@ extension Store {
     }
 
     /// Throws if an answer about a range would lack cleaned transactions that the filter selects (`tokenExpired`), or
-    /// changes of the named entities that were not kept (`historyGap`). Without a filter, cleaned transactions may be
-    /// missing.
+    /// changes of the named entities that history did not keep (`historyGap`). Without a filter, cleaned transactions
+    /// may be missing.
     func requireWhole(
         _ range: HistoryRange, _ coverage: HistoryCoverage, _ engine: Engine, _ view: View,
         named: Set<UInt16>? = nil, filter: TransactionFilter? = TransactionFilter()
@@ -39,7 +39,7 @@ extension Store {
     }
 }
 
-/// Which part of an entity's history was not kept.
+/// The part of an entity's history that was not kept.
 struct GapReport {
     let name: String
     let gap: HistoryGap
@@ -99,7 +99,7 @@ extension Snapshot {
 
     @inline(never)
     private func refuseUnknown(_ entity: UInt16) throws(StoreError) {
-        // An entity that was added later is not in this state: that much is known.
+        // A later entity is known to have no objects in this state.
         guard view.unknownEntities.contains(entity), view.catalog.isUsed(entity: entity) else { return }
         guard let gap = engine.tracked(try engine.viewOfThisFile()).coverage.gap(of: entity) else { return }
         throw try GapReport(gap, engine, storeIdentifier).refusal(asOf: view.number, path: engine.log.path)

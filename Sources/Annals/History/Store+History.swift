@@ -43,7 +43,7 @@ extension Store {
     ///
     /// - Parameters:
     ///   - number: The last transaction that you know already; 0 for the beginning.
-    ///   - limit: How many transactions at most; nil for all. They are all in memory at once.
+    ///   - limit: The most transactions to return; nil for all. They are all in memory at once.
     ///   - includingValues: Whether changes contain the object before and after.
     ///
     /// Throws as `forEachTransaction`.

@@ -181,7 +181,7 @@ extension Store {
         return objects
     }
 
-    /// How many transactions a request selects; its limit at most. Throws as `forEachTransaction`.
+    /// The number of transactions that a request selects, at most its limit. Throws as `forEachTransaction`.
     public func transactionCount(_ request: HistoryRequest) throws -> Int {
         var count = 0
         try forEachTransaction(request) { (_) in

@@ -4,16 +4,16 @@
 public enum RevertPolicy: Hashable, Sendable {
     /// Write nothing.
     case refuse
-    /// Keep the store's present values there, and undo the rest: the other objects, and the other attributes of an
-    /// update.
+    /// Keep the store's present values in conflicts, and undo the rest: the other objects, and the other attributes of
+    /// an update.
     case ours
 }
 
 /// A part of a transaction that cannot be undone.
 public struct RevertConflict: Hashable, Sendable {
-    /// Why a part of a transaction cannot be undone.
+    /// The reason why a part of a transaction cannot be undone.
     public enum Reason: Hashable, Sendable {
-        /// The attributes no longer have the values that the transaction gave them.
+        /// The attributes no longer have the transaction's values.
         case changedSince
         /// The transaction changed the object, which was deleted later. Or it deleted the object, which was inserted
         /// again with other values, and deleted again.
@@ -43,7 +43,7 @@ public struct RevertConflict: Hashable, Sendable {
     public let entity: String
     /// The transaction's change of the object.
     public let kind: HistoryChange.Kind
-    /// Why it cannot be undone.
+    /// The reason why it cannot be undone.
     public let reason: Reason
     /// The names of the attributes concerned, in the schema's order. Empty if the conflict concerns the whole object.
     public let attributes: [String]
@@ -180,7 +180,7 @@ extension Store {
         _ number: UInt64, _ base: View, _ engine: Engine, _ derived: RevertDerivation
     ) throws -> RevertPlan {
         try requireHistory(of: number, base, engine)
-        // It was there before the lock was taken, and may have been cleaned since.
+        // The transaction existed before the lock was taken, but may have been cleaned since.
         guard let plan = try engine.revertPlan(of: number, in: base, derived) else {
             throw expired("History does not hold transaction \(number)", engine)
         }

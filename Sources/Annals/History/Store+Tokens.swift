@@ -9,7 +9,7 @@ extension Store {
         get throws { try snapshot().token }
     }
 
-    /// The place up to which everything is known to survive a loss of power. If cleaning itself is not durable yet,
+    /// The place up to which everything is known to survive a power failure. If cleaning itself is not durable yet,
     /// history may not reach back to this place. Linear in the bytes from the MiB in which the durable part ends to the
     /// first transaction after it. Throws `StoreError`: `closed`, `damaged`.
     public var durableToken: HistoryToken {

@@ -1,10 +1,10 @@
 // Waiting until a known transaction has arrived in this store, and is durable if wanted.
 
 extension Store {
-    /// How far a transaction has come.
+    /// The progress of a transaction.
     private enum Arrival: Sendable {
         case missing
-        /// In the store, but a loss of power may lose it.
+        /// In the store, but a power failure may lose it.
         case visible
         case durable
     }
@@ -54,7 +54,7 @@ extension Store {
             }
             guard case .found = outcome else { throw try notInTime(token) }
         }
-        // A sync takes long, so it does not run on a thread of the task's pool.
+        // A sync takes long, so it must not run on a thread of the task's pool.
         if isDurable { try await offThread { () throws(StoreError) in try self.makeDurable(token) } }
     }
 
@@ -103,7 +103,7 @@ extension Store {
             path: path)
     }
 
-    /// Runs something that waits in system calls on a thread of its own.
+    /// Runs a function that waits in system calls on a thread of its own.
     private func offThread(_ body: @escaping @Sendable () throws(StoreError) -> Void) async throws(StoreError) {
         let failure: StoreError? = await withCheckedContinuation { continuation in
             do throws(StoreError) {

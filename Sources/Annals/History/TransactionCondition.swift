@@ -23,13 +23,13 @@ public struct TransactionFacts: Hashable, Sendable {
     public let process: String?
     /// Whether it changes the schema.
     public let changesSchema: Bool
-    /// How many objects it has changed, including those that a request does not select.
+    /// The number of objects that it has changed, including those that a request does not select.
     public let changeCount: UInt64
 
     /// The time as the nearest `Date`.
     public var timestamp: Date { Microseconds.date(microseconds) }
 
-    /// Facts for a test of a predicate.
+    /// Facts for testing a predicate.
     public init(
         number: UInt64, microseconds: Int64, author: String?, contextName: String?, processID: UInt32, process: String?,
         changesSchema: Bool, changeCount: UInt64
@@ -90,7 +90,7 @@ indirect enum TransactionCondition {
     }
 }
 
-/// Makes conditions of the expressions of one predicate.
+/// Translates the expressions of one predicate into conditions.
 private struct TransactionTranslator {
     let variable: PredicateExpressions.Variable<TransactionFacts>
     /// The number of a name; nil if no transaction has it.
@@ -107,9 +107,9 @@ private struct TransactionTranslator {
         return .evaluated { facts in try expression.evaluate(PredicateBindings((variable, facts))) }
     }
 
-    /// That an operand is one of some names.
+    /// The condition that an operand is one of some names.
     func condition(_ operand: Operand, isOneOf names: [String?]) -> TransactionCondition {
-        // An empty name is none, and no predicate of the program is to see it otherwise.
+        // An empty name means none, and predicates of the program must treat it so.
         let numbers = Set(names.filter { $0 != "" }.compactMap(number))
         return switch operand {
         case .author: .authors(numbers)
@@ -134,7 +134,7 @@ private struct TransactionTranslator {
     }
 }
 
-/// An expression of which a condition can be made.
+/// An expression that can become a condition.
 private protocol TransactionExpression {
     func condition(_ translator: TransactionTranslator) -> TransactionCondition?
 }

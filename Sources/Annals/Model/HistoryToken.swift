@@ -16,7 +16,7 @@ public struct HistoryToken: Hashable, Sendable {
     /// the same number.
     public let tag: UInt64
 
-    /// Creates a token. It is not checked here: a store checks a token when it is given one.
+    /// Creates a token. It is not validated here: a store validates tokens that it receives.
     public init(storeIdentifier: UUID, number: UInt64, tag: UInt64) {
         self.storeIdentifier = storeIdentifier
         self.number = number

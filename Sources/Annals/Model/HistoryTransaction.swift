@@ -61,7 +61,7 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     public let after: Row?
     /// The preserved attributes of a deleted object; the other attributes are null. Nil without any.
     public let preserved: Row?
-    /// For reading its rows with types.
+    /// The schema that reading its rows with types needs.
     var origin = ChangeOrigin()
 
     private enum CodingKeys: String, CodingKey {
@@ -69,8 +69,8 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     }
 }
 
-/// The schema of a change's rows, in the store that the change was read from. A decoded change has none. It is no part
-/// of the change's value: all are equal.
+/// The schema of a change's rows, in the store that the change was read from. A decoded change has none. It is not part
+/// of the change's value: all origins are equal.
 struct ChangeOrigin: Hashable, Sendable, CustomStringConvertible {
     var schema: PastSchema?
 

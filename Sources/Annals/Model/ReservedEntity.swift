@@ -86,7 +86,7 @@ struct AppliedRecord {
     var previous: HistoryToken?
     /// Whether its changes were here already, and so were not applied.
     var isSkipped: Bool
-    /// The original transaction, if it was made in a third store; nil if it was made in the store that it came from.
+    /// The original transaction, if it was made in a third store; nil if the store that it came from made it.
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
     /// Whether it is not a transaction, but the state after one, or a place that such a state contains.
@@ -107,7 +107,7 @@ struct AppliedRecord {
         self.isState = isState
     }
 
-    /// Nil if the values are not those of a record. Then another program has written them.
+    /// Nil if the values are not those of a record: then another program has written them.
     init?(_ values: [Value]) {
         guard values.count == 12, let token = Self.token(values[0], values[1], values[2]) else { return nil }
         self.token = token
@@ -129,7 +129,7 @@ struct AppliedRecord {
         [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
     }
 
-    /// Whether every export to a store that reaches beyond the transaction contains or names it. Not so if the
+    /// Whether every export to a store that reaches beyond the transaction contains or names it. False if the
     /// transaction was made in that store, or the record is the place of a state.
     func isAlwaysExported(to store: UUID) -> Bool {
         origin.storeIdentifier != store && !(isState && first == nil)

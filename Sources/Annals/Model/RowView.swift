@@ -187,7 +187,7 @@ public struct RowView: ~Copyable {
 
     // MARK: All values
 
-    /// A copy that can be kept. `names` are those of the handle or the snapshot, shared by all rows.
+    /// A copy that outlives the closure. `names` are those of the handle or the snapshot, shared by all rows.
     func row(entity: String, names: [String]) throws(StoreError) -> Row {
         var values: [Value] = []
         values.reserveCapacity(count)

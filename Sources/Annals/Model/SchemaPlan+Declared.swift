@@ -35,7 +35,7 @@ extension SchemaPlan {
         return changes
     }
 
-    /// The keys that are missing, or become unique.
+    /// Adds missing keys, and makes existing ones unique.
     static func additions(
         of declared: [IndexDescription], to present: [IndexDescription], of entity: String
     ) -> [SchemaChange] {
@@ -83,8 +83,8 @@ extension SchemaPlan {
         return missingParts(of: there, for: declared, of: entity)
     }
 
-    /// The indexes and the other side that an attribute of the store lacks; nil if it has them. Its default and whether
-    /// it may be null stay.
+    /// The indexes and the other side that an attribute of the store lacks; nil if it has them. Its default, and
+    /// whether it may be null, do not change.
     static func missingParts(
         of there: AttributeDescription, for declared: AttributeDescription, of entity: String
     ) -> SchemaChange? {

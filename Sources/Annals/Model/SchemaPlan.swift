@@ -13,14 +13,14 @@ package struct SchemaPlan {
     private let addsReserved: Bool
     private var entities: [EntityDefinition]
     private var removed: Set<UInt16> = []
-    /// References by name. They are resolved after all changes, because they may name something that is added later.
+    /// References by name. They are resolved after all changes, because they may name additions.
     private var references: [Reference] = []
     /// Attribute numbers that this plan has used.
     private var lastNumbers: [UInt16: UInt16] = [:]
     /// The entities that this plan has renamed.
     private var renamedEntities: Set<UInt16> = []
     private var renamedAttributes: Set<AttributePlace> = []
-    /// By reference, the attribute under whose new name it has its inverse.
+    /// By reference: the attribute whose new name its inverse has.
     private var followedInverses: [AttributePlace: AttributePlace] = [:]
 
     private struct AttributePlace: Hashable {
@@ -366,7 +366,7 @@ package struct SchemaPlan {
         entities[index].keys.remove(at: place)
     }
 
-    /// An attribute that is the other side of a relationship is so under its new name, too.
+    /// Gives attributes that are the other side of a relationship their new name in its inverse.
     private mutating func renameInverses(
         _ old: IdentifierName, of target: Int, to new: IdentifierName, following renamed: AttributePlace
     ) {

@@ -6,9 +6,9 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     public let fileBytes: UInt64
     /// The end of the file's valid content.
     public let endBytes: UInt64
-    /// How many transactions history contains.
+    /// The number of transactions in history.
     public let transactions: UInt64
-    /// How many objects each entity has.
+    /// The number of objects of each entity.
     public let objects: [String: UInt64]
     /// The bytes of each kind of frame.
     public let bytesByKind: [String: UInt64]
@@ -18,7 +18,7 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     /// this handle has compacted the store since. The next attempt follows after a minute or later. Standard error
     /// received the same text.
     public let compactionFailure: String?
-    /// About how much of the file each kind of content takes.
+    /// An estimate of the space that each kind of content takes.
     public let space: Space
 
     /// How the file's space is used. These are estimates from the total size of rows and changes.

@@ -1,4 +1,4 @@
-// Which transaction, by whom, and when: the same wherever a transaction is named.
+// The facts about a transaction, the same in all types that name one.
 
 public import FoundationEssentials
 

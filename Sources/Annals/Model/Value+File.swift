@@ -9,7 +9,7 @@ extension Date {
     /// The bits of the seconds since 2001-01-01T00:00:00Z: the stored form.
     var bitPattern: UInt64 { timeIntervalSinceReferenceDate.bitPattern }
 
-    /// For errors. `description` traps if the date is not a number.
+    /// A text for errors. `description` traps if the date is not a number.
     var text: String { self == self ? description : "NaN" }
 
     /// From the stored form. Every bit pattern is a date.
@@ -43,7 +43,7 @@ package enum Microseconds {
 }
 
 extension DecimalValue {
-    /// The same number. Nil if the stored form cannot represent it, which is so for no finite `Decimal`.
+    /// The same number. Nil if the stored form cannot represent it, which happens for no finite `Decimal`.
     init?(_ decimal: Decimal) {
         guard !decimal.isNaN else {
             self = .notANumber
@@ -66,7 +66,7 @@ extension DecimalValue {
             exponent -= 1
         }
         // Through text: the initializer from parts fails for some exponents that a `Decimal` can have. The comparison
-        // makes sure.
+        // proves the result.
         let text = "\(isNegative ? "-" : "")\(mantissa)e\(exponent)"
         guard exponent >= -128, let decimal = Decimal(string: text), DecimalValue(decimal) == self else { return nil }
         return decimal
@@ -112,7 +112,7 @@ extension Value {
         }
     }
 
-    /// Whether `storedValue` throws nothing.
+    /// Whether the value has a stored form.
     var hasStoredForm: Bool {
         if case .decimal(let decimal) = self { DecimalValue(decimal) != nil } else { true }
     }

@@ -5,7 +5,7 @@ internal import FoundationEssentials
 /// The place for a user's data, by the XDG Base Directory Specification.
 package struct DataFolder: Sendable {
     package let path: String
-    /// Whether it is a folder that Flatpak gives to one application, which no other program sees.
+    /// Whether it is a folder that Flatpak gives to one application, hidden from other programs.
     package let isPrivateToFlatpak: Bool
 
     /// The folder of the user of a process with this environment.
@@ -19,7 +19,7 @@ package struct DataFolder: Sendable {
         isPrivateToFlatpak = environment["FLATPAK_ID"].map { path.contains("/.var/app/\($0)/") } ?? false
     }
 
-    /// Makes a folder for these users, and those above it for this user alone. One that exists stays as it is.
+    /// Makes a folder for these users, and those above it for this user alone. An existing folder does not change.
     static func create(_ path: String, in parent: String, for sharing: Store.Sharing) throws {
         let files = FileManager.default
         var isDirectory = false
@@ -28,7 +28,7 @@ package struct DataFolder: Sendable {
             try files.createDirectory(atPath: parent, withIntermediateDirectories: true)
             try files.createDirectory(
                 atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-            // The file mode creation mask takes nothing away from this.
+            // The process's mask does not restrict these permissions.
             if sharing == .group { try files.setAttributes([.posixPermissions: 0o2770], ofItemAtPath: path) }
         } catch {
             // Another program may have been faster.

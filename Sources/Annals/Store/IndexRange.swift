@@ -1,7 +1,7 @@
 // The two bounds of a range over an index, in the engine's form. The caller checks values that are too long for a key,
 // which the index cannot decide.
 
-/// Bounds of a range. If they are not exact, the engine lends rows outside the range too, and `contains` finds them.
+/// Bounds of a range. If they are not exact, the engine also lends rows outside the range, and `contains` rejects them.
 struct IndexRange {
     let keys: KeyRange
     let isExact: Bool

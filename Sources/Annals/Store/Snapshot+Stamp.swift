@@ -26,12 +26,12 @@ extension Snapshot {
         return version.map { ObjectStamp(generation: engine.log.header.generation, version: $0) }
     }
 
-    /// Whether the state has objects of that entity that programs see.
+    /// Whether the state has objects of that entity that are visible to programs.
     private func isKept(_ object: ObjectID) -> Bool {
         view.shape.has(object.entityNumber) && !view.reservedEntities.contains(object.entityNumber)
     }
 
-    /// Whether an object is not the same in both states: changed, inserted or deleted in between.
+    /// Whether an object differs between two states: changed, inserted or deleted in between.
     ///
     /// Constant time, without reading the object. If the store was compacted between the two states, the values are
     /// compared. Throws `StoreError`: `damaged`, `closed`.

@@ -21,8 +21,8 @@ public struct Snapshot: Sendable {
         self.storeIdentifier = storeIdentifier
     }
 
-    /// The same state, read in the terms of the newest schema. An attribute that was added since has its default; a
-    /// renamed one has its present name. Types read a state of the past in this way.
+    /// The same state, read in the terms of the newest schema. An attribute added since has its default; a renamed one
+    /// has its present name. Types read a state of the past in this way.
     package var inPresentTerms: Snapshot {
         view.past == nil ? self : Snapshot(view.inPresentTerms, engine, storeIdentifier)
     }
@@ -56,7 +56,7 @@ public struct Snapshot: Sendable {
         return try handle(ofEntity: name)
     }
 
-    /// Throws `schemaRefused` if the schema of this state cannot be changed so. Nothing is written.
+    /// Throws `schemaRefused` if these changes of this state's schema are not possible. Nothing is written.
     package func requirePossible(_ changes: [SchemaChange]) throws(StoreError) {
         _ = try SchemaPlan.definitions(for: changes, catalog: view.catalog)
     }
@@ -78,7 +78,7 @@ public struct Snapshot: Sendable {
 
     private func handle(_ number: UInt16) -> EntityHandle? { layout(number).map(EntityHandle.init) }
 
-    /// Nil for the store's own entities, which programs do not see.
+    /// Nil for the store's own entities, which are hidden from programs.
     private func layout(_ number: UInt16) -> RowLayout? {
         guard let layout = view.catalog.layout(version: view.catalog.newestVersion, entity: number),
             !layout.isReserved
@@ -113,7 +113,7 @@ public struct Snapshot: Sendable {
         _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
-        // An ID may come from outside. An ID of another entity finds nothing here.
+        // An ID may come from outside. An ID of another entity finds no object here.
         guard layout.entity.number == object.entityNumber else { return false }
         try requireKnown(object.entityNumber)
         return try view.withRow(object) { (row) throws(StoreError) in try lend(object, row, layout, body) }

@@ -81,7 +81,7 @@ extension Store {
     /// sorting, and temporary space beside the store for the keys. If it fails, nothing has changed, except that some
     /// space in the file stays used until the next compaction.
     ///
-    /// - Returns: The transaction's token, or nil if the schema is like that already.
+    /// - Returns: The transaction's token, or nil if the schema already has these changes.
     ///
     /// Throws `StoreError`: `schemaRefused`, which names an alternative; `unknownEntity`; `unknownAttribute`;
     /// `uniqueViolation`, which lists the duplicates, if a new unique attribute or key has some; and errors of

@@ -8,7 +8,7 @@ extension Store {
     /// reason, and `StoreStatistics.compactionFailure` has it until a compaction succeeds. It is no failure if another
     /// process compacts at the same time.
     public struct AutomaticCompaction: Hashable, Sendable {
-        /// The part of the file that compaction must be able to free, about, from 0 to 1.
+        /// The part of the file, about, that compaction must be able to free, from 0 to 1.
         public var garbage = 0.5
         /// Smaller files are not compacted automatically.
         public var minimumBytes: UInt64 = 16 << 20
@@ -23,13 +23,13 @@ extension Store {
             return trigger
         }
 
-        /// No caller waits for automatic compaction, so its errors go to standard error.
+        /// Errors of automatic compaction go to standard error, because no caller waits for it.
         static func log(_ failure: StoreError) { StandardError.log("Automatic compaction has failed. \(failure)") }
     }
 
     /// The progress of a compaction.
     public struct CompactionProgress: Hashable, Sendable {
-        /// How many bytes of the store have been processed.
+        /// The number of bytes of the store that have been processed.
         public let doneBytes: UInt64
         /// The number of bytes of the store to process. It grows if other handles write during the compaction.
         public let totalBytes: UInt64

@@ -1,4 +1,4 @@
-// Removing a store for good.
+// Removing a store permanently.
 
 internal import FoundationEssentials
 
@@ -31,7 +31,7 @@ extension Store {
         do throws(StoreError) {
             return try removeUnlessUsed(ownTransactions)
         } catch  where [.notFound, .notAStore, .notARegularFile, .truncated].contains(error.code) {
-            // Nothing, or something that is no store, has the name.
+            // The name does not exist, or belongs to a file that is no store.
             return false
         }
     }
@@ -82,7 +82,7 @@ extension Store {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
         guard try condition(header, place, files) else { return false }
-        // The store comes last: without it, another attempt would not find the rest.
+        // The store goes last: without it, another attempt would not find the leftovers.
         try CompactionLeftover(of: place, header, files).removeOwn()
         try UnfinishedStore.removeLeftovers(of: place, files, processID: environment.processID())
         try files.unlink(place.name, in: place.directory)

@@ -3,9 +3,8 @@
 extension Store {
     /// Creates a store in memory. It works like one in a file: history, consumers, signals, cleaning, backups.
     ///
-    /// The store vanishes with the last `Store`, snapshot or watcher of it, closed or not, and with the process,
-    /// however that ends. Nothing of it is on any disk, unless the system swaps memory out. Another process cannot open
-    /// it.
+    /// The store vanishes with the last `Store`, snapshot or watcher of it, closed or not, and with the process, in any
+    /// case. It uses no disk, unless the system swaps memory out. Another process cannot open it.
     ///
     /// To open the same store again in this process, pass `path` of a handle to an initializer that takes a path. Each
     /// handle works as another process would: with a lock, snapshots and signals of its own.
@@ -48,7 +47,7 @@ extension Store {
 
     private static let memoryFolders = PerProcess { Guarded(MemoryFolders()) }
 
-    /// A new folder for one store. It lives as long as something refers to it.
+    /// A new folder for one store. It lives as long as a reference to it.
     static func makeMemoryFolder() -> MemoryFolder { memoryFolders.value.withLock { $0.make() } }
 
     /// The file system that a path belongs to.

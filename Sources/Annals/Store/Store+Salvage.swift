@@ -17,17 +17,16 @@ extension Store {
             public let number: UInt16
             /// The name; nil if no definition of the entity was found. Then none of its objects can be read.
             public let name: String?
-            /// How many objects are in the new store.
+            /// The number of objects in the new store.
             public let objects: UInt64
-            /// How many objects were found but cannot be read, because the definition that they were written with was
-            /// not found.
+            /// The number of objects that were found but are unreadable, because their definition was not found.
             public let unreadableObjects: UInt64
-            /// How many objects are lost, according to the index of the newest readable checkpoint.
+            /// The number of lost objects, by the index of the newest readable checkpoint.
             public let lostObjects: UInt64
-            /// How many objects had a newer version than the one found, or were deleted, according to that index.
+            /// The number of objects that had a newer version than the one found, or were deleted, by that index.
             public let outdatedObjects: UInt64
-            /// How many object numbers were assigned after that checkpoint and belong to no object that was found. They
-            /// are counted only if transactions are missing. Their objects are lost, or were deleted. Without a
+            /// The number of object numbers that were assigned after that checkpoint and belong to no found object.
+            /// They are counted only if transactions are missing. Their objects are lost, or were deleted. Without a
             /// checkpoint, all numbers count.
             public let unaccountedObjects: UInt64
         }
@@ -36,50 +35,50 @@ extension Store {
         public let fileBytes: UInt64
         /// Whether the header page was damaged.
         public let isHeaderDamaged: Bool
-        /// How many frames have a correct header, table and body.
+        /// The number of frames with a correct header, table and body.
         public let framesRead: UInt64
-        /// How many frames have a correct header but wrong content.
+        /// The number of frames with a correct header but wrong content.
         public let framesBad: UInt64
-        /// How many frames an unfinished write has left.
+        /// The number of frames that unfinished writes have left.
         public let framesStray: UInt64
         /// The first hundred unreadable parts, by offset.
         public let passedOver: [Stretch]
-        /// How many more unreadable parts there are.
+        /// The number of further unreadable parts.
         public let omittedStretches: UInt64
         /// The length of all unreadable parts together.
         public let bytesPassedOver: UInt64
-        /// How many transactions were found complete.
+        /// The number of transactions that were found complete.
         public let transactionsComplete: UInt64
-        /// How many transactions were found in part.
+        /// The number of transactions that were found in part.
         public let transactionsWithGaps: UInt64
         /// The number of committed transactions that were not found. Gaps in the numbers of found ones reveal them.
         public let transactionsMissing: UInt64
-        /// How many changes the newest readable checkpoint counted that were not found. Some may be of older versions.
+        /// The number of changes that the newest readable checkpoint counted and that were not found. Some may be of
+        /// older versions.
         public let changesMissing: UInt64
-        /// How many unreadable bytes contained an unknown number of objects. Not 0 only if a compacted store has no
-        /// readable checkpoint.
+        /// The number of unreadable bytes that contained an unknown number of objects. Not 0 only if a compacted store
+        /// has no readable checkpoint.
         public let bytesUncounted: UInt64
-        /// Whether anything committed is missing, or may be: objects, values, or rules of the schema.
+        /// Whether committed content is missing, or may be: objects, values, or rules of the schema.
         public let hasLosses: Bool
-        /// How many changes were found that were never committed. They are left out.
+        /// The number of found changes that were never committed. They are left out.
         public let changesUnfinished: UInt64
-        /// How many objects in the new store have values from a transaction that is incomplete, or that cannot be
-        /// proved to be committed.
+        /// The number of objects in the new store with values from a transaction that is incomplete, or not provably
+        /// committed.
         public let objectsOfGaps: UInt64
-        /// How many versions of the schema were not found.
+        /// The number of versions of the schema that were not found.
         public let schemaVersionsMissing: UInt64
-        /// How many objects in the new store were read with a definition that fits, but may not be the one that they
-        /// were written with.
+        /// The number of objects in the new store that were read with a definition that fits, but may not be their own.
         public let objectsOfGuessedSchema: UInt64
         /// The findings about each entity.
         public let entities: [Entity]
-        /// How many long values lack a piece. Their objects are in the new store without them.
+        /// The number of long values that lack a piece. Their objects are in the new store without them.
         public let largeValuesLost: UInt64
-        /// How the new store's schema differs from the old one's: one sentence for each difference.
+        /// The differences of the new store's schema from the old one's: one sentence for each.
         public let schemaChanges: [String]
-        /// How many objects are in the new store.
+        /// The number of objects in the new store.
         public var objects: UInt64 { entities.reduce(0) { $0 + $1.objects } }
-        /// How many objects are known to be lost.
+        /// The number of objects known to be lost.
         public var lostObjects: UInt64 { entities.reduce(0) { $0 + $1.lostObjects } }
 
         init(_ report: SalvageResult) {

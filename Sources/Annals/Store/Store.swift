@@ -11,17 +11,17 @@ public final class Store: Sendable {
     public struct Options: Sendable {
         /// The condition that a commit waits for, unless the commit has its own.
         public var durability: Durability
-        /// How long a commit waits for other writers before it throws `busy`. At least 3 milliseconds.
+        /// The time for which a commit waits for other writers before it throws `busy`. At least 3 milliseconds.
         public var lockTimeout: Duration
         /// Whether the store is opened for reading only, or for writing too.
         public var access: Access
-        /// How the file is read.
+        /// The way of reading the file.
         public var reading: Reading
         /// Whether a missing store is created. Otherwise opening it throws `notFound`.
         public var createsIfMissing: Bool
         /// The users that may use a new store. An existing one keeps its permissions, even when it is compacted.
         public var sharing: Sharing
-        /// When the store is compacted automatically; nil for never. How much history is kept is a setting of the store
+        /// The conditions for automatic compaction; nil for never. The retention of history is a setting of the store
         /// itself (`setRetention`).
         public var automaticCompaction: AutomaticCompaction?
         /// The hub for change signals; nil for the process's own.
@@ -29,7 +29,7 @@ public final class Store: Sendable {
         /// The clock and other services of the machine.
         package var environment: any Environment = RealEnvironment()
 
-        /// The standard options, and those that you give.
+        /// The standard options, except those that you pass.
         public init(
             durability: Durability = .full, lockTimeout: Duration = .seconds(5), access: Access = .readWrite,
             reading: Reading = .mapped, createsIfMissing: Bool = true, sharing: Sharing = .user,
@@ -62,7 +62,7 @@ public final class Store: Sendable {
         case group
     }
 
-    /// How the file is read.
+    /// The way of reading the file.
     public enum Reading: Sendable, Hashable {
         /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
         case mapped

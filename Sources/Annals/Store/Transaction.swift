@@ -4,21 +4,21 @@ internal import FoundationEssentials
 
 /// An object of a layer above that belongs to a transaction.
 class TransactionAttachment {
-    /// Thrown when the body has ended.
+    /// The error to throw after the body.
     var failure: StoreError? { nil }
 }
 
 /// Work of a layer above after the body of each transaction of a store. It may change objects.
 protocol TransactionUpkeep: Sendable {
     /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
-    /// `validates` is false for that one, which must be applied as it is. Throws an error with `upkeepObstacles` if
+    /// `validates` is false for the latter, which must be applied unchanged. Throws an error with `upkeepObstacles` if
     /// such changes lead to values that cannot be written.
     func bodyHasEnded(
         _ draft: Draft, _ transaction: Transaction?, validates: Bool
     ) throws(StoreError)
-    /// Whether an attribute of an entity has no value of its own, but one that is worked out again here.
+    /// Whether an attribute of an entity has no value of its own, but a derived one that is computed here.
     func isDerived(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
-    /// The same without attributes that keep a value that is written, such as the time of the last change.
+    /// The same without attributes that keep a written value, such as the time of the last change.
     func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
 }
 
@@ -42,7 +42,7 @@ public final class Transaction {
         let transaction = Transaction(draft, store)
         defer { transaction.isOver = true }
         let result = try body(transaction)
-        // Asked for first, because most stores have none: taking it out costs each transaction 200 instructions.
+        // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
         if store.upkeep != nil, draft.hasChanges || transaction.attachment != nil, let upkeep = store.upkeep {
             try upkeep.bodyHasEnded(draft, transaction, validates: true)
         }
@@ -199,7 +199,7 @@ public final class Transaction {
         try draft.insert(entity.layout, set)
     }
 
-    /// Returns the ID of an object that this transaction may insert later. Objects can so refer to each other in
+    /// Returns the ID of an object that this transaction may insert later. So objects can refer to each other in
     /// circles.
     ///
     /// An ID that is not used is lost: no object ever gets it. Throws `StoreError`: `schemaChanged`, `tooLarge`.

@@ -1,13 +1,13 @@
-// Values that were worked out when the changes of a revert or of another store's transaction had been made, and that
-// cannot be written.
+// Values that were computed after the changes of a revert or of another store's transaction, and that cannot be
+// written.
 
-/// A value that cannot be written, and the changes that it was worked out from.
+/// A value that cannot be written, and the changes from which it was computed.
 struct UpkeepObstacle: Hashable, Sendable {
     let object: ObjectID
     let reason: WithheldChange.Reason
-    /// The numbers of the attributes of `object` that cannot have their values.
+    /// The numbers of the attributes of `object` whose values cannot be written.
     let attributes: Set<UInt16>
-    /// By object that the transaction changes, the attributes that count; none for the whole change.
+    /// By changed object: the attributes that matter; none for the whole change.
     let causes: [ObjectID: Set<UInt16>]
 }
 
@@ -23,7 +23,7 @@ struct UpkeepFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// Why derived values cannot be written; empty for any other error.
+    /// The reasons why derived values cannot be written; empty for any other error.
     var upkeepObstacles: [UpkeepObstacle] { (facts as? UpkeepFacts)?.obstacles ?? [] }
 
     init(_ code: Code, _ message: String, upkeepObstacles: [UpkeepObstacle]) {

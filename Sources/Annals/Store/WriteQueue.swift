@@ -1,4 +1,5 @@
-// The queue of asynchronous writes. They run on a thread of its own, so that no thread of the cooperative pool waits.
+// The queue of asynchronous writes. They run on the queue's own thread, so that no thread of the cooperative pool
+// waits.
 
 internal import Synchronization
 
@@ -16,13 +17,12 @@ final class WriteQueue: @unchecked Sendable {
     private var writes: [@Sendable () -> Void] = []
     private var hasThread = false
 
-    /// Throws `forked` in a child process, which does not have the thread, and `outOfMemory` if no thread can be
-    /// started.
+    /// Throws `forked` in a child process, which lacks the thread, and `outOfMemory` if no thread can be started.
     func add(_ write: @escaping @Sendable () -> Void) throws(StoreError) {
         if process.wasForked { throw process.refusal() }
         try monitor.withLock { () throws(StoreError) in
             if !hasThread {
-                // It ends by itself.
+                // The thread ends by itself.
                 _ = try BackgroundThread(name: "annals-write") { self.runWrites() }
                 hasThread = true
             }
@@ -71,7 +71,7 @@ final class AsyncWrite<Result: Sendable>: Sendable {
 
     private let state = Guarded(State())
 
-    /// Queues the write before it gives the caller's actor away, and waits for its result. Calls `body` once on the
+    /// Queues the write before it releases the caller's actor, and waits for its result. Calls `body` once on the
     /// queue's thread, unless the task is cancelled first.
     func run(
         in queue: WriteQueue, isolation: isolated (any Actor)? = #isolation,
@@ -119,7 +119,7 @@ final class AsyncWrite<Result: Sendable>: Sendable {
         if isWaiting { end(with: .failure(CancellationError())) }
     }
 
-    /// Keeps the write from being appended. False if it is being appended, or is over. The task then gets
+    /// Prevents the write from being appended. False if it is being appended, or is over. The task then gets
     /// `CancellationError`.
     func recall() -> Bool {
         let phase = state.withLock { state in

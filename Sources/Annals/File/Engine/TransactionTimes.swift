@@ -44,7 +44,7 @@ extension TrackedView {
         return try bisect(base + 1, last, microseconds)
     }
 
-    /// The last of these numbers whose time is not later than the given one, for which `first` is too late.
+    /// The last of these numbers whose time is not later than the given one. The time of `first` must not be later.
     private func bisect(_ first: UInt64, _ last: UInt64, _ microseconds: Int64) throws(StoreError) -> UInt64 {
         var low = first
         var high = last + 1

@@ -4,7 +4,7 @@
 // CN1  A name's record is before the first frame that refers to it, and not inside a transaction.
 // CN2  The new file has only names that it uses. So names do not run out as long as history is cleaned.
 
-/// The name numbers of one file, by those of another one.
+/// Maps the name numbers of one file to those of another.
 struct CopiedNames {
     private let source: Engine
     private let target: Engine
@@ -26,7 +26,7 @@ struct CopiedNames {
         return number
     }
 
-    /// Defines the names of the transaction that begins with a frame of the source.
+    /// Defines the names of the transaction to which a frame of the source belongs.
     mutating func define(of frame: FrameView, _ appender: inout Appender) throws(StoreError) {
         let record = try record(of: frame)
         try define([record.author, record.context, record.process], &appender)
@@ -36,7 +36,7 @@ struct CopiedNames {
     private func record(of frame: FrameView) throws(StoreError) -> TransactionRecord {
         if frame.hasTransactionRecord { return try TransactionRecord.decode(frame.table) }
         let log = source.log
-        // Headers lead there: pieces of large values need not be read twice.
+        // Follows headers, so that pieces of large values need not be read twice.
         let window = ByteWindow(log.files, log.file, stepBytes: FormatLimits.pageBytes)
         defer { withExtendedLifetime(window) {} }
         var cursor = FrameCursor(window, salt: log.header.salt, at: frame.end)
@@ -51,7 +51,7 @@ struct CopiedNames {
         throw ReadCore.badLink(cursor.position)
     }
 
-    /// Defines the authors that a cleaning mark hides, and returns the mark with their numbers in the new file.
+    /// Defines the authors that a cleaning record hides, and returns the record with their numbers in the new file.
     mutating func define(
         of mark: CleaningRecord, _ appender: inout Appender
     ) throws(StoreError) -> CleaningRecord {

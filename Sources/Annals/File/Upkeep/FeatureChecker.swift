@@ -1,6 +1,6 @@
 // F36: a checkpoint names the features that records below it declare, and features that stop writers are declared.
 
-/// Follows the features that records declare. Frames and checkpoints are held against that.
+/// Follows the features that records declare, and compares frames and checkpoints with them.
 struct FeatureChecker {
     private var declared = FormatFeatures.none
 
@@ -12,7 +12,7 @@ struct FeatureChecker {
         findings.add("F36", at: frame.offset, "A frame stops writers, and no feature is declared for it.")
     }
 
-    /// Checks a checkpoint. That it lacks no feature was found when the frame was accepted.
+    /// Checks a checkpoint. Accepting the frame has already verified that it lacks no feature.
     func check(
         _ content: CheckpointContent, at offset: UInt64, _ header: FileHeader, into findings: inout FindingList
     ) {
@@ -24,6 +24,6 @@ struct FeatureChecker {
         }
     }
 
-    /// Whether a program that knows only this format would write nothing anyway.
+    /// Whether a program that knows only this format cannot write anyway.
     private func stopsWriters(_ header: FileHeader) -> Bool { !declared.allowsWriting || !header.allowsWriting }
 }

@@ -12,15 +12,14 @@
 struct FoldedHistory {
     /// The state with which compaction begins.
     let state: View
-    /// By entity: changes up to this transaction are left out. No value if the base reaches as far.
+    /// By entity: changes up to this transaction are left out. No value if the base includes them.
     private(set) var through: [UInt16: UInt64] = [:]
     /// The transactions after which rows are inserted, ascending, and the states of these rows.
     private(set) var stops: [(state: View, entities: [UInt16])] = []
     /// The highest number in `through`; 0 for none.
     private(set) var last: UInt64 = 0
 
-    /// `state` is the one with which compaction begins, with the newest schema known to it. It is not older than
-    /// `base`.
+    /// `state` is the one with which compaction begins, with its newest schema. It is not older than `base`.
     init(_ source: Engine, _ base: View, _ state: View) throws(StoreError) {
         self.state = state
         for gap in state.historyGaps {
@@ -44,8 +43,8 @@ struct FoldedHistory {
 }
 
 extension Compactor {
-    /// Copies up to the last transaction with changes left out, and inserts the rows where they belong. These are the
-    /// last rows without history.
+    /// Copies up to the last transaction with omitted changes, and inserts the rows at their places. These are the last
+    /// rows without history.
     func copyFolding() throws(StoreError) {
         for stop in folded.stops {
             var end: UInt64 = 0

@@ -117,7 +117,7 @@ final class FrameChecker {
         }
     }
 
-    /// No group ends, and no frame begins, but at a multiple of 8.
+    /// Groups end, and frames begin, only at multiples of 8.
     private func notePlace(_ role: OffsetRecord.Role, _ place: UInt64, source: UInt64) throws(StoreError) {
         let record = OffsetRecord(role, place, source: source)
         if place % UInt64(FormatLimits.frameAlignment) != 0 {

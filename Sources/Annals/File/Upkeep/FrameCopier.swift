@@ -14,7 +14,7 @@ private struct CopiedValue {
     let checksum: UInt64
     let sourceChecksum: UInt64
     let valueBytes: UInt64
-    /// Known once the last piece is copied.
+    /// Known after the last piece is copied.
     var forms: ValueForms = []
 }
 
@@ -42,8 +42,8 @@ final class FrameCopier {
     /// transaction. Only a checkpoint contains the number of such rows, which salvage needs.
     var needsCheckpoint = false
 
-    /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the
-    /// large values of the kept rows. These are nil if not needed yet.
+    /// Of the current transaction: the number of changes that its parts have kept, whether any change was left out, and
+    /// the large values of the kept rows, nil if not needed yet.
     private var keptInParts: UInt64 = 0
     private var lacksChanges = false
     private var wantedValues: Set<UInt64>?
@@ -93,7 +93,7 @@ final class FrameCopier {
             if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
                 if target.indexes.hasRowsToIndex(after: catalog) { needsCheckpoint = true }
                 target.indexes.adopt(catalog)
-                // Objects without an index so far may have one now.
+                // Objects may have an index now that had none before.
                 touchesIndexes = true
                 if !maintaining { target.indexes.dropOrdered() }
             }
@@ -102,7 +102,7 @@ final class FrameCopier {
             (keptInParts, lacksChanges, wantedValues) = (0, false, nil)
         }
         let copied = FrameView(buffer.bytes, header: header, offset: offset)
-        // Ordered indexes read rows in the file. Otherwise many frames are written at once.
+        // Ordered indexes read rows in the file. Without them, many frames are written at once.
         let looksAtRows = maintaining && touchesIndexes
         if looksAtRows { try appender.flush() }
         do throws(StoreError) {
@@ -132,7 +132,7 @@ final class FrameCopier {
     /// Whether the frame changes objects that have ordered indexes.
     private var touchesIndexes = false
 
-    /// Appends the record, the entries with the target's links, and the rows. Returns how many changes were kept.
+    /// Appends the record, the entries with the target's links, and the rows. Returns the number of kept changes.
     private func appendChanges(of frame: FrameView, start: UInt64) throws(StoreError) -> UInt32 {
         var record = try TransactionRecord.decode(frame.table)
         record.isCopied = true
@@ -142,7 +142,7 @@ final class FrameCopier {
         touchesIndexes = false
         let number = frame.header.number
         var kept: UInt32 = 0
-        // One section for all: entering one costs as much as a lookup.
+        // One section for all changes: entering one costs as much as a lookup.
         try target.indexes.core.reading { () throws(StoreError) in
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
@@ -330,7 +330,7 @@ final class FrameCopier {
         }
     }
 
-    /// Copies the large values of a frame's kept rows that are not there yet, as members of its transaction.
+    /// Copies the large values of a frame's kept rows that the target lacks, as members of its transaction.
     private func copyMissingValues(of frame: FrameView, _ appender: inout Appender) throws(StoreError) {
         let bodyStart = FrameField.bytes + frame.table.count
         var cursor = ChangeCursor(frame)
@@ -387,10 +387,10 @@ final class FrameCopier {
     }
 }
 
-/// Rows at new offsets.
+/// Moves rows to new offsets.
 enum RowMove {
     /// Writes the row's offset into its entry, and the entry's distance into the row. Both count from the frame's
-    /// start, as the buffer does.
+    /// start, like offsets in the buffer.
     static func settle(_ buffer: inout ByteWriter, row: Int, entry: Int) throws(StoreError) {
         guard row > entry, (row - entry) % 8 == 0, let distance = UInt16(exactly: (row - entry) / 8),
             row + RowField.bytes <= buffer.count
@@ -408,7 +408,7 @@ extension RowImage {
         let type: AttributeType
     }
 
-    /// The part of F21 that the validator does not know, because it has all versions of the source.
+    /// The part of F21 that the validator cannot check, because it has all versions of the source.
     func require(schemaVersionUpTo newest: UInt16) throws(StoreError) {
         guard bytes.integer(at: RowField.schemaVersion, as: UInt16.self) > newest else { return }
         throw RowHeader.damaged("a row is of a schema version that comes after it.", fileOffset)

@@ -1,4 +1,4 @@
-// Decides which changes count if frames are missing, by the numbers of the frames that were found.
+// Decides which changes count if frames are missing, by the numbers of the found frames.
 //
 // Invariants:
 // ST1  A member counts if its commit frame was found, or if a frame above proves that its transaction was committed: a
@@ -37,8 +37,8 @@ struct SalvageTransactions {
     /// The end of the highest frame.
     private var reached = UInt64(FormatLimits.pageBytes)
 
-    /// Collects a frame whose header checks. `changes` are those in it, 0 if its content does not check. `record` is
-    /// that of a good commit frame.
+    /// Collects a frame whose header checks. `changes` is their number, 0 if its content does not check. `record` comes
+    /// from a good commit frame.
     mutating func collect(
         _ header: FrameHeader, at offset: UInt64, changes: UInt64, record: TransactionRecord?, isGood: Bool
     ) {
@@ -80,7 +80,7 @@ struct SalvageTransactions {
         open = run
     }
 
-    /// Ends a transaction at its commit frame, with all that was found of it.
+    /// Ends a transaction at its commit frame, with all its found frames.
     private mutating func close(
         _ changes: UInt64, _ record: TransactionRecord?, _ schemaFrames: Int, _ stretch: Stretch
     ) {
@@ -130,7 +130,7 @@ struct SalvageTransactions {
 }
 
 extension [SalvageTransactions.Stretch] {
-    /// The stretch that contains an offset. They are in ascending order.
+    /// The stretch that contains an offset, in ascending stretches.
     func stretch(with offset: UInt64) -> SalvageTransactions.Stretch? {
         var (low, high) = (0, count)
         while low < high {

@@ -9,7 +9,7 @@ final class SalvageWriter {
     private let engine: Engine
     private let definitions: [EntityDefinition]
     private let values: SalvagedValues
-    /// By entity: positions of required attributes that some row lacks.
+    /// By entity: positions of required attributes that a row lacks.
     private var missing: [UInt16: Set<Int>] = [:]
     private(set) var written: [UInt16: UInt64] = [:]
     private(set) var largeValuesLost: UInt64 = 0
@@ -74,7 +74,7 @@ final class SalvageWriter {
         }
     }
 
-    /// Returns how many bytes the row took.
+    /// Returns the size of the row.
     private func add(_ row: SalvagedRow, to transaction: Draft) throws(StoreError) -> Int {
         var row = row
         var bytes = row.bytes
@@ -103,7 +103,7 @@ final class SalvageWriter {
 
     private func definition(_ entity: UInt16) -> EntityDefinition? { definitions.first { $0.number == entity } }
 
-    /// Numbers of lost or deleted objects are not given again, since something may refer to them. An object with the
+    /// Numbers of lost or deleted objects are not assigned again, since references may lead to them. An object with the
     /// last of these numbers is inserted and deleted at once.
     func passNumbers(_ next: [UInt16: UInt64]) throws(StoreError) {
         let view = try engine.view()
@@ -125,8 +125,8 @@ final class SalvageWriter {
 
     // MARK: The schema in the end
 
-    /// Makes the schema the source's. If rows break a rule, an attribute becomes optional, or not unique, or has no
-    /// index.
+    /// Gives the schema the source's rules. If rows break a rule, an attribute becomes optional, or not unique, or
+    /// loses its index.
     func finishSchema() throws(StoreError) {
         var wanted = definitions
         for index in wanted.indices {
@@ -139,7 +139,7 @@ final class SalvageWriter {
             }
         }
         if try change(to: wanted) { return }
-        // First without unique keys, then with each one that is possible.
+        // First without unique keys, then with each possible one.
         var kept = wanted.map(\.withoutUniqueness)
         guard try change(to: kept) else {
             schemaChanges.append("Nothing is indexed or unique now: some object's value is too long for an index.")
@@ -162,7 +162,7 @@ final class SalvageWriter {
         }
     }
 
-    /// Returns false if objects share a value that should be unique, or have one that no index can hold.
+    /// Returns false if objects share a value that should be unique, or if a value does not fit any index.
     private func change(to wanted: [EntityDefinition]) throws(StoreError) -> Bool {
         let view = try engine.view()
         let different = wanted.filter { $0 != view.catalog.entity($0.number, version: view.catalog.newestVersion) }

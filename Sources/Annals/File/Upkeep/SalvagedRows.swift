@@ -3,11 +3,11 @@
 /// The findings about an object.
 struct SalvagedRow {
     var object: ObjectID
-    /// One for each attribute of the entity's newest definition. A large value is its reference in the source.
+    /// One value for each attribute of the entity's newest definition. A large value is its reference in the source.
     var values: [StoredValue]
     var isFromGap: Bool
     var isGuessed: Bool
-    /// Without large values.
+    /// The size without large values.
     var bytes: Int
 }
 
@@ -20,10 +20,10 @@ final class SalvagedRows {
     private var records: SortedRecords<SalvagedChange>
     private var ahead: SalvagedChange?
     private var hasBegun = false
-    /// By entity: one above the highest object number that any row refers to.
+    /// By entity: one above the highest object number in any reference.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
     private(set) var losses: SalvageLosses
-    /// By entity: objects whose row cannot be read.
+    /// By entity: objects with an unreadable row.
     private(set) var unreadable: [UInt16: UInt64] = [:]
 
     init(
@@ -48,7 +48,7 @@ final class SalvagedRows {
         return nil
     }
 
-    /// Objects of a removed entity were not visible before either.
+    /// Objects of a removed entity were hidden before, too.
     func wasVisible(_ entity: UInt16) -> Bool { newest[entity] != nil || schema.name(of: entity) == nil }
 
     /// Compares the rest of the index with the findings. Call it after `next` has returned nil.
@@ -140,7 +140,7 @@ final class SalvagedValues {
 
     init(_ window: ByteWindow, salt: UInt64) { (self.window, self.salt) = (window, salt) }
 
-    /// Whether all pieces of a value are there and it fits the type.
+    /// Whether all pieces of a value exist and it fits the type.
     func isWhole(_ reference: LargeValueReference, _ type: AttributeType) throws(StoreError) -> Bool {
         var form = LargeValueForm()
         var offset = reference.offset

@@ -32,10 +32,10 @@ struct SalvagedSchema {
         }
     }
 
-    /// How many versions below the highest one known were not found.
+    /// The number of missing versions below the highest known one.
     var missingVersions: UInt64 { UInt64(versions.max() ?? 0) - UInt64(versions.count) }
 
-    /// The possible layouts of a version's rows, the likeliest first, and whether that is certain.
+    /// The possible layouts of a version's rows, the likeliest first, and whether the first is certain.
     func layouts(version: UInt16, entity: UInt16) -> (layouts: [RowLayout], isSure: Bool) {
         guard let known = steps[entity] else { return ([], false) }
         let place = known.lastIndex { $0.version <= version }
@@ -78,7 +78,7 @@ struct SalvagedSchema {
         return definitions
     }
 
-    /// A reference to an unknown entity may now be to any, and then has no inverse.
+    /// A reference to an unknown entity may now lead to any, and then has no inverse.
     private func withTargets(
         _ definition: EntityDefinition, among all: [EntityDefinition], _ changes: inout [String]
     ) -> EntityDefinition {
@@ -95,7 +95,7 @@ struct SalvagedSchema {
 }
 
 extension EntityDefinition {
-    /// A definition may have an index over a list of objects. It means nothing, and this program does not write it.
+    /// A definition may have an index over a list of objects. It has no effect, and this program does not write it.
     fileprivate var withoutListIndexes: EntityDefinition {
         var definition = self
         var lists = Set<UInt16>()

@@ -1,8 +1,8 @@
 // The file of a backup or a salvage. It has a temporary name beside its final one until it is complete and durable.
 //
 // Invariants:
-// UF1  No file is replaced. Both names are taken only if they are free or those of a leftover, and no store may get
-//      the name of a leftover (`TemporaryName`).
+// UF1  No file is replaced. Both names are used only if they are free or belong to a leftover, and no store may get the
+//      name of a leftover (`TemporaryName`).
 // UF2  The writer of the temporary file holds its compaction lock. Without a holder the file is a leftover.
 
 package struct UnfinishedStore {
@@ -15,7 +15,7 @@ package struct UnfinishedStore {
     /// The final directory, with symbolic links resolved.
     package var directoryPath: String { place.directoryPath }
 
-    /// The file gets the mode, owner and group of `model`, as far as this process may set them.
+    /// The file gets the mode, owner and group of `model`, as far as this process may set these.
     ///
     /// Throws `alreadyExists` if the name is taken, `busy` if another process writes there for the same purpose.
     package init(
@@ -110,7 +110,7 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Returns false if a process holds the file, which stays then.
+    /// Returns false, without removing the file, if a process holds it.
     private static func removeUnheld(
         _ name: String, _ range: LockRange, _ files: any FileSystem, _ directory: Descriptor
     ) throws(StoreError) -> Bool {
@@ -123,7 +123,7 @@ package struct UnfinishedStore {
         return true
     }
 
-    /// If a process was killed just before its file got its name, the file may have a mode without writing.
+    /// If a process was killed just before its file got its name, the file may have a mode without write permission.
     private static func openForLocking(
         _ name: String, _ files: any FileSystem, _ directory: Descriptor
     ) throws(StoreError) -> Descriptor {
@@ -144,8 +144,8 @@ package struct UnfinishedStore {
             at: files.reopen(place, name: temporary), options: options, files: files, environment: environment)
     }
 
-    /// Without the right to change the owner, it stays. If the group stays too, it gets no rights, because they were
-    /// meant for another group.
+    /// Without the right to change the owner, the owner stays. If the group stays too, it gets no rights, because they
+    /// were meant for another group.
     private func adoptPermissions() throws(StoreError) {
         let own = try files.status(file)
         for owner in [model.owner, own.owner] {
@@ -160,7 +160,7 @@ package struct UnfinishedStore {
     package func publish(_ engine: Engine, _ state: View) throws(StoreError) {
         do throws(StoreError) {
             try WrittenStore(engine, state).prove(temporary, in: place, of: engine)
-            // Only now: with a mode without writing, neither this process nor the next could open the file.
+            // Only now: with a mode without write permission, neither this process nor the next could open the file.
             try adoptPermissions()
             try files.renameExclusively(temporary, to: place.name, in: place.directory)
             try files.synchronizeDirectory(place.directory)

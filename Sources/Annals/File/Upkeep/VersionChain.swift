@@ -1,6 +1,6 @@
 // F18 and F19: the changes of each object, sorted, form one chain of versions.
 
-/// A change as far as these rules need it.
+/// The fields of a change that these rules need.
 struct ChangeRecord: SortRecord {
     static let noPrevious = UInt64.max
 
@@ -11,7 +11,7 @@ struct ChangeRecord: SortRecord {
     var row: UInt64
     /// The previous version, from the entry.
     var previous: UInt64
-    /// Of the transaction.
+    /// The number of the transaction.
     var number: UInt64
 
     init(_ change: ChangeView, number: UInt64, frameOffset: UInt64) {
@@ -25,7 +25,7 @@ struct ChangeRecord: SortRecord {
     var entryOffset: UInt64 { place & ~7 }
     var kind: ChangeKind { ChangeKind(rawValue: UInt8(truncatingIfNeeded: place & 7)) ?? .base }
 
-    /// How a later change of the object must name this version.
+    /// The reference by which a later change of the object must name this version.
     var version: UInt64 { kind == .delete ? entryOffset | 1 : row }
 
     static func < (left: ChangeRecord, right: ChangeRecord) -> Bool {
@@ -33,9 +33,9 @@ struct ChangeRecord: SortRecord {
     }
 }
 
-/// Follows the versions of one object after the other.
+/// Follows the versions of one object after another.
 struct VersionChain {
-    /// The newest version of the object at hand.
+    /// The newest version of the current object.
     private var newest: ChangeRecord?
 
     /// Checks sorted changes, ignoring transactions after `lastNumber`, which do not count, and passes them to `visit`.
@@ -51,7 +51,7 @@ struct VersionChain {
         }
     }
 
-    /// The rule that the next change breaks, if any. It counts as the newest version all the same.
+    /// The rule that the next change breaks, if any. The change counts as the newest version in any case.
     mutating func accept(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
         defer { newest = record }
         guard let newest, newest.object == record.object else { return checkFirst(record) }

@@ -1,9 +1,8 @@
-// The proof that a new file must pass before it takes a store's name.
+// Proves the content of a new file before it takes a store's name.
 //
 // Invariants:
-// WS1  Compaction, backup and salvage rename a file only after this proof: the name leads to the file that was written,
-//      and the file, opened again by that name, has the header, end, last transaction and counts of objects that it
-//      should have.
+// WS1  Compaction, backup and salvage rename a file only after this proof: the name leads to the written file, and the
+//      file, opened again by that name, has the required header, end, last transaction and counts of objects.
 
 /// The content that a complete file must have.
 package struct WrittenStore {
@@ -13,10 +12,10 @@ package struct WrittenStore {
     package var end: UInt64
     package var number: UInt64
     package var tag: UInt64
-    /// Of the entities of the newest schema: a removed one leaves nothing.
+    /// The totals of the entities of the newest schema: a removed one leaves nothing.
     package var totals: [UInt16: EntityTotals] = [:]
 
-    /// A file that was written and sealed by `target`, and must have the objects of `state`.
+    /// Describes a file that was written and sealed by `target`, and must have the objects of `state`.
     package init(_ target: Engine, _ state: View) {
         headerChecksum = target.log.header.checksum
         identity = target.log.identity
