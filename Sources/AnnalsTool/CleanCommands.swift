@@ -167,7 +167,7 @@ enum CleanCommands {
         }
     }
 
-    /// How many transactions that are still in history would be removed.
+    /// The number of transactions in history that would be removed.
     private static func count(
         before number: UInt64, _ authors: [String?]?, in store: Store
     ) throws -> UInt64 {

@@ -26,7 +26,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     }
 }
 
-/// Why a command ends early. The message is a whole sentence.
+/// The failure that ends a command early. The message is a whole sentence.
 package struct ToolFailure: Error, Sendable {
     package var status: ExitStatus
     package var message: String

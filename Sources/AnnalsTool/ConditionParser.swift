@@ -20,11 +20,11 @@ package indirect enum WrittenCondition: Equatable, Sendable {
     case test(path: [String], WrittenComparison, [JSONValue])
 }
 
-/// How a condition compares an attribute. Null differs from every value, and is neither less nor greater.
+/// The ways in which a condition compares an attribute. Null differs from every value, and is neither less nor greater.
 package enum WrittenComparison: Sendable, CaseIterable {
     case equal, notEqual, less, lessOrEqual, greater, greaterOrEqual, oneOf, contains, startsWith, isNull, isNotNull
 
-    /// The comparison as people write it.
+    /// The comparison as a user writes it.
     var title: String {
         switch self {
         case .equal: "="
@@ -67,7 +67,7 @@ package struct ConditionError: Error, Equatable, Sendable {
 }
 
 package struct ConditionParser {
-    /// How deeply conditions may be nested. Parsing and deciding them recurse.
+    /// The greatest depth of nested conditions. Parsing and deciding them recurse.
     package static let maximumDepth = 100
 
     private let scalars: [Unicode.Scalar]

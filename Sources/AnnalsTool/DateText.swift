@@ -61,7 +61,7 @@ package enum DateText {
         return Timestamp.parts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
     }
 
-    /// The date of a moment as people write it: `Timestamp.moment`, with up to 25 digits.
+    /// The date of a moment as a user writes it: `Timestamp.moment`, with up to 25 digits.
     package static func moment(_ text: String) -> Date? {
         Timestamp.momentParts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) } ?? date(text)
     }

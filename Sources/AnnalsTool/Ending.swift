@@ -23,7 +23,7 @@ final class Ending: Sendable {
 
     var isAsked: Bool { state.withLock { $0.isAsked } }
 
-    /// Handles the signals from here on. Call it before there are other threads: otherwise these could receive the
+    /// Handles the signals from now on. Call it before there are other threads: otherwise these could receive the
     /// signals.
     static func onSignals() throws(ToolFailure) -> Ending {
         let ending = Ending()
@@ -35,7 +35,7 @@ final class Ending: Sendable {
         return ending
     }
 
-    /// From here on a request is only noted: the work looks at `isAsked`.
+    /// From now on a request is only noted: the work looks at `isAsked`.
     func holdBack() { state.withLock { $0.isHeldBack = true } }
 
     /// Runs `action` when the process is asked to end; at once if it was asked already.

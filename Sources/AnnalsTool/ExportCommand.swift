@@ -48,7 +48,7 @@ enum ExportCommand {
             }
         } catch {
             var failure = ToolFailure(error)
-            // Here, to read everything again means to apply it to a new store.
+            // A reader of exports reads everything again by applying it to a new store.
             if (error as? StoreError)?.code == .tokenExpired {
                 failure.hint =
                     "“annals export STORE” without --after prints everything, and “annals apply NEW -” applies it."

@@ -1,5 +1,5 @@
 // `annals get STORE ENTITY ID...` prints single objects, by their IDs or by an indexed attribute. `annals count STORE`
-// prints how many objects there are.
+// prints the numbers of objects.
 
 internal import Annals
 

@@ -72,7 +72,7 @@ enum InfoCommand {
         }
     }
 
-    /// The approximate use of the space, in words for people.
+    /// The approximate use of the space, in words.
     private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
         [
             ("live rows, about", space.liveBytes), ("history, about", space.historyBytes),

@@ -39,7 +39,7 @@ package struct ExactText: Hashable, Sendable {
     }
 }
 
-/// Why a text is not JSON, and at which byte, from 1.
+/// The reason for which a text is not JSON, and the position of the byte, from 1.
 package struct JSONError: Error, Equatable, Sendable {
     package var message: String
     package var column: Int
@@ -222,7 +222,7 @@ package struct JSONReader {
             try skipDigits()
         }
         let text = String(decoding: bytes[start..<place], as: UTF8.self)
-        // There is no integer -0, but there is such a double.
+        // Only a double can be -0.
         if isInteger, text != "-0", let int = Int64(text) { return .int(int) }
         if isInteger && text != "-0" { return .number(text) }
         guard let double = Double(text), double.isFinite, !double.isZero || Self.isZero(text) else {

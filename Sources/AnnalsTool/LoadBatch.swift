@@ -2,7 +2,7 @@
 
 internal import Annals
 
-/// Why a line cannot be loaded, as part of a sentence.
+/// The reason for which a line cannot be loaded, as part of a sentence.
 struct LineError: Error {
     var reason: String
     /// The number of the line, if it is not the line that is being added.

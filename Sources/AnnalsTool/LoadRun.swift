@@ -56,7 +56,7 @@ final class LoadRun {
         return counts
     }
 
-    /// Nil if there is no store, and no reason to create one.
+    /// Nil if the store does not exist and need not be created.
     private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
         do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)

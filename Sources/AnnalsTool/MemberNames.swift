@@ -5,7 +5,7 @@ internal import Annals
 /// If an attribute has one of the dump's own names, with or without more “_” before it, dumps write one more “_” before
 /// it. Loads remove it again.
 package enum MemberNames {
-    /// How many attributes an entity may have.
+    /// The greatest number of attributes of an entity.
     static let maximumCount = FormatLimits.maximumAttributes
 
     /// The name in a dump.

@@ -1,4 +1,4 @@
-// `annals retention STORE`: prints or changes how long the store keeps its history.
+// `annals retention STORE`: prints or changes the time for which the store keeps its history.
 
 internal import Annals
 

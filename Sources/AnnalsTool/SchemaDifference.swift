@@ -40,7 +40,7 @@ struct SchemaDifference {
         }
         guard let index = index(of: name) else { return }
         try requireNoExchange(entity, present[index])
-        // A name may become free only when another attribute has left it.
+        // Some names become free only when another attribute has been renamed.
         while let (former, new) = nextRename(entity, present[index]),
             let position = present[index].attributes.firstIndex(where: { Self.isSame($0.name, former) })
         {
@@ -55,7 +55,7 @@ struct SchemaDifference {
         }
     }
 
-    /// An attribute that is there under its former name, and not under its new one.
+    /// An attribute that the store has under its former name, and not under its new one.
     private func nextRename(_ entity: SchemaFile.Entity, _ there: EntityDescription) -> (former: String, new: String)? {
         for attribute in entity.description.attributes where there[attribute.name] == nil {
             if let former = entity.formerNames[attribute.name], there[former] != nil { return (former, attribute.name) }
@@ -82,7 +82,7 @@ struct SchemaDifference {
         }
     }
 
-    /// The other side of a relationship is so under its new name, too.
+    /// The inverse of a relationship gets its new name, too.
     private mutating func renameInverses(_ former: String, of target: String, to name: String) {
         for place in present.indices {
             for position in present[place].attributes.indices {
@@ -110,7 +110,7 @@ struct SchemaDifference {
         present[index].attributes.removeAll { declared[$0.name] == nil }
     }
 
-    /// One that another refers to goes after that.
+    /// An entity that another one refers to is removed after that one.
     private mutating func removeEntities(except file: SchemaFile) {
         var doomed = present.filter { entity in
             !file.entities.contains { Self.isSame($0.description.name, entity.name) }
@@ -123,7 +123,7 @@ struct SchemaDifference {
                 }
             }
             let next = doomed.remove(at: free ?? 0)
-            // Entities that refer to each other in a circle: the references go first.
+            // Entities that refer to each other in a circle: the references are removed first.
             if free == nil {
                 for other in doomed {
                     for attribute in other.attributes where attribute.target == next.name {
@@ -212,7 +212,7 @@ struct SchemaDifference {
 
     private func impossible(_ message: String) -> ToolFailure { ToolFailure(.failed, message) }
 
-    // MARK: For people
+    // MARK: Text
 
     /// A line for each change.
     var lines: [String] { changes.flatMap(Self.lines) }

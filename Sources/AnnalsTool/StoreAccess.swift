@@ -1,4 +1,4 @@
-// How commands open a store, and find a place or an object in it.
+// Opens a store for commands, and finds a place or an object in it.
 
 package import Annals
 
@@ -51,7 +51,7 @@ enum StoreAccess {
         try storing { try store(path, access, creates: creates) }
     }
 
-    /// The same, for callers that look at the error.
+    /// The same, for callers that examine the error.
     static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
         var options = Store.Options()
         options.access = access

@@ -136,7 +136,8 @@ struct SwiftSchema {
     private static func canBeProperty(_ name: String) -> Bool {
         if name.hasPrefix("_") || name.hasPrefix("$") || reserved.contains(name) { return false }
         if ReservedNames.owner(of: name) != nil { return false }
-        // Inside backticks, Swift allows all but these. A name of blanks or of operators alone is none either.
+        // Inside backticks, Swift allows all but these. A name that consists only of blanks or of operators is not
+        // allowed either.
         let isAllowed = name.unicodeScalars.allSatisfy { scalar in
             scalar != "`" && scalar != "\\" && ![.control, .format].contains(scalar.properties.generalCategory)
                 && !scalar.properties.isNoncharacterCodePoint && (!scalar.properties.isWhitespace || scalar == " ")

@@ -54,7 +54,7 @@ package enum Timestamp {
     /// The store rounds times to the nearest microsecond, so this one survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 
-    /// Parses a moment as people write it: a date, or a date and a time, with or without seconds and a zone. Without a
+    /// Parses a moment as a user writes it: a date, or a date and a time, with or without seconds and a zone. Without a
     /// zone it is UTC. A date alone is the beginning of that day. Nil for anything else.
     package static func moment(_ text: String) -> Int64? { momentParts(text).flatMap(microseconds) }
 

@@ -208,25 +208,28 @@ extension EntityModel.Property {
 public struct FetchGroup<E: Entity, Key> {
     /// The value that they have in common.
     public let key: Key
-    /// How many objects they are.
+    /// The number of objects.
     public let count: Int
     fileprivate let aggregates: [Int: Aggregate]
 
-    /// The sum of a property of theirs; nil if none of them has a value, or if it was not asked for. Throws
+    /// The sum of a property of these objects; nil if none of them has a value, or if the sum was not requested. Throws
     /// `StoreError.valueOutOfRange`.
     public func sum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) throws -> V? {
         try aggregate(path).flatMap { try $0.sum.property("\(path)") }
     }
 
-    /// The average of a property of theirs; nil if none of them has a value, or if it was not asked for.
+    /// The average of a property of these objects; nil if none of them has a value, or if the average was not
+    /// requested.
     public func average(_ path: any PartialKeyPath<E> & Sendable) -> Double? { aggregate(path)?.sum.average }
 
-    /// The least value of a property of theirs; nil if none of them has one, or if it was not asked for.
+    /// The least value of a property of these objects; nil if none of them has one, or if the least value was not
+    /// requested.
     public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
         aggregate(path).flatMap { $0.property($0.least) }
     }
 
-    /// The greatest value of a property of theirs; nil if none of them has one, or if it was not asked for.
+    /// The greatest value of a property of these objects; nil if none of them has one, or if the greatest value was not
+    /// requested.
     public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
         aggregate(path).flatMap { $0.property($0.greatest) }
     }

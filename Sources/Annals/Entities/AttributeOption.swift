@@ -33,7 +33,7 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     public static func renamed(from name: String) -> Self { Self(.renamed(name)) }
 
     /// Saving computes the value from the object's other properties. Values that are derived from the other sides of
-    /// relationships are worked out later, and are those from before here.
+    /// relationships are computed later; this closure gets their old values.
     public static func derived(_ compute: @escaping @Sendable (E) -> V) -> Self {
         Self(
             .derived { entity, path in
@@ -154,7 +154,7 @@ public protocol TextProperty {}
 extension String: TextProperty {}
 extension Optional: TextProperty where Wrapped == String {}
 
-/// How many objects there must be on the other side of a relationship.
+/// The number of objects that the other side of a relationship must have.
 struct SideCount: Sendable {
     let limit: RangeLimit
     let isValid: @Sendable (Int) -> Bool

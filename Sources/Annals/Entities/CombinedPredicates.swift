@@ -43,7 +43,8 @@ private struct CombinedPredicates<E: Entity>: StandardPredicateExpression {
     }
 }
 
-/// Asked for by the library. Predicates over objects cannot be coded, because objects belong to a store.
+/// `StandardPredicateExpression` requires it. Predicates over objects cannot be coded, because objects belong to a
+/// store.
 extension CombinedPredicates: Codable {
     init(from decoder: any Decoder) throws {
         throw DecodingError.dataCorrupted(

@@ -15,7 +15,7 @@ package indirect enum Condition {
     case step(RelationshipStep, Condition, isMissing: Bool)
     /// At least one of the objects on the other side, or in a list, satisfies a condition.
     case anyOf(RelationshipStep, Condition)
-    /// How many objects are on the other side, or in a list.
+    /// The number of objects on the other side, or in a list.
     case count(RelationshipStep, PropertyTest.Comparison, Int)
     /// Evaluated on the object.
     case evaluated(Evaluation)
@@ -23,7 +23,7 @@ package indirect enum Condition {
     /// A part of a predicate that rows do not decide.
     package struct Evaluation {
         let evaluate: (ObjectID) throws -> Bool
-        /// The part for people.
+        /// The part as text for messages.
         let title: () -> String
 
         package init(_ evaluate: @escaping (ObjectID) throws -> Bool, title: @escaping () -> String) {
@@ -99,7 +99,7 @@ struct ConditionReader {
                 + "predicate.")
     }
 
-    /// Nil if there is no such object.
+    /// Nil if the object does not exist.
     private func matches(
         _ condition: Condition, _ object: ObjectID, _ layout: RowLayout
     ) throws(StoreError) -> Bool? {

@@ -40,7 +40,7 @@ struct DerivedPlan: Sendable {
     private(set) var attributes: [UInt16: Set<UInt16>] = [:]
     /// By entity, the models with properties that are derived from the object's other ones.
     private(set) var ofOwnProperties: [UInt16: EntityModel] = [:]
-    /// By entity, the numbers in the schema of unique indexes over attributes that are worked out again.
+    /// By entity, the numbers in the schema of unique indexes over attributes that are computed again.
     private(set) var keys: [UInt16: [Int]] = [:]
 
     /// Omits entities and attributes that the schema does not have yet.

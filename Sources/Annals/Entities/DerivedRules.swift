@@ -12,9 +12,9 @@ public enum DerivedMoment: Sendable {
 extension AttributeOption {
     /// The number of objects on the other side of a relationship: `.derived(count: \.clips)`.
     ///
-    /// The value is worked out once, when the body of a transaction has ended and the delete rules have been carried
-    /// out: for each object that the transaction has written, and for each whose other side it has changed. That
-    /// writes the object if the number differs. It takes as long as reading the other side from its index.
+    /// The value is computed once, when the body of a transaction has ended and the delete rules have been carried out:
+    /// for each object that the transaction has written, and for each whose other side it has changed. That writes the
+    /// object if the number differs. It takes as long as reading the other side from its index.
     ///
     /// Programs that open the store without this type do not keep the value. It is right again when an object on its
     /// other side or the object itself is next written by a program that declares it, or after
@@ -84,7 +84,7 @@ struct DerivedRule: Sendable {
     }
 }
 
-/// How many objects another side must have.
+/// The number of objects that another side must have.
 struct SideLimit: Sendable {
     let name: String
     let side: Int

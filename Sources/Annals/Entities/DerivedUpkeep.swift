@@ -96,7 +96,7 @@ final class DerivedUpkeep: TransactionUpkeep {
                     if !derived.isEmpty { try draft.update(object, derived) }
                 }
             } catch  where error.code == .valueOutOfRange {
-                // A newer program's value, which this type does not have: nothing can be worked out from it here.
+                // A newer program's value, which this type does not have: nothing can be computed from it here.
             }
         }
     }
@@ -141,7 +141,7 @@ private struct DerivedWork {
 
     // MARK: The transaction's changes
 
-    /// Finds the objects to work out. Linear in the transaction.
+    /// Finds the objects whose values are to be computed. Linear in the transaction.
     mutating func collect() throws(StoreError) {
         try draft.frames.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
             let entity = change.object.entityNumber
@@ -219,7 +219,7 @@ private struct DerivedWork {
         }
     }
 
-    /// All objects of an entity are to be worked out.
+    /// The values of all objects of an entity are to be computed.
     mutating func touchAll(of entity: UInt16) throws(StoreError) {
         guard plan.owners[entity] != nil else { return }
         try draft.base.scan(entity: entity) { (object, _) throws(StoreError) in
@@ -231,7 +231,7 @@ private struct DerivedWork {
     // MARK: Working out
 
     mutating func compute() throws(StoreError) {
-        // In an order that does not depend on the process.
+        // In a fixed order, the same in every process.
         for object in touched.sorted() where !gone.contains(object) {
             guard let owner = plan.owners[object.entityNumber] else { continue }
             var present = written[object]
@@ -270,7 +270,7 @@ private struct DerivedWork {
         amendments[object]?.append(Self.now(position))
     }
 
-    /// The derived attributes of an object that the transaction has not written; nil if there is no such object.
+    /// The derived attributes of an object that the transaction has not written; nil if the object does not exist.
     private func present(_ object: ObjectID, _ owner: DerivedPlan.Owner) throws(StoreError) -> [StoredValue]? {
         var values: [StoredValue] = []
         let isThere = try draft.base.withRow(object) { (row) throws(StoreError) in

@@ -1,8 +1,8 @@
 // Everything for which a value of a program's type cannot be stored. Writing it meets only the first reason.
 
 extension EntityBinding {
-    /// Why properties of the value at an address cannot be stored, each with its name: all properties, or those at
-    /// these places in values.
+    /// The reasons for which properties of the value at an address cannot be stored, each with the property's name: all
+    /// properties, or those at these places in values.
     func obstacles(_ value: UnsafeRawPointer, at offsets: [Int]?, _ layout: RowLayout) -> [StoreError] {
         let indexed = Set(IndexID.all(of: layout.entity).flatMap(\.attributes))
         var found: [StoreError] = []

@@ -72,7 +72,7 @@ final class EntityModel: Sendable {
     let rules: any EntityRules
     /// The rules for values derived from other sides.
     let derived: [DerivedRule]
-    /// How many objects other sides have.
+    /// The numbers of objects that other sides must have.
     let limits: [SideLimit]
     /// The name of the property with the time of the object's last change.
     let lastChange: String?
@@ -80,7 +80,7 @@ final class EntityModel: Sendable {
     let slotPaths: [any AnyKeyPath & Sendable]
     /// The indexes of the properties that refer to objects.
     let referringSlots: [Int]
-    /// Of `rules`. Kept, because every object that is written asks for it.
+    /// Of `rules`. Kept, because each write of an object reads it.
     let hasRules: Bool
     let paths = KnownPaths()
 
@@ -182,7 +182,7 @@ private final class EntityModels: @unchecked Sendable {
     static let shared = EntityModels()
     private let monitor = Monitor()
     private var models: [ObjectIdentifier: EntityModel] = [:]
-    /// The addresses of models that were asked for lately, each at a place that its type has: found without a lock.
+    /// The addresses of models that were used recently, each at a place that its type determines: found without a lock.
     ///
     /// Sound because no model is ever released.
     private let recent = InlineArray<64, Atomic<UInt>> { _ in Atomic(0) }

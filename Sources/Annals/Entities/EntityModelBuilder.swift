@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// Works out a model.
+/// Builds a model.
 struct EntityModelBuilder<E: Entity> {
     private let schema: Schema<E>
     private var fields: [StoredField] = []

@@ -12,7 +12,7 @@ struct FetchPage {
     /// Whether there is no limit.
     var isOpen: Bool { limit == .max }
 
-    /// How many objects are found until the last that is wanted, at most.
+    /// The greatest number of objects to find, up to the last wanted one.
     var wanted: Int {
         let (sum, overflow) = limit.addingReportingOverflow(offset)
         return overflow ? .max : sum
@@ -206,7 +206,7 @@ package struct FetchRun {
         return objects
     }
 
-    /// How many objects satisfy the condition, as far as they are wanted. Constant time if every object does.
+    /// The number of wanted objects that satisfy the condition. Constant time if every object does.
     package mutating func count() throws(StoreError) -> Int {
         if case .constant(true) = plan.condition {
             let count = Int(clamping: try snapshot.view.count(entity: plan.layout.number))
@@ -320,7 +320,7 @@ struct ValueMemory {
     private var start: UnsafeMutableRawPointer
     private let stride: Int
     private(set) var capacity: Int
-    /// How many values there are.
+    /// The number of values.
     var count = 0
 
     init<E: Entity>(of type: E.Type, capacity: Int) {
@@ -381,14 +381,14 @@ public struct FetchExplanation: Sendable, CustomStringConvertible {
     public let translated: String
     /// Whether a part of the predicate is evaluated on objects, which takes about 70 times as long for each.
     public let isPartlyEvaluated: Bool
-    /// The parts of the predicate that the access does not decide, each with the reason: they are asked of every object
-    /// that it finds. Constants are written as …: they are values of objects.
+    /// The parts of the predicate that the access does not decide, each with the reason: they are evaluated on every
+    /// object that it finds. Constants are written as …: they are values of objects.
     public let unindexed: [String]
     /// Whether objects are sorted in memory, because no index has their order.
     public let isSorted: Bool
-    /// How many rows were read to decide about them.
+    /// The number of rows that were read to decide.
     public let rowsTouched: Int
-    /// How many objects were found.
+    /// The number of objects that were found.
     public let results: Int
 
     public var description: String {

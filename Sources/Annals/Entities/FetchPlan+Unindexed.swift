@@ -1,7 +1,7 @@
 // Which parts of a predicate the access of a fetch does not decide, and why: for explanations.
 
 extension FetchPlan {
-    /// The parts that are asked of every object that the access finds, each with the reason.
+    /// The parts that are evaluated on every object that the access finds, each with the reason.
     func unindexed(_ view: View) -> [String] {
         if case .nothing = access { return [] }
         return condition.conjuncts.compactMap { part in
@@ -9,7 +9,7 @@ extension FetchPlan {
         }
     }
 
-    /// Why the access does not decide a part; nil if it does.
+    /// The reason for which the access does not decide a part; nil if it does.
     private func reason(_ part: Condition, _ view: View) -> String? {
         switch part {
         case .constant, .all: return nil

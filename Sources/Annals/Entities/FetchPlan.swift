@@ -23,7 +23,7 @@ struct FetchPlan {
     /// Whether the access has the order that is wanted, perhaps read from its end.
     private(set) var isInOrder: Bool
     private(set) var isReversed = false
-    /// The access for people.
+    /// The access as text for explanations.
     private(set) var title = "scan of all objects"
     /// The tests of each row, if the condition consists of comparisons only.
     private(set) var tests: [RowTest]?

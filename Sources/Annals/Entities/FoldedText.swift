@@ -30,7 +30,7 @@ extension String {
         utf8.allSatisfy { $0 < 0x80 } ? lowercased() : CaseFolding.folded(self, withoutDiacritics: false)
     }
 
-    /// The text without the difference of cases and without diacritics, for a search as people expect it:
+    /// The text without the difference of cases and without diacritics, for a search as users expect it:
     /// `$0.title.caseAndDiacriticFolded.contains("resume")`.
     ///
     /// It is ``caseFolded`` of the decomposed text without combining diacritical marks, which are those of Unicode's

@@ -70,7 +70,7 @@ struct FormerNames {
     }
 
     /// The renames that lead from one version to the next. Empty if the store's entity is not as in that version: then
-    /// another process has gone on.
+    /// another process has continued.
     func renames(from stage: Int, _ catalog: SchemaCatalog) -> [SchemaChange] {
         guard stage + 1 < stages.count, let number = catalog.number(ofEntity: entity),
             let definition = catalog.entity(number, version: catalog.newestVersion),

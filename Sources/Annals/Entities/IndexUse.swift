@@ -4,7 +4,7 @@ internal import FoundationEssentials
 
 /// The comparisons of a condition by which an index finds objects.
 struct IndexUse {
-    /// How good an access is.
+    /// The quality of an access.
     enum Rank: Int, Comparable {
         case objects, unique, equal, step, several, range, half, none
 

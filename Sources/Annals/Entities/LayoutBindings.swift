@@ -4,7 +4,7 @@
 ///
 /// Sound although it is shared: `monitor` guards the variables.
 final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
-    /// The type of the first binding: looking at it takes no lock.
+    /// The type of the first binding: reading it takes no lock.
     let type: ObjectIdentifier
     let first: EntityBinding
     private let monitor = Monitor()

@@ -20,7 +20,7 @@ struct LossRules {
             if let number = draft.catalog.number(ofEntity: model.name) { byEntity[number] = model }
         }
         var needs: [Need] = []
-        // In an order that does not depend on the process.
+        // In a fixed order, the same in every process.
         for object in draft.losses.keys.sorted() {
             guard let model = byEntity[object.entityNumber] else { continue }
             needs += try hold(object, model.type)

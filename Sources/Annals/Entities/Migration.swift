@@ -123,7 +123,7 @@ public final class MigrationContext {
     }
 }
 
-/// The new attribute that takes the place of one of another type.
+/// The new attribute that replaces one of another type.
 struct Conversion {
     let entity: UInt16
     let attribute: UInt16
@@ -278,7 +278,7 @@ extension Store {
         catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
     }
 
-    /// The errors that a migration can have after its body has ended.
+    /// The errors that a migration can throw after its body has ended.
     private static let errorsOfMigrations: [StoreError.Code] = [
         .validationFailed, .uniqueViolation, .requiredMissing, .deleteDenied, .referenceMissing, .valueOutOfRange,
         .tooLarge,
@@ -343,7 +343,7 @@ extension Transaction {
             // that stays is thrown after the last step.
             if let next = try? SchemaPlan.catalog(catalog, after: changes) { stepped = next }
             if let entity = step.changedEntity, declaration.declares(entity), !stepped.hasOrRenamed(entity) {
-                // It is added as it is declared.
+                // The attribute is added as declared.
                 continue
             }
             switch step {

@@ -12,8 +12,8 @@ internal import FoundationEssentials
 /// several returns all of them, and so does the other side of a relationship. All of them are read in the same state.
 /// Values are read at the first use of a property.
 ///
-/// In a context there is one object for each ID. Set its properties to change it; `Context.save()` writes the changes.
-/// It belongs to the isolation of its context, as the context does.
+/// A context has one object for each ID. Set its properties to change it; `Context.save()` writes the changes. It
+/// belongs to the isolation of its context, as the context does.
 ///
 /// Its own members are `objectReference`, `objectStatus` and `objectUpdate(_:)`. All other names are left to the
 /// entity's properties. Objects are `Hashable` and `Identifiable` by identity, and a property `id`, `hash` or
@@ -203,7 +203,7 @@ final class SavedValue<E: Entity>: Sendable {
 @usableFromInline
 class ObjectSource {
     private(set) var failure: StoreError?
-    /// Set while key paths are looked at instead of objects.
+    /// Set while key paths are followed instead of objects read.
     fileprivate(set) var probe: PathProbe? { didSet { noticeReads() } }
     /// Finds out whether a read is observed; nil if reads cannot be observed.
     var tracking: TrackingProbe? { didSet { noticeReads() } }

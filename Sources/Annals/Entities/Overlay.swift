@@ -9,7 +9,7 @@
 /// Changed objects: the state shows older ones.
 protocol UncommittedChanges: AnyObject {
     func hides(_ object: ObjectID) -> Bool
-    /// How many objects are hidden, at most; nil if it is not known.
+    /// The greatest possible number of hidden objects; nil if it is not known.
     var mostHidden: Int? { get }
 }
 
@@ -129,7 +129,7 @@ struct Overlay {
 }
 
 extension Condition {
-    /// Whether other objects than the one that is asked matter.
+    /// Whether the condition depends on other objects than the evaluated one.
     var dependsOnOthers: Bool {
         switch self {
         case .constant, .test, .isOne: false

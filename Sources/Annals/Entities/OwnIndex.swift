@@ -18,7 +18,7 @@ struct OwnIndex {
     private(set) var count = 0
     private static let leafEntries = 256
 
-    /// Adds an entry, unless it is there.
+    /// Adds an entry, unless the index has it.
     mutating func add(_ object: ObjectID, _ key: [UInt8]) {
         let after = Self.first(leaves) { leaf in leaf.first.map { Self.isAfter($0, key, object) } ?? true }
         let leaf = max(0, after - 1)
@@ -35,7 +35,7 @@ struct OwnIndex {
         leaves[leaf].removeSubrange(half...)
     }
 
-    /// Hands out the objects of a range, in the order of the index. See OI2.
+    /// Passes on the objects of a range, in the order of the index. See OI2.
     func forEach<Failure>(_ range: KeyRange, _ body: (ObjectID) throws(Failure) -> Void) throws(Failure) {
         if count == 0 { return }
         // The last leaf that begins before the range, which may reach into it.

@@ -1,4 +1,4 @@
-// Parts of predicates as people write them, for explanations.
+// Parts of predicates as programs write them, for explanations.
 
 internal import FoundationEssentials
 

@@ -8,7 +8,7 @@ extension PredicateExpressions.Conjunction: LogicalExpression {
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
-        // As Swift does it: `count > 0 && $0.size > total / count` divides only if there is something to divide by.
+        // As Swift does it: `count > 0 && $0.size > total / count` divides only if `count` is positive.
         let left = translator.condition(lhs, evaluate)
         if case .constant(false) = left { return left }
         return .both(left, translator.condition(rhs, evaluate))
@@ -286,7 +286,8 @@ extension PredicateExpressions.Comparison: TranslatedExpression {
         return nil
     }
 
-    /// How the left side is compared with the right one, or the other way round; nil if this library does not know it.
+    /// How the left side is compared with the right one, or the other way round; nil if the translation does not know
+    /// it.
     fileprivate func comparison(mirrored: Bool) -> PropertyTest.Comparison? {
         switch op {
         case .lessThan: mirrored ? .greater : .less

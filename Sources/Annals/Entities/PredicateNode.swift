@@ -17,7 +17,7 @@ extension KnownExpression {
     }
 }
 
-/// By which protocols the translation knows a type.
+/// The protocols by which the translation knows a type.
 final class PredicateNode: Sendable {
     let combined: (any CombinedExpression.Type)?
     let logical: (any LogicalExpression.Type)?

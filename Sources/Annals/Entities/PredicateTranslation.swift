@@ -137,7 +137,7 @@ struct PredicateTranslator {
 
     // MARK: Comparisons
 
-    /// The condition that an operand compares so with a constant; nil if it cannot be translated.
+    /// The condition that an operand compares in this way with a constant; nil if it cannot be translated.
     func compared(
         _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ all: [Any]
     ) -> Condition? {
@@ -265,7 +265,7 @@ indirect enum PredicateOperand {
     case identity
     /// An operand of the object that a property refers to; `absent` is its value if that is nil.
     case step(RelationshipStep, PredicateTranslator, PredicateOperand, absent: Any?)
-    /// How many objects a relationship leads to.
+    /// The number of objects that a relationship leads to.
     case count(RelationshipStep)
 }
 

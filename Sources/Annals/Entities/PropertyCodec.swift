@@ -14,7 +14,7 @@ protocol PropertyCodec: Sendable {
 
     /// The value to store of a property at an address; null for none.
     func value(at address: UnsafeRawPointer) throws -> Value
-    /// Replaces a property at an address by a stored value. False if there is no such value of its type. References get
+    /// Replaces a property at an address by a stored value. False if its type does not have the value. References get
     /// the mark of the store that the value is of (`UUIDBytes.mark`); 0 if it is not known.
     func store(_ value: Value, of mark: UInt32, at address: UnsafeMutableRawPointer) -> Bool
     /// Replaces a property at an address by the one at another.

@@ -5,13 +5,13 @@
 final class ReadRecorder {
     struct Reads {
         let model: EntityModel
-        /// The slots that were read of the objects that the predicate was asked for.
+        /// The slots that were read of the objects that the predicate was evaluated on.
         fileprivate(set) var own: Set<Int> = []
         /// The slots that were read of other objects.
         fileprivate(set) var others: Set<Int> = []
     }
 
-    /// The object that the predicate is asked for.
+    /// The object that the predicate is evaluated on.
     var subject: ObjectID?
     private var found: [ObjectIdentifier: Reads] = [:]
 

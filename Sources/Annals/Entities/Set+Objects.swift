@@ -7,7 +7,7 @@ extension Set {
         _ object: Object<E>
     ) -> (inserted: Bool, memberAfterInsert: Element) where Element == Reference<E> { insert(object.objectReference) }
 
-    /// Takes out the reference to an object. Returns it; nil if the set does not have it.
+    /// Removes the reference to an object. Returns it; nil if the set does not have it.
     @discardableResult
     public mutating func remove<E: Entity>(_ object: Object<E>) -> Element? where Element == Reference<E> {
         remove(object.objectReference)

@@ -24,7 +24,7 @@ extension Snapshot {
         return isFound ? value : nil
     }
 
-    /// Not generic: nothing in it asks for a type while it runs.
+    /// Not generic: it looks up no types while it runs.
     private func read(
         _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, into value: UnsafeMutableRawPointer
     ) throws(StoreError) -> Bool {

@@ -15,7 +15,7 @@ extension Snapshot {
     ///   - predicate: Which objects; nil for all.
     ///   - sort: Their order. See `fetch`.
     ///   - distinct: Whether equal tuples are returned once.
-    ///   - limit: How many tuples to return at most; nil for all.
+    ///   - limit: The greatest number of tuples to return; nil for all.
     ///
     /// Throws `StoreError`: `invalidArgument` if a path is no stored property, and as `fetch`.
     public func select<E: Entity, each V>(
@@ -79,7 +79,7 @@ public struct FetchedObjects<E: Entity>: AsyncSequence, Sendable {
     let snapshot: Snapshot
     let references: [Reference<E>]
 
-    /// How many objects they are.
+    /// The number of objects.
     public var count: Int { references.count }
 
     public func makeAsyncIterator() -> Iterator { Iterator(snapshot: snapshot, references: references) }

@@ -9,7 +9,7 @@ public struct BatchResult<E: Entity>: Sendable {
     /// The transaction's token; nil if nothing was to be done.
     public let token: HistoryToken?
 
-    /// How many objects they are.
+    /// The number of objects.
     public var count: Int { references.count }
 }
 
@@ -155,8 +155,8 @@ extension Transaction {
         }
     }
 
-    /// Hands out all objects of the state before the transaction that satisfy a predicate. Returns the references of
-    /// those for which `body` returns true.
+    /// Passes to `body` all objects of the state before the transaction that satisfy a predicate. Returns the
+    /// references of those for which `body` returns true.
     func forEachMatch<E: Entity>(
         _ predicate: Predicate<Object<E>>?, _ body: (Reference<E>, inout E) throws -> Bool
     ) throws -> [Reference<E>] {

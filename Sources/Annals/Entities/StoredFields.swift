@@ -13,7 +13,7 @@ struct StoredField {
 /// The stored properties of a type of entities.
 struct StoredFields<E: Entity> {
     private(set) var fields: [StoredField] = []
-    /// Why they cannot be found; nil if they are.
+    /// The reason for which they cannot be found; nil if they are found.
     private(set) var problem: String?
 
     private let title: String
@@ -76,7 +76,7 @@ struct StoredFields<E: Entity> {
         (offset + alignment - 1) / alignment * alignment
     }
 
-    /// Which property has another size in the struct than its value has: one whose type is a protocol.
+    /// The property that has another size in the struct than its value has: one whose type is a protocol.
     private func problem(_ value: E, _ bytes: Int) -> String {
         let advice =
             "a protocol as its type (any …), which a store cannot keep: write a type that is Codable, such as an "

@@ -38,7 +38,7 @@ extension Transaction {
             }, of: binding.storeMark)
     }
 
-    /// Not generic: nothing in it asks for a type while it runs. The value must be as it is to be stored.
+    /// Not generic: it looks up no types while it runs. The value must be as it is to be stored.
     func insert(
         _ value: UnsafeRawPointer, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) -> ObjectID {

@@ -8,7 +8,7 @@ extension Transaction {
     /// Parameters and errors are those of `Snapshot.fetch`. While the transaction has changed nothing, it takes as
     /// long. Afterwards all results are in memory. Its own changes are found through the same indexes: the first search
     /// that uses one takes time for all changes of the transaction, and later ones for those since. A predicate that
-    /// crosses a relationship is asked of every object that the other parts of the predicate leave.
+    /// crosses a relationship is evaluated on every object that the other parts of the predicate leave.
     public func fetch<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0

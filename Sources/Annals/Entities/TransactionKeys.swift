@@ -22,7 +22,7 @@ final class EntityNotes: TransactionAttachment {
 /// An index of one transaction's writes.
 private final class TransactionIndex {
     var entries = OwnIndex()
-    /// How many of the transaction's writes are in it.
+    /// The number of the transaction's writes that are in it.
     var seen = 0
 }
 

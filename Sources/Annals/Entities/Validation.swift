@@ -1,6 +1,6 @@
 // The validation of values before saving, and its failures.
 
-/// A value that is not as its schema asks for.
+/// A value that breaks a rule of its schema.
 public struct ValidationFailure: Hashable, Sendable, Codable {
     /// The name of the entity.
     public let entity: String

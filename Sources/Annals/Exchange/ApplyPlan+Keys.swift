@@ -1,4 +1,4 @@
-// Unique keys while a transaction is applied: which objects have them, and which lose them.
+// Unique keys while a transaction is applied: the objects that have them, and those that lose them.
 
 extension ApplyPlan {
     struct UniqueKey: Hashable {
@@ -56,7 +56,7 @@ extension ApplyPlan {
         index.attributes.compactMap { layout.position(ofAttribute: $0) }
     }
 
-    /// Nil if a part of the key is null: then there is no key.
+    /// Nil if a part of the key is null: then the object has no key.
     private func key(_ index: IndexID, _ row: [StoredValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
         let positions = positions(index, layout)
         let values = positions.map { row[$0] }

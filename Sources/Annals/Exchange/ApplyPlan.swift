@@ -21,7 +21,7 @@ struct ApplyPlan {
     let policy: ConflictPolicy
     let base: Snapshot
     let draft: Draft
-    /// Knows which attributes are worked out again here. Their exported values count for nothing.
+    /// Knows the attributes that are computed again here. Their exported values count for nothing.
     private let upkeep: (any TransactionUpkeep)?
     /// The changes to leave out, because earlier trials gave derived values that cannot be written.
     let withheld: WithheldChanges
@@ -216,7 +216,7 @@ struct ApplyPlan {
         return object
     }
 
-    /// Makes an object here the one that a foreign one is from now on. Nil if that is not possible.
+    /// Makes an object here correspond to a foreign one from now on. Nil if that is not possible.
     private mutating func alias(_ foreign: ForeignObject, _ holder: ObjectID) throws(StoreError) -> ObjectID? {
         let hasNoOtherName = try map.foreign(of: holder) == nil
         guard hasNoOtherName, try isHere(holder), !deleted.contains(holder), givesUpKeys[holder] == nil,
@@ -459,8 +459,8 @@ struct ApplyPlan {
         }
     }
 
-    /// Whether the object has a value of its own here, and not only the default of an attribute that was added since.
-    /// Another default than there is no change.
+    /// Whether the object has a value of its own here, and not only the default of an attribute that was added since. A
+    /// default that differs from the exported one is no change.
     private func isWritten(_ position: Int, of object: ObjectID, _ layout: RowLayout) throws(StoreError) -> Bool {
         var isWritten = true
         _ = try base.view.withRow(object) { (row) in

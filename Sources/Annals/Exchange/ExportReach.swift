@@ -5,8 +5,8 @@
 // transaction that a store applies or skips, it notes the last one that is not left out.
 //
 // Invariants:
-// LX1  There is at most one record. It is about the transaction that wrote it, so it is read in the state directly
-//     after that transaction.
+// LX1  At most one record exists. It is about the transaction that wrote it, so it is read in the state directly after
+//     that transaction.
 // LX2  The record is exact: all transactions after `whole` are left out for every receiver, and `whole` is not. The
 //     same holds for `other` and `store`.
 
@@ -14,7 +14,7 @@ internal import FoundationEssentials
 
 /// The last transaction of the exports up to a given one, which was applied or only noted.
 struct ExportReach {
-    /// The last transaction that is more than a note: the given one, or one before it. Number 0 for none.
+    /// The last transaction that is not a mere note: the given one, or one before it. Number 0 for none.
     var whole: HistoryToken
     /// The store in which `whole` was made; nil if it was made here, or does not exist.
     var store: UUID?

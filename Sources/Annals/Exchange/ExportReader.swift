@@ -1,10 +1,10 @@
 // Reads exported transactions from history, one at a time.
 //
 // Invariants:
-// ER1  Each exported transaction names the one exported before it, so applying them shows if one is missing. The
+// ER1  Each exported transaction names the one exported before it, so a missing one is found when they are applied. The
 //     receiver has everything in those that are left out.
-// ER2  An object is named by the store in which it was first inserted, whichever way it came. So a name means the same
-//     object in every store.
+// ER2  An object is named by the store in which it was first inserted, on every way between stores. So a name means the
+//     same object in every store.
 
 internal import FoundationEssentials
 

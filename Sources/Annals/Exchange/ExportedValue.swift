@@ -1,4 +1,4 @@
-// Exported values: every bit of a value, with objects named so that other stores know which ones are meant.
+// Exported values: every bit of a value, with names of objects that other stores understand.
 
 public import FoundationEssentials
 

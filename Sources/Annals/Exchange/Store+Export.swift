@@ -48,7 +48,7 @@ extension Store {
         var reader = try ExportReader(end, to: target)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
-        // Before the first call of `body`: a state alone is of no use to a receiver that then cannot go on.
+        // Before the first call of `body`: a state alone is of no use to a receiver that cannot continue after it.
         let rest = try state?.view.number == end.view.number ? nil : resolve(start, to: target, end)
         var previous: HistoryToken?
         if let state {
@@ -78,8 +78,8 @@ extension Store {
         guard let state = try oldestWhole(end) else { return nil }
         let oldest = try oldest(end, to: target)
         if oldest.exported.number == 0, state.view.number == oldest.number { return nil }
-        // A store from which something came here has that already, and takes no state. Its objects without history are
-        // the only ones that history lacks.
+        // A store from which transactions came here has their objects already, and takes no state. Its objects without
+        // history are the only ones that history lacks.
         guard let target, oldest.exported.number == 0, try AppliedOrigins(end).record(of: target) != nil else {
             return state
         }
@@ -126,7 +126,7 @@ extension Store {
             case nil, .oldest: start = .number(oldest.number)
             case .number(let number) where number < oldest.number && number >= oldest.exported.number:
                 start = .number(oldest.number)
-            // The tags of transactions that were left out are not known any more.
+            // The tags of transactions that were left out are no longer known.
             case .token(let token)
             where token.number < oldest.number
                 && (token.number > oldest.exported.number || token == oldest.exported):

@@ -13,9 +13,9 @@ struct PlannedObjects {
 struct WithheldChanges {
     /// Whole changes.
     private(set) var whole: [ForeignObject: WithheldChange] = [:]
-    /// Attributes of changes to objects that are here.
+    /// Attributes of changes to objects that exist here.
     private(set) var parts: [ForeignObject: [WithheldChange]] = [:]
-    /// Nothing is written if nothing less helps.
+    /// The whole transaction, if leaving out parts is not enough: then nothing is written.
     private(set) var everything: WithheldChange?
     /// For holders of keys that the transaction inserts: their IDs here differ in each trial.
     private var arrivingHolders: [ForeignObject: ForeignObject] = [:]
@@ -56,7 +56,7 @@ struct WithheldChanges {
 }
 
 extension ApplyPlan {
-    /// Whether an index is over attributes that are worked out here: their exported values count for nothing.
+    /// Whether an index is over attributes that are computed here: their exported values count for nothing.
     func isWorkedOut(_ index: IndexID) -> Bool { index.attributes.contains { isWorkedOut($0, index.entity) } }
 
     /// Notes the conflict if the whole change is left out.

@@ -1,4 +1,4 @@
-// How a program gets lists that stay current.
+// Makes lists that stay current.
 
 public import FoundationEssentials
 

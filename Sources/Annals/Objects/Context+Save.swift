@@ -3,8 +3,8 @@
 // Invariants:
 // CS1  If the transaction is not committed, everything is unsaved as it was.
 // CS2  No code of the program runs under the writer lock.
-// CS3  What is written was worked out for the versions that the transaction replaces. If another writer was faster, it
-//      is worked out again.
+// CS3  Each written value was computed for the versions that the transaction replaces. If another writer was faster, it
+//      is computed again.
 
 internal import FoundationEssentials
 

@@ -30,7 +30,7 @@ extension Context {
     /// Whether something was undone, and nothing was changed since.
     public var canRedo: Bool { undoHistory?.canRedo ?? false }
 
-    /// The name of the group that `undo()` takes back, for a menu; nil if it has none.
+    /// The name of the group that `undo()` reverts, for a menu; nil if it has none.
     public var undoActionName: String? { undoHistory?.undoName }
 
     /// The name of the group that `redo()` does again; nil if it has none.

@@ -13,7 +13,8 @@ public import Observation
 /// ```
 ///
 /// A context shows one snapshot. Changes by other writers do not reach its objects until it saves or merges. `follow()`
-/// merges by itself. There is one object for each ID: fetching an object again returns the same one, with its edits.
+/// merges by itself. A context has one object for each ID: fetching an object again returns the same one, with its
+/// edits.
 ///
 /// A context and its objects belong to the isolation in which the context was made: the main actor, another actor, or
 /// the thread that uses it. Keep the context for as long as you change its objects.
@@ -39,7 +40,7 @@ public final class Context: Observable {
     private var endOfFollowing: StoreError?
     private let registrar = ObservationRegistrar()
 
-    /// Why `follow()` has ended; nil while following, and if it was never called. Code that observes it
+    /// The error that has ended `follow()`; nil while following, and if it was never called. Code that observes it
     /// (`withObservationTracking`, `Observations`) is notified when following ends. If it ends by itself, and not
     /// because the context or the store was closed, standard error gets a line, too.
     public internal(set) var followError: StoreError? {
@@ -171,7 +172,7 @@ public final class Context: Observable {
         core.pending.values.compactMap { $0 as? Object<E> }.filter(isWanted).sorted { $0.reference < $1.reference }
     }
 
-    /// Forgets everything that is unsaved. Inserted objects are gone, deleted ones are there again.
+    /// Forgets everything that is unsaved. Inserted objects are gone, deleted ones exist again.
     public func rollback() {
         _ = core.takeFailures()
         core.batch { for object in core.pending.values { object.forgetEdits() } }

@@ -46,7 +46,7 @@ struct ContextChange {
     }
 }
 
-/// Which properties of an object have changed.
+/// The properties of an object that have changed.
 struct TouchedSlots: OptionSet, Sendable {
     let rawValue: UInt64
 

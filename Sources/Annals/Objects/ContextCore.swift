@@ -54,7 +54,7 @@ final class ContextCore: ObjectSource {
     /// The objects that could not be read since the last save, with the reasons. They showed initial values, from which
     /// the program may work out a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
-    /// IDs that were reserved for objects that are not saved yet.
+    /// IDs that are reserved for objects that are not saved yet.
     private(set) var reservedIDs: Set<ObjectID> = []
     /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
     var deletedUnsaved: Set<ObjectID> = []
@@ -581,7 +581,7 @@ extension Snapshot {
         return layout
     }
 
-    /// Whether there is such an object of the type's entity. Constant time.
+    /// Whether such an object of the type's entity exists. Constant time.
     func has<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> Bool {
         let layout = try layout(of: E.model)
         guard layout.number == reference.id.entityNumber else { return false }

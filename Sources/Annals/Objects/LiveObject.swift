@@ -8,7 +8,7 @@ protocol LiveObject: AnyObject {
     var phase: ObjectPhase { get }
     /// Whether it is shown: related objects and results leave out objects that are not.
     var isShown: Bool { get }
-    /// CX1: whether another object has taken its place.
+    /// CX1: whether another object has replaced it.
     var isReplaced: Bool { get }
     var model: EntityModel { get }
     /// Whether it is inserted, deleted, or a stored property differs from the saved one.
@@ -17,7 +17,7 @@ protocol LiveObject: AnyObject {
     var mayBeOffPlace: Bool { get }
     /// The objects that a relationship refers to, as it is shown.
     func references(at slot: Int) -> [ObjectID]
-    /// Takes a reference out of a relationship.
+    /// Removes a reference from a relationship.
     func removeReference(to target: ObjectID, at slot: Int)
     /// Deletes it in its context, alone.
     func markDeleted()
@@ -34,7 +34,7 @@ protocol LiveObject: AnyObject {
     func replaceReferences(_ permanent: PermanentIDs)
     /// Its keys under an index; nil if it has none: a property cannot be stored, or is not read yet.
     func ownKeys(_ index: IndexID, _ layout: RowLayout, _ snapshot: Snapshot) throws(StoreError) -> [[UInt8]]?
-    /// If its edits were taken back while the store has another version, it shows that one.
+    /// If its edits were undone while the store has another version, it shows that one.
     func settleIfUnedited()
 }
 

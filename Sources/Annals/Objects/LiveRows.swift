@@ -10,7 +10,7 @@
 struct LiveKey: Equatable, Sendable {
     /// Bytes that order as the sorted properties do.
     var bytes: [UInt8] = []
-    /// How many of them are those of the object's section.
+    /// The number of these bytes that belong to the object's section.
     var sectionBytes = 0
 
     var section: ArraySlice<UInt8> { bytes.prefix(sectionBytes) }
@@ -62,7 +62,7 @@ struct LiveRows<Content> {
         }
     }
 
-    /// How many objects of the list are before one with a key.
+    /// The number of objects of the list before one with a key.
     private func position(_ key: LiveKey, _ id: ObjectID) -> Int {
         var (low, high) = (0, order.count)
         while low < high {
@@ -91,7 +91,7 @@ struct LiveRows<Content> {
 
     /// The next list. Costs a binary search for each change, and one copy of the order.
     func plan(_ changes: [Change]) -> Plan {
-        // Which objects leave their place, and which come to one.
+        // The objects that leave their place, and those that come to one.
         var leaving: [(position: Int, change: Int)] = []
         var coming: [(position: Int, change: Int)] = []
         for (index, change) in changes.enumerated() {
@@ -149,7 +149,7 @@ struct LiveRows<Content> {
         _ next: [ObjectID]
     ) -> ResultsDiff {
         var diff = ResultsDiff()
-        /// By change: the old position, and how many objects before it do not leave.
+        /// By change: the old position, and the number of objects before it that do not leave.
         var origins: [Int: (position: Int, kept: Int)] = [:]
         for (index, leaves) in leaving.enumerated() {
             if places[leaves.change] == nil {

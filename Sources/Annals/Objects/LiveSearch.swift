@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// Which objects are in a live list, and in which order.
+/// Decides which objects are in a live list, and in which order.
 struct LiveSearch<E: Entity>: Sendable {
     /// The order in the schema of one state.
     struct Order {

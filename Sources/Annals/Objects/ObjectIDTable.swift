@@ -67,7 +67,7 @@ package struct ObjectIDTable<Value> {
         if size > slots.count { resize(size) }
     }
 
-    /// Removes an ID. Returns whether it was there.
+    /// Removes an ID. Returns whether the table had it.
     @discardableResult
     package mutating func remove(_ id: ObjectID) -> Bool {
         if count == 0 { return false }

@@ -34,8 +34,9 @@ public class Results<E: Entity>: Observable {
     private var waiting = ContextChange()
     private var isUpdating = false
     private var lastError: StoreError?
-    /// Why the list could not follow the last change; nil if it did. It tries again with the next change. Code that
-    /// observes it is notified, and standard error gets a line for each reason that differs from the last one.
+    /// The error because of which the list could not follow the last change; nil if it did. It tries again with the
+    /// next change. Code that observes it is notified, and standard error gets a line for each reason that differs from
+    /// the last one.
     public private(set) var updateError: StoreError? {
         get {
             noteAccess()
@@ -163,7 +164,7 @@ public class Results<E: Entity>: Observable {
         let order = try search.order(core.snapshot)
         var changes: [LiveRows<Object<E>?>.Change] = []
         for (temporary, id) in change.renamed where id.entityNumber == order.entity {
-            // An object has taken the place of another one with its unique value.
+            // An object has replaced another one with its unique value.
             if list[id] != nil { changes.append(LiveRows.Change(old: id, new: nil)) }
             add(try search.key(of: id, core, order), temporary, id, &changes)
         }
@@ -228,7 +229,7 @@ extension Results: RandomAccessCollection {
     /// The number of objects.
     public var endIndex: Int { order.count }
 
-    /// The object at a position. Made when it is first asked for, and the same one from then on.
+    /// The object at a position. Made at the first access, and the same one from then on.
     public subscript(position: Int) -> Object<E> { object(order[position]) }
 
     /// A part of the list as it is now. It does not change with the list.

@@ -1,4 +1,4 @@
-// Which changes of other objects matter to a list of results.
+// The changes of other objects that matter to a list of results.
 
 internal import FoundationEssentials
 

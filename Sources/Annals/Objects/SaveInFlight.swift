@@ -86,7 +86,7 @@ struct SaveResult: Sendable {
 
 /// A save of a context whose changes lie over the store's values.
 final class SaveInFlight {
-    /// How it came to its end; nil while it is on its way.
+    /// The way in which it ended; nil while it is on its way.
     enum Ending {
         /// The context has moved to a state with its transaction.
         case landed
@@ -150,7 +150,7 @@ final class SaveInFlight {
         plan.adoptIDs(self, core, permanent)
         var renamed = ObjectIDTable<any SentObject>()
         renamed.reserveCapacity(objects.count)
-        // The policy may have dropped the edits of an object whose place another one has taken.
+        // The policy may have dropped the edits of an object that another one has replaced.
         for object in objects.values where !object.live.isReplaced {
             if !permanent.isEmpty { object.replaceReferences(permanent) }
             renamed[object.live.id] = object

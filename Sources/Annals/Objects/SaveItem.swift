@@ -72,7 +72,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
-    /// Why the program's own code cannot encode one of the values.
+    /// The error because of which the program's own code cannot encode one of the values.
     private let unstorable: StoreError?
     /// The object's attributes that the type does not know, if the context keeps them.
     private let unknown: UnknownValues?

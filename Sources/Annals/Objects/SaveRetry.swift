@@ -1,4 +1,4 @@
-// When a save is worked out once more: another writer was faster.
+// Decides when a save is computed once more: another writer was faster.
 
 /// The attempts of one save.
 struct SaveRetry {
@@ -7,9 +7,9 @@ struct SaveRetry {
     private let policy: MergePolicy
     private let upserts: Bool
     private let deadline: UInt64?
-    /// How often another writer was faster.
+    /// The number of times another writer was faster.
     private var overtaken = 0
-    /// So often it is worked out again in any case: time may have passed because the actor was busy.
+    /// The number of times that a save is computed again in any case: time may have passed because the actor was busy.
     private static let leastAttempts = 3
     /// Whether the store has refused a reference. Only then, references to objects that other writers have deleted are
     /// looked for.
@@ -41,7 +41,8 @@ struct SaveRetry {
         try plan.rebased(on: try store.newestSnapshot(), policy, upserts: upserts, settlesTargets: settlesTargets)
     }
 
-    /// Why the store would refuse the plan: all reasons as one error; nil if it would not. Throws `mergeConflict`.
+    /// The reasons for which the store would refuse the plan, as one error; nil if it would not. Throws
+    /// `mergeConflict`.
     func refusal() throws(StoreError) -> StoreError? { try rebased(settlesTargets: true).refusal(store) }
 
     /// Throws the error, unless another attempt may succeed, and time is left. If the error concerns the content of

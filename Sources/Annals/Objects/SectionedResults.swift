@@ -27,8 +27,8 @@ public final class SectionedResults<SectionValue, E: Entity>: Results<E> {
         try super.init(core, search)
     }
 
-    /// The sections, in order. None is empty. They are found when they are first asked for after a change: by one
-    /// binary search for each section.
+    /// The sections, in order. None is empty. They are found at the first access after a change, by one binary search
+    /// for each section.
     public var sections: [ResultsSection<SectionValue, E>] {
         let order = order
         let found = known ?? ranges(order)

@@ -1,4 +1,4 @@
-// How a program gets a context: one of its own, the one of the main actor, or one for a piece of work.
+// Makes contexts: for a program, for the main actor, or for a piece of work.
 
 internal import FoundationEssentials
 
@@ -33,7 +33,7 @@ extension Store {
 }
 
 extension Store {
-    /// Reserves object IDs for a context: the first of as many as asked for, which follow each other.
+    /// Reserves object IDs for a context: the first of `count` consecutive ones.
     func reserveObjects(of entity: UInt16, count: Int) throws(StoreError) -> ObjectID {
         try handle.onNewest { (engine) throws(StoreError) in
             try engine.reserveObjects(of: entity, count: count, durability: options.durability)
@@ -48,8 +48,8 @@ extension Store {
 }
 
 extension Store {
-    /// The context of the main actor. The store makes it when it is first asked for, and keeps it. It does not keep the
-    /// store: when nothing else does, everything of it throws `contextClosed`. Set its author and its name.
+    /// The context of the main actor. The store makes it at the first access, and keeps it. It does not keep the store:
+    /// when nothing else does, everything of it throws `contextClosed`. Set its author and its name.
     @MainActor public var mainContext: Context {
         let key = ObjectIdentifier(MainContext.self)
         if let kept = attachments.withLock({ $0[key] }) as? MainContext { return kept.context }

@@ -12,7 +12,7 @@ internal import FoundationEssentials
 protocol UndoEntry: AnyObject {
     var live: any LiveObject { get }
     var step: UndoStep { get }
-    /// Whether there is anything to be taken back.
+    /// Whether reverting it would change anything.
     var hasEffect: Bool { get }
     /// Whether it refers to objects that have no permanent ID yet.
     var hasTemporaries: Bool { get }
@@ -110,7 +110,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         slots = Set(E.model.differences(before, after))
     }
 
-    /// Another object takes the place of this one, and was changed after it.
+    /// Another object replaces this one, and was changed after it.
     func move(to object: Object<E>, before later: UndoEntryOf?) {
         close()
         self.object = object
@@ -232,7 +232,7 @@ extension EntityModel {
 }
 
 extension ContextCore {
-    /// Whether there is such an object, and it is not deleted here.
+    /// Whether the object exists, and is not deleted here.
     func shows(_ id: ObjectID) -> Bool {
         if let held = registered(id) { return held.phase == .stored || held.phase == .inserted }
         guard !id.isTemporary else { return false }

@@ -8,7 +8,7 @@
 
 internal import FoundationEssentials
 
-/// Changes that are taken back together.
+/// Changes that are reverted together.
 final class UndoGroup {
     var name: String?
     private(set) var entries: [ObjectIdentifier: any UndoEntry] = [:]
@@ -31,7 +31,7 @@ final class UndoGroup {
         order.append(key)
     }
 
-    /// The changes of an object become those of the object that takes its place.
+    /// The changes of an object become those of the object that replaces it.
     func replace<E: Entity>(_ former: Object<E>, with object: Object<E>) {
         let (old, new) = (ObjectIdentifier(former), ObjectIdentifier(object))
         guard let entry = entry(of: former) else { return }
@@ -128,7 +128,7 @@ final class UndoGroup {
         return false
     }
 
-    /// Takes the changes back. Throws `undoConflict`; then nothing has changed.
+    /// Reverts the changes. Throws `undoConflict`; then nothing has changed.
     func revert(in core: ContextCore, skippingConflicts: Bool) throws(StoreError) {
         let returning = Set(entries.values.filter { $0.step == .restore }.map(\.live.id))
         let conflicts = try conflicts(core, returning)
@@ -147,14 +147,14 @@ final class UndoGroup {
 }
 
 final class UndoHistory: ChangeRecorder {
-    /// How many groups are kept.
+    /// The number of groups that are kept.
     var levels: Int { didSet { trim() } }
     private unowned let core: ContextCore
     private var undoable: [UndoGroup] = []
     private var redoable: [UndoGroup] = []
     /// The group that changes belong to now; nil if nothing has changed since the last one.
     private var open: UndoGroup?
-    /// How many groups were begun by hand and not ended.
+    /// The number of groups that were begun by hand and not ended.
     private var depth = 0
     private var isReverting = false
     var isShowingEndedGroup = false

@@ -1,5 +1,5 @@
-// The pending objects of a context, by entity and under the keys of the store's indexes: finding one costs the same
-// however many are pending.
+// The pending objects of a context, by entity and under the keys of the store's indexes: the cost of finding one does
+// not depend on their number.
 //
 // Invariants:
 // UI1  While there are indexes, `noted` has every object that became pending, or whose properties or place changed
@@ -11,7 +11,7 @@
 final class UnsavedIndexes {
     fileprivate struct Members {
         var objects: Set<ObjectID> = []
-        /// How many of the noted objects are in it.
+        /// The number of noted objects that are in it.
         var seen = 0
     }
 
@@ -139,7 +139,7 @@ extension ContextCore {
         return found
     }
 
-    /// Takes the keys out of the indexes, up to date.
+    /// Removes the keys from the indexes, up to date.
     private func takenInKeys(
         _ indexes: UnsavedIndexes, _ name: UnsavedIndexes.Name, _ index: IndexID, _ model: EntityModel,
         _ layout: RowLayout

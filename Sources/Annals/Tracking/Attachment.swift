@@ -1,9 +1,9 @@
-// A context that follows a tracker: it stays in its isolation, and is asked to merge there.
+// A context that follows a tracker: it stays in its isolation, and merges there on request.
 
 internal import FoundationEssentials
 internal import Synchronization
 
-/// One merge that a context is asked for.
+/// A request to a context to merge.
 struct MergeRequest: Sendable {
     let snapshot: Snapshot
     let changed: ChangedObjects

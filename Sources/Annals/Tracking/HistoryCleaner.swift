@@ -60,7 +60,7 @@ struct CleaningSchedule: Sendable {
         }
     }
 
-    /// Counts and intervals begin again only when something was removed.
+    /// Counts and intervals restart only when something was removed.
     mutating func hasCleaned(at uptime: Duration) {
         rounds = 0
         lastCleaned = uptime

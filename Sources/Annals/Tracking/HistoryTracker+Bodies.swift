@@ -44,7 +44,7 @@ extension HistoryTracker {
     /// order.
     ///
     /// A body that throws is called again up to three times, after 0.1, 0.4 and 1.6 seconds. After that its work is
-    /// parked (see `parked`), and all other work goes on. Until the body succeeds, it is then called again after 1, 4
+    /// parked (see `parked`), and all other work continues. Until the body succeeds, it is then called again after 1, 4
     /// and 16 milliseconds, so that one that always fails holds up little. If the process is killed, the body is called
     /// again for transactions that the cursor had not passed.
     ///
@@ -143,7 +143,7 @@ extension HistoryTracker {
     /// registration, until one of them returns `finish`.
     ///
     /// Contexts stay in their isolation, so a hook does not get them: to merge differently, use `attach` with a
-    /// closure. A hook that throws is called again up to three times, then parked, and the round goes on.
+    /// closure. A hook that throws is called again up to three times, then parked, and the round continues.
     ///
     /// - Parameters:
     ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that is not
@@ -198,7 +198,7 @@ extension TrackerCore {
         return observer.id
     }
 
-    /// Why nothing of an entity can be observed; nil if it can. Throws other errors of the store.
+    /// The reason for which nothing of an entity can be observed; nil if it can. Throws other errors of the store.
     func obstacle(toObserving entity: String) throws -> StoreError? {
         do {
             return try store.oldestToken(ofEntity: entity) == nil ? Self.noHistory(entity) : nil

@@ -25,7 +25,7 @@ internal import Synchronization
 /// a round are one further round. Starting begins with a round. Beside a writer at full speed (50 commits a
 /// millisecond), a tracker rests after each piece of work for twice as long, at most 100 milliseconds.
 ///
-/// A tracker uses nothing but public functions of the store.
+/// A tracker uses only public functions of the store.
 public final class HistoryTracker: Sendable {
     /// When history is cleaned. Every strategy removes the same: see ``HistoryCleaner``.
     public enum CleanStrategy: Hashable, Sendable {

@@ -21,7 +21,7 @@ public struct SystemTrackerClock: HistoryTrackerClock {
 
     /// The time of day.
     public var now: Date { Date() }
-    /// The time since the process first asked.
+    /// The time since the process first read it.
     public var uptime: Duration { Self.beginning.duration(to: .now) }
     /// Waits.
     public func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }

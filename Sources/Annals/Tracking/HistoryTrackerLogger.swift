@@ -6,7 +6,7 @@
     internal import Musl
 #endif
 
-/// How important a message is.
+/// The importance of a message.
 public enum HistoryTrackerLogType: String, Hashable, Sendable {
     /// For finding faults.
     case debug

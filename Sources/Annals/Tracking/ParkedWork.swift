@@ -1,4 +1,4 @@
-// Work of bodies that failed again and again: kept, shown, done later or given up.
+// Work of bodies that failed again and again: kept, shown, done later or skipped.
 
 public import FoundationEssentials
 internal import Synchronization
@@ -33,7 +33,7 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     public let kinds: [HistoryChange.Kind]
     /// The error of the body, as text.
     public let error: String
-    /// How often the body was called.
+    /// The number of times the body was called.
     public let attempts: Int
     /// The observer or hook in this process, if it has no name.
     let bodyID: UUID?
@@ -114,7 +114,7 @@ extension HistoryTracker {
     /// body.
     public func replay(_ work: ParkedWork) async throws { try await core.replay(work) }
 
-    /// Gives up parked work.
+    /// Drops parked work without doing it.
     ///
     /// Throws `StoreError`, as `Store.commit`.
     public func skip(_ work: ParkedWork) async throws { try await core.skip(work) }

@@ -30,7 +30,7 @@ extension TrackerCore {
         var merges = true
     }
 
-    /// How much is in memory at once, beside a single larger transaction.
+    /// The limits of the history in memory at once; a single larger transaction exceeds them.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
     /// Takes the state to read, so that it is not retained during the next wait. Returns how long to rest before the
@@ -167,7 +167,7 @@ extension TrackerCore {
 
     private static let maximumLeftOut = 16
 
-    /// Whether bodies get a transaction of the authors that are observed. Asked before its changes are read, of which a
+    /// Whether bodies get a transaction of the authors that are observed. Called before its changes are read, because a
     /// mirrored one may have very many.
     func observes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
         if settings.includesMirrors { return true }

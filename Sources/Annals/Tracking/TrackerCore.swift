@@ -24,13 +24,13 @@ extension HistoryTracker {
         public var changes = 0
         /// Merges of contexts.
         public var merges = 0
-        /// How many transactions were after the cursor at the end of the last round.
+        /// The number of transactions after the cursor at the end of the last round.
         public var lag: UInt64 = 0
         /// Cleanings that removed something.
         public var cleanings = 0
         /// Work that was parked.
         public var parked = 0
-        /// How often history was lost.
+        /// The number of times history was lost.
         public var lost = 0
         /// The last error, also of bodies if it is one of the store.
         public var lastError: StoreError?
@@ -200,7 +200,7 @@ final class TrackerCore: Sendable {
         await task?.value
     }
 
-    /// Starts, and returns when the tracker has ended. Throws why it has ended by itself.
+    /// Starts, and returns when the tracker has ended. Throws the reason if it has ended by itself.
     func runToEnd(after isolation: isolated (any Actor)?) async throws {
         guard Self.current != ObjectIdentifier(self) else {
             throw StoreError(
@@ -244,7 +244,7 @@ final class TrackerCore: Sendable {
                     await pause(for: delay)
                     delay = min(delay * 2, .seconds(5))
                 case .tokenExpired, .consumerLost, .consumerUnknown, .tokenDiverged, .tokenUnknown, .historyGap:
-                    // Going on from the newest state did not help either: not at once again.
+                    // Continuing from the newest state did not help either: wait before the next attempt.
                     if lost != nil { await pause(for: delay) }
                     lost = error
                 case .consumerConflict where standsBack():
@@ -300,7 +300,7 @@ final class TrackerCore: Sendable {
         state.withLock { $0.pause = nil }
     }
 
-    /// Remembers where a piece of work begins, unless it goes on from another one without a rest.
+    /// Remembers where a piece of work begins, unless it continues another one without a rest.
     func beginWork() throws {
         guard state.withLock({ $0.pace == nil }) else { return }
         let pace = TrackerPace(newest: try store.currentToken.number, uptime: settings.clock.uptime)
@@ -344,7 +344,7 @@ final class TrackerCore: Sendable {
         return watcher
     }
 
-    /// Registers the readers, and finds out where the consumer is.
+    /// Registers the readers, and reads the place of the consumer.
     private func begin() throws {
         if state.withLock({ $0.cursor != nil }) { return }
         let cleaner = HistoryCleaner(store, settings)
@@ -371,7 +371,7 @@ final class TrackerCore: Sendable {
         }
     }
 
-    /// Goes on from the newest state, because history does not reach back to the cursor.
+    /// Continues from the newest state, because history does not reach back to the cursor.
     private func resynchronize(after error: StoreError) async throws {
         let told = state.withLock { $0.told }
         let token = if let told { told } else { try await tellObservers(ofLossAfter: error) }
