@@ -83,7 +83,7 @@ def normalisation():
     composition = "".join(
         digits(second, 3) + digits(first, 3) + digits(pairs[second, first], 3) for second, first in sorted(pairs))
     body = ["/// Data for bringing text into its normal form NFC, as numbers in literals: six bits a character.",
-            "enum UnicodeTables {", f"    /// How many decompositions.",
+            "enum UnicodeTables {", f"    /// The number of decompositions.",
             f"    static let decompositions = {len(mapped)}", "    /// Scalars from here on are in no table.",
             f"    static let end: UInt32 = 0x{0x30000:X}", ""]
     body += literal("combiningClasses", ["All combining classes, ascending: two characters each."],
@@ -100,7 +100,7 @@ def normalisation():
         "decomposition among all letters, one for their number."], entries)
     body += literal("decompositionLetters", ["Three characters for each scalar of a decomposition."], letters)
     pair_body = ["/// The pairs of scalars that compose, as numbers in a literal: six bits a character.",
-                 "enum CompositionTables {", "    /// How many pairs compose.",
+                 "enum CompositionTables {", "    /// The number of pairs that compose.",
                  f"    static let compositions = {len(pairs)}", ""]
     pair_body += literal("compositionPairs", [
         "Nine characters for each pair that composes, ascending: the second scalar, the first, and their composition."],
@@ -123,7 +123,7 @@ def folding(path):
         entries += digits(c, 3) + digits(len(letters) // 3, 2) + digits(len(folded[c]), 1)
         letters += "".join(digits(letter, 3) for letter in folded[c])
     body = ["/// Unicode's full case folding, as numbers in literals: six bits a character.",
-            "enum CaseTables {", "    /// How many scalars are folded.", f"    static let foldings = {len(folded)}", ""]
+            "enum CaseTables {", "    /// The number of folded scalars.", f"    static let foldings = {len(folded)}", ""]
     body += literal("foldingEntries", [
         "Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of its",
         "folding among all letters, one for their number."], entries)

@@ -72,7 +72,7 @@ public struct HistoryTransactionView: ~Copyable {
     /// Whether it changes the schema: entities and handles must be looked up again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
-    /// How many changes it made, including those that a request does not select. Changes of entities whose history is
+    /// The number of its changes, including those that a request does not select. Changes of entities whose history is
     /// off do not count.
     public var changeCount: UInt64 {
         let transaction = context.pointee.transaction

@@ -180,7 +180,7 @@ struct SavePlan: Sendable {
     private let items: [any SaveItem]
     /// Objects that cannot be written at all, and why.
     private let refused: [(object: ObjectID, reason: StoreError)]
-    /// The state that the items were worked out for.
+    /// The state that the items were computed for.
     let base: Snapshot
 
     private init(

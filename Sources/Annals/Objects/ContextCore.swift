@@ -52,7 +52,7 @@ final class ContextCore: ObjectSource {
     /// Indexes for finding objects of `pending`; nil before the first search.
     var indexes: UnsavedIndexes?
     /// The objects that could not be read since the last save, with the reasons. They showed initial values, from which
-    /// the program may work out a change. So they cannot be changed until saving has thrown.
+    /// the program may compute a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that are reserved for objects that are not saved yet.
     private(set) var reservedIDs: Set<ObjectID> = []

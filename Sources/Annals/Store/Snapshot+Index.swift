@@ -72,7 +72,7 @@ extension Snapshot {
                 number, ends.keys, after: object, offset: offset, reversed: reversed, readsAll: readsAll
             ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
         }
-        // Rows outside the range do not count.
+        // The offset counts only rows inside the range.
         var passed = max(0, offset)
         try view.range(number, ends.keys, after: object, reversed: reversed, readsAll: readsAll) {
             (object, row) throws(StoreError) in

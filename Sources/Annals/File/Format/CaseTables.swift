@@ -4,7 +4,7 @@
 
 /// Unicode's full case folding, as numbers in literals: six bits a character.
 enum CaseTables {
-    /// How many scalars are folded.
+    /// The number of folded scalars.
     static let foldings = 1585
 
     /// Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of its

@@ -4,7 +4,7 @@
 
 /// The pairs of scalars that compose, as numbers in a literal: six bits a character.
 enum CompositionTables {
-    /// How many pairs compose.
+    /// The number of pairs that compose.
     static let compositions = 961
 
     /// Nine characters for each pair that composes, ascending: the second scalar, the first, and their composition.

@@ -4,7 +4,7 @@
 
 /// Data for bringing text into its normal form NFC, as numbers in literals: six bits a character.
 enum UnicodeTables {
-    /// How many decompositions.
+    /// The number of decompositions.
     static let decompositions = 2081
     /// Scalars from here on are in no table.
     static let end: UInt32 = 0x30000

@@ -143,7 +143,8 @@ extension InotifyWatch {
         }
     }
 
-    /// How long to poll: -1 waits forever. Rounded up, because a poll of 0 ms would spin through the last millisecond.
+    /// The timeout of `poll`: -1 waits without limit. Rounded up, because a poll of 0 ms would spin through the last
+    /// millisecond.
     package static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
         guard let deadline else { return -1 }
         guard deadline > now else { return 0 }

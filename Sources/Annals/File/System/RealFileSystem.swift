@@ -312,7 +312,7 @@ extension RealFileSystem {
     /// An old kernel, or a sandbox without `statx` that returns EPERM.
     private static func isMissing(_ error: SystemError) -> Bool { error.number == ENOSYS || error.number == EPERM }
 
-    /// How often to ask again when the lock in the way is gone before the system could name its holder.
+    /// The number of further attempts if the blocking lock is gone before the system could name its holder.
     private static let lockAttempts = 8
 
     /// When every holder is gone before it can be named, the requested range itself is returned as the holder's.

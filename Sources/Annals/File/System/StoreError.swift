@@ -166,7 +166,7 @@ extension StoreError.Code {
     public static let readOnly = Self(rawValue: "readOnly")
     /// The file was removed while it was open.
     public static let storeRemoved = Self(rawValue: "storeRemoved")
-    /// Another file has taken the place of the open one.
+    /// Another file has replaced the open one.
     public static let storeReplaced = Self(rawValue: "storeReplaced")
     /// The file has a second name, and is not written to.
     public static let hardLinked = Self(rawValue: "hardLinked")
