@@ -123,7 +123,8 @@ def folding(path):
         entries += digits(c, 3) + digits(len(letters) // 3, 2) + digits(len(folded[c]), 1)
         letters += "".join(digits(letter, 3) for letter in folded[c])
     body = ["/// Unicode's full case folding, as numbers in literals: six bits a character.",
-            "enum CaseTables {", "    /// The number of folded scalars.", f"    static let foldings = {len(folded)}", ""]
+            "enum CaseTables {",
+            "    /// The number of folded scalars.", f"    static let foldings = {len(folded)}", ""]
     body += literal("foldingEntries", [
         "Six characters for each scalar that is folded, ascending: three for the scalar, two for the place of its",
         "folding among all letters, one for their number."], entries)
