@@ -44,7 +44,7 @@ struct Objects {
 
     // MARK: Reading
 
-    /// Fetches objects that nobody holds, then reads a property of each. The second pass counts: in the first one pages
+    /// Fetches objects that are not held, then reads a property of each. The second pass counts: in the first one pages
     /// are mapped and verified.
     private func fetch() throws {
         let store = try open()

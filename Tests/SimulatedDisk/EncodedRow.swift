@@ -25,7 +25,9 @@ package enum EncodedRow {
         for (position, value) in values.enumerated() {
             let slot = start + Int(layout.slots[position].offset)
             if value != .absent {
-                writer.setBits(1 << UInt8(position % 8), at: start + layout.presenceOffset + position / 8)
+                let place = start + layout.presenceOffset + position / 8
+                let present = writer.bytes[place] | 1 << UInt8(position % 8)
+                writer.patch(present, at: place)
             }
             if layout.slots[position].type.isVariable {
                 append(content: value, to: &writer)

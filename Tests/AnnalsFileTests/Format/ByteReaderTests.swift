@@ -82,7 +82,7 @@ import Testing
         writer.append(text: "\u{e9}")
         writer.appendZeros(2)
         writer.patch(0xbbaa as UInt16, at: 1)
-        writer.setBits(0x80, at: 0)
+        writer.patch(0x81 as UInt8, at: 0)
         #expect(Array(writer.bytes) == [0x81, 0xaa, 0xbb, 0, 0, 0, 0, 0, 0xc3, 0xa9, 0, 0])
         writer.truncate(to: 2)
         writer.appendPadding()

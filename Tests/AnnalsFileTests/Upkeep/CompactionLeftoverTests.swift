@@ -1,4 +1,4 @@
-// What killed compactions and backups leave, and whatever becomes of the store then: nothing is in the way of the next
+// Files that killed compactions and backups leave, in every later state of the store: none is in the way of the next
 // one.
 
 import Annals
@@ -100,7 +100,7 @@ import Testing
                 let next = StoreHandle(try machine.open(6))
                 let place: Comment = "\(kind) \(occurrence)"
                 if afterwards == .otherStore, isLeft, isComplete(machine) {
-                    // All of a store that was removed: nobody knows whether somebody needs it.
+                    // The whole of a store that was removed: a user may still need it.
                     #expect(code { _ = try next.compact(.lowered) } == .alreadyExists, place)
                     #expect(disk.names(in: "/data") == ["s.annals", Self.temporary], place)
                 } else {
@@ -115,7 +115,7 @@ import Testing
         #expect(leftovers > 10)
     }
 
-    /// Whoever opens the restored store to write removes the leftover.
+    /// The first writer of the restored store removes the leftover.
     @Test func aWriterRemovesTheLeftoverBesideARestoredBackup() throws {
         let machine = try store()
         try backUp(to: Self.copy, machine)
@@ -177,7 +177,7 @@ import Testing
         try expectIntact(disk)
     }
 
-    /// The copy gets the mode of a store that nobody may write to.
+    /// The copy gets the mode of a store that is read-only for all users.
     @Test func aKilledBackupOfAStoreWithoutWritePermissionIsInNoLaterOnesWay() throws {
         for kind in [CallKind.write, .setSize, .synchronize, .setPermissions, .rename, .synchronizeDirectory] {
             var isDone = false

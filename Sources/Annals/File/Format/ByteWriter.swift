@@ -146,19 +146,6 @@ package struct ByteWriter: ~Copyable {
     package mutating func patch(_ value: Int16, at offset: Int) { patchInteger(value, at: offset) }
     package mutating func patch(_ value: Int64, at offset: Int) { patchInteger(value, at: offset) }
 
-    /// A byte already written.
-    @inline(__always)
-    func byte(at offset: Int) -> UInt8 {
-        requireWritten(offset, 1)
-        return base.load(fromByteOffset: offset, as: UInt8.self)
-    }
-
-    /// Sets bits of a byte already written.
-    @inline(__always)
-    package mutating func setBits(_ bits: UInt8, at offset: Int) {
-        base.storeBytes(of: byte(at: offset) | bits, toByteOffset: offset, as: UInt8.self)
-    }
-
     @inline(__always)
     private mutating func patchInteger<Integer: FixedWidthInteger>(_ value: Integer, at offset: Int) {
         requireWritten(offset, MemoryLayout<Integer>.size)

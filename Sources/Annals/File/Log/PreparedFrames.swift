@@ -32,8 +32,6 @@ package final class PreparedFrames {
     @exclusivity(unchecked) package var advances: [ConsumerAdvance] = []
     /// Whether they are in the store, or may be.
     @exclusivity(unchecked) var isCommitted = false
-    /// Whether a part of them could not be kept: they cannot be appended.
-    @exclusivity(unchecked) var isBroken = false
 
     init(salt: UInt64, spool: consuming Spool, schemaVersion: UInt16) {
         self.salt = salt
