@@ -47,7 +47,7 @@ extension DraftFrames {
         try requireUsable()
         try settle()
         assert(superseded == 0, "B7: an object is in a completed transaction once.")
-        prepared.changes = changes
+        (prepared.changes, prepared.schemaVersion) = (changes, schemaVersion)
         prepared.last = completeFrame()
         state = .complete
     }

@@ -16,7 +16,6 @@ extension DraftFrames {
         try requireUsable()
         let before = RowBoundary(self)
         let distance = distance
-        var entry = entry
         var bytes = ByteWriter(withoutMemory: ())
         lendBody(to: &bytes)
         var isTooLong = false
@@ -24,7 +23,6 @@ extension DraftFrames {
             try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
                 var row = RowWriter(layout, bytes, self, distance: distance, old: old, purpose)
                 try row.write(set)
-                if entry.kind == .update { entry.attributes.formUnion(row.changed) }
                 isTooLong = row.isTooLong
             }
         } catch {
@@ -33,6 +31,9 @@ extension DraftFrames {
             throw error
         }
         exchangeBody(from: &bytes)
+        // Not in the closure: an insert's set of attributes would then be released for each row.
+        var entry = entry
+        if entry.kind == .update, old != nil { entry.attributes.formUnion(marks.changes(attributes: layout.count)) }
         do throws(StoreError) {
             try end(entry, before, layout, isTooLong: isTooLong)
         } catch {
@@ -46,14 +47,12 @@ extension DraftFrames {
         let row: Int
         let changesInFrame: UInt32
         let values: Int
-        let frames: Int
 
         @inline(__always)
         init(_ transaction: DraftFrames) {
             row = transaction.body.count
             changesInFrame = transaction.changesInFrame
             values = transaction.values
-            frames = transaction.prepared.members.count
         }
     }
 
@@ -63,7 +62,7 @@ extension DraftFrames {
         // was refused has no part of the row; the row's large values then stay, unused.
         if state == .broken || changesInFrame != before.changesInFrame { return }
         body.truncate(to: before.row)
-        prepared.members.removeLast(prepared.members.count - before.frames)
+        while case .value(before.values..., _)? = prepared.members.last?.content { prepared.members.removeLast() }
         values = before.values
     }
 

@@ -24,6 +24,8 @@ package final class DraftFrames {
     package let prepared: PreparedFrames
     /// The schema for encoding rows, including this transaction's own changes.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
+    /// The catalog's newest version: that of the rows.
+    @exclusivity(unchecked) private(set) var schemaVersion: UInt16
     /// The number of changes, including those that no longer count.
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
     /// The number of changes that no longer count.
@@ -61,6 +63,7 @@ package final class DraftFrames {
     ) {
         self.limits = limits
         self.catalog = catalog
+        schemaVersion = catalog.newestVersion
         prepared = PreparedFrames(salt: salt, spool: spool, schemaVersion: catalog.newestVersion)
         headroom = 0
         begin(expectedChanges: expectedChanges, catalog: nil)
@@ -72,7 +75,7 @@ package final class DraftFrames {
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
             self.catalog = catalog
-            (prepared.schemaVersion, prepared.baseSchemaVersion) = (catalog.newestVersion, catalog.newestVersion)
+            (schemaVersion, prepared.baseSchemaVersion) = (catalog.newestVersion, catalog.newestVersion)
         }
         (changes, state, checksReferences) = (0, .open, true)
         (prepared.last, prepared.isCommitted) = (nil, false)
@@ -150,7 +153,7 @@ package final class DraftFrames {
             try spoolScratch(tableBytes: table.count, content: .schema)
         }
         catalog = changed
-        prepared.schemaVersion = changed.newestVersion
+        schemaVersion = changed.newestVersion
         prepared.changesSchema = true
     }
 

@@ -7,22 +7,29 @@
 extension RowWriter {
     // MARK: Presence
 
-    /// Sets the presence bit of an attribute. Returns false if it was set before.
+    /// The first byte of the row. A caller that stores several fields reads it once: after each store through a pointer,
+    /// the compiler would read it again.
+    @inline(__always)
+    var row: UnsafeMutableRawPointer { bytes.pointee.base + start }
+
+    /// Sets the presence bit of an attribute of `row`. Returns false if it was set before.
     @inline(__always)
     @discardableResult
-    func markPresent(_ position: Int) -> Bool {
-        let presence = presence(position)
+    func markPresent(_ position: Int, in row: UnsafeMutableRawPointer) -> Bool {
+        let presence = presence(position, in: row)
         let before = presence.load(as: UInt8.self)
         presence.storeBytes(of: before | presenceBit(position), as: UInt8.self)
         return before & presenceBit(position) == 0
     }
 
     @inline(__always)
-    func isPresent(_ position: Int) -> Bool { presence(position).load(as: UInt8.self) & presenceBit(position) != 0 }
+    func isPresent(_ position: Int) -> Bool {
+        presence(position, in: row).load(as: UInt8.self) & presenceBit(position) != 0
+    }
 
     @inline(__always)
-    private func presence(_ position: Int) -> UnsafeMutableRawPointer {
-        bytes.pointee.base + (start &+ shape.content.pointee.presenceOffset &+ position &>> 3)
+    private func presence(_ position: Int, in row: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+        row + (shape.content.pointee.presenceOffset &+ position &>> 3)
     }
 
     @inline(__always)
@@ -71,8 +78,9 @@ extension RowWriter {
     /// Marks a fixed attribute as present. Returns its address.
     @inline(__always)
     private func place(of slot: RowSlot, _ position: Int) -> UnsafeMutableRawPointer {
-        markPresent(position)
-        return bytes.pointee.base + (start &+ Int(slot.offset))
+        let row = row
+        markPresent(position, in: row)
+        return row + Int(slot.offset)
     }
 
     // MARK: Variable values
@@ -101,7 +109,7 @@ extension RowWriter {
         precondition(slot.isVariable && index >= nextVariable, "Variable values must come in their order.")
         if index > nextVariable { skipVariables(to: index) }
         nextVariable = index &+ 1
-        markPresent(position)
+        markPresent(position, in: row)
         return start &+ Int(slot.offset)
     }
 

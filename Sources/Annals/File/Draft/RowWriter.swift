@@ -73,7 +73,7 @@ public struct RowWriter: ~Copyable {
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
         bytes.pointee.appendFewZeros(shape.variableOffset)
-        bytes.pointee.patch(UInt32(distance) | UInt32(frames.prepared.schemaVersion) << 16, at: start)
+        bytes.pointee.patch(UInt32(distance) | UInt32(frames.schemaVersion) << 16, at: start)
     }
 
     /// Whether the object is inserted again.
@@ -143,9 +143,10 @@ public struct RowWriter: ~Copyable {
         guard isPlain, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count),
             content.pointee.slots[position].typeNumber == typeNumber
         else { return nil }
-        guard markPresent(position) else { return nil }
+        let row = row
+        guard markPresent(position, in: row) else { return nil }
         fixedToSet &-= 1
-        return bytes.pointee.base + (start &+ Int(content.pointee.slots[position].offset))
+        return row + Int(content.pointee.slots[position].offset)
     }
 
     /// Sets a value of fixed size.
@@ -236,7 +237,7 @@ public struct RowWriter: ~Copyable {
         let row = bytes.pointee.base + start
         let end = UInt32(truncatingIfNeeded: bytes.pointee.count &- start)
         row.storeBytes(of: end.littleEndian, toByteOffset: Int(slot.pointee.offset), as: UInt32.self)
-        markPresent(position)
+        markPresent(position, in: row)
         return true
     }
 

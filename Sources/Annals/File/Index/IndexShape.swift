@@ -1,11 +1,21 @@
 // An ordered index as the newest schema defines it: the keys that a row has in it.
 
 /// An ordered index, and the locations of its attributes in the newest layout.
-struct IndexShape: Sendable {
+///
+/// A class, because a change of a row passes on the shape of each index, and a copy of a struct would retain four
+/// arrays.
+final class IndexShape: Sendable {
     let id: IndexID
     let layout: RowLayout
     let positions: [Int]
     let types: [AttributeType]
+
+    private init(_ id: IndexID, _ layout: RowLayout) {
+        self.id = id
+        self.layout = layout
+        positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+        types = positions.map { layout.slots[$0].type }
+    }
 
     /// The attribute whose references are indexed; nil for other indexes.
     var reference: AttributeDefinition? {
@@ -16,11 +26,7 @@ struct IndexShape: Sendable {
     var isOfList: Bool { types.count == 1 && types[0].isObjectList }
 
     static func all(of layout: RowLayout) -> [IndexShape] {
-        IndexID.all(of: layout.entity).map { id in
-            let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
-            return IndexShape(
-                id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
-        }
+        IndexID.all(of: layout.entity).map { IndexShape($0, layout) }
     }
 
     /// Passes the keys of a row of any schema version to `body`: one, or one for each element of a list, in the list's

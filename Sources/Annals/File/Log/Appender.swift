@@ -262,7 +262,7 @@ package struct Appender {
             var failure: StoreError?
             zeros.withUnsafeBytes { bytes in
                 do throws(StoreError) {
-                    try log.files.writeAll(log.file, at: position, bytes.slice(0, Int(count)))
+                    try log.write(bytes.slice(0, Int(count)), at: position)
                 } catch { failure = error }
             }
             if let failure {
@@ -360,9 +360,10 @@ package struct Appender {
 
     // MARK: Writing
 
+    @inline(__always)
     private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
         do throws(StoreError) {
-            try log.files.writeAll(log.file, at: offset, bytes)
+            try log.write(bytes, at: offset)
         } catch {
             writeFailed = true
             throw error

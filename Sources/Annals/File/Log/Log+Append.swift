@@ -38,6 +38,11 @@ extension Log {
         }
     }
 
+    /// Writes a frame, or a part of one, with the writer lock.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
+        try files.writeAll(file, at: offset, bytes)
+    }
+
     /// The present size of the file.
     func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
 
