@@ -132,10 +132,10 @@ extension Verdict {
             asker: .judge, place: .nothing, above: .otherBytes, verdict: .tornTail,
             reason: "A write that did not finish left a hole here."),
         VerdictRow(
-            asker: .judge, place: .bad, above: .zeros, verdict: .tornTail, reason: "A write that did not finish."),
+            asker: .judge, place: .bad, above: .zeros, verdict: .tornTail, reason: "A write did not finish."),
         VerdictRow(
             asker: .judge, place: .bad, above: .otherBytes, verdict: .tornTail,
-            reason: "A write that did not finish."),
+            reason: "A write did not finish."),
     ]
 
     package static func of(_ findings: StopFindings) -> Verdict {
