@@ -59,7 +59,7 @@ enum RevertCommand {
             case .deletedSince: "it was deleted since"
             case .insertedSince: "it was inserted again, with other values"
             case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
-            case .requiredMissing: "a value\(names) is required now, but there was none"
+            case .requiredMissing: "a value\(names) is required now, but was missing"
             case .entityRemoved: "its entity is no longer in the schema"
             case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
             case .referenceMissing: "objects\(names) that it referred to no longer exist"

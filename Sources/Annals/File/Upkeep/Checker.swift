@@ -155,10 +155,7 @@ struct CheckPass {
         if state.isSealed { return ("F27", "Bytes after the seal are not zero") }
         if end.stop == .nothing {
             return state.open == nil
-                ? (
-                    "Bytes after a hole are not "
-                        + "zero", "Bytes behind a hole are not zero"
-                ) : ("F9", "A transaction's commit frame is missing")
+                ? ("F4", "Bytes after a hole are not zero") : ("F9", "A transaction's commit frame is missing")
         }
         let error = StoreError(.damaged, end.stop.sentence).under("F4")
         return (error.rule ?? "F4", String(error.message.dropFirst((error.rule?.utf8.count ?? 0) + 2)))
