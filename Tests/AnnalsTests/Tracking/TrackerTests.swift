@@ -218,7 +218,7 @@ import Testing
         observe(tracker)
         #expect(messages.count == 0)
         tracker.observe(Note.self, [.insert], name: "mail") { [calls] _ in calls.note("new") }
-        #expect(messages.all.contains { $0.contains("“mail” takes the place") })
+        #expect(messages.all.contains { $0.contains("“mail” replaces") })
         try insert("one")
         tracker.start()
         try await caughtUp(tracker)

@@ -233,7 +233,7 @@ final class Compactor {
         if !isCaughtUp { options.pace?() }
         guard let progress = options.progress else { return }
         guard progress(done, source.log.current.end) else {
-            throw StoreError(.cancelled, "Compaction was cancelled: the store is unchanged.", path: source.log.path)
+            throw StoreError(.cancelled, "Copying was cancelled: the store is unchanged.", path: source.log.path)
         }
     }
 
