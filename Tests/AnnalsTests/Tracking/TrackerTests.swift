@@ -840,7 +840,7 @@ import Testing
         tracker = nil
         #expect(core == nil)
         try insert("one")
-        try await eventually { messages.all.contains { $0.contains("no more") } }
+        try await eventually { messages.all.contains { $0.contains("no longer follows") } }
         #expect(calls.count == 0)
         try end()
     }
