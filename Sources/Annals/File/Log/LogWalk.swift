@@ -141,7 +141,7 @@ package struct LogWalk {
 
     private func damage(_ stop: ScanStop, at place: UInt64) -> StoreError {
         let proof =
-            stop.place == .invalid ? "and no crash writes such a header" : "and bytes above were durable"
+            stop.place == .invalid ? "and no crash writes such a header" : "and later bytes were durable"
         return StoreError(
             .damaged,
             "\(stop.sentence), \(proof): the store is damaged. Restore it from a backup, or salvage the readable part.",
