@@ -94,10 +94,10 @@ import Testing
         }
         #expect(more.count == 10, "\(more)")
         let side = problems([Mistakes.SideWithout.self, Book.self, Shelf.self, Tag.self])
-        #expect(side.count == 1 && side[0].hasPrefix("“books” of “SideWithout” is not the other side of any relationship"))
+        #expect(side.count == 1 && side[0].hasPrefix("“books” of “SideWithout” is not the other side of"))
         let names = problems([Mistakes.Namesake.self, Shelf.self])
         #expect(names.contains { $0.hasPrefix("Two entities are named “Shelf”") })
-        #expect(names.contains { $0.hasPrefix("“objectReference” of “Shelf” has the name of a member of every object") })
+        #expect(names.contains { $0.hasPrefix("“objectReference” of “Shelf” has the name of a member of every") })
         #expect(names.contains { $0.hasPrefix("“schema” of “Shelf” has the name of a member of the entity's type") })
         #expect(names.contains { $0.hasPrefix("“books” of “Shelf” reads Book, which is not in") })
         let missing = problems([Book.self, Tag.self])
