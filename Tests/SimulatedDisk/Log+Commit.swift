@@ -8,9 +8,11 @@ extension Log {
     package func commit(
         _ transaction: DraftFrames, durability: Durability = .full
     ) throws(StoreError) -> AppendedTransaction {
-        let appended = try append(transaction, durability: durability)
-        if durability == .full { try makeDurable(through: appended.end) }
-        return appended
+        try whileOpen { () throws(StoreError) in
+            let appended = try appendWhileOpen(transaction, durability)
+            if durability == .full { try synchronize(through: appended.end) }
+            return appended
+        }
     }
 
     /// The first half of a commit: afterwards every process sees the transaction.
@@ -18,8 +20,14 @@ extension Log {
     package func append(
         _ transaction: DraftFrames, durability: Durability
     ) throws(StoreError) -> AppendedTransaction {
+        try whileOpen { () throws(StoreError) in try appendWhileOpen(transaction, durability) }
+    }
+
+    private func appendWhileOpen(
+        _ transaction: DraftFrames, _ durability: Durability
+    ) throws(StoreError) -> AppendedTransaction {
         try transaction.complete()
-        return try locked(durability, mayKeepLock: true) { (appender) throws(StoreError) in
+        return try locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
             try append(transaction.prepared, with: &appender)
         }
     }

@@ -46,6 +46,8 @@ extension Engine {
         try requireNotWriting()
         var outcome: Swift.Result<Result, any Error>?
         var advancesEnd: UInt64 = 0
+        try log.enter()
+        defer { log.leave() }
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
             var draft = begin(indexes.view(of: appender.state), author, context)
             defer { end(&draft) }
@@ -74,7 +76,7 @@ extension Engine {
         if let appended {
             try finish(appended, durability)
         } else if advancesEnd > 0, durability == .full {
-            try log.makeDurable(through: advancesEnd)
+            try log.synchronize(through: advancesEnd)
         }
         return (result, appended?.transaction)
     }
@@ -100,8 +102,10 @@ extension Engine {
     ) throws(StoreError) -> AppendedTransaction {
         try draft.complete()
         if draft.frames.prepared.changesSchema { return try commitSchema(draft, durability) }
+        try log.enter()
+        defer { log.leave() }
         let base = draft.base.number
-        let appended = try log.locked(durability, mayKeepLock: true) { (appender) throws(StoreError) in
+        let appended = try log.locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
             let isNewest = appender.state.lastNumber == base
             if draft.needsNewestState, !isNewest {
                 throw StoreError(
@@ -166,7 +170,9 @@ extension Engine {
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
-    /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as requested.
+    /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as requested. The caller
+    /// has held the handle open since before it appended: otherwise a transaction that is in the store could be refused
+    /// because another thread closes the handle (G5).
     ///
     /// Lets the listeners of this process look. The system has reported the write to them, but this handle shows the
     /// old state until a large transaction is in the indexes too. A file in memory has no watch at all.
@@ -174,7 +180,7 @@ extension Engine {
         if let hub = options.hub ?? .existing { hub.poke(directory: log.directoryPath, name: log.name) }
         if appended.checkpoint != .none { try? write(appended.checkpoint) }
         if appended.needsRetentionCheck { try? applyRetention() }
-        if durability == .full { try log.makeDurable(through: appended.transaction.end) }
+        if durability == .full { try log.synchronize(through: appended.transaction.end) }
     }
 }
 

@@ -11,6 +11,8 @@ extension Engine {
     func commitSchema(_ draft: Draft, _ durability: Durability) throws(StoreError) -> AppendedTransaction {
         let build = try IndexBuild(self, draft.frames)
         try build?.run()
+        try log.enter()
+        defer { log.leave() }
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
             try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             try build?.finish(indexes.view(of: appender.state))
@@ -34,15 +36,16 @@ extension Engine {
         }
     }
 
-    /// Runs `body` with the writer lock. If an index was built and no checkpoint has it, a checkpoint follows in the
-    /// same hold. Only a crash in between leaves a store in which the next writer must build the index.
+    /// Runs `body` with the writer lock; the caller holds the handle open. If an index was built and no checkpoint has
+    /// it, a checkpoint follows in the same hold. Only a crash in between leaves a store in which the next writer must
+    /// build the index.
     @inline(__always)
     func appendingIndexes(
         _ durability: Durability, _ body: (inout Appender) throws(StoreError) -> Appended?
     ) throws(StoreError) -> Appended? {
         var appended: Appended?
         do throws(StoreError) {
-            try log.locked(durability, mayKeepLock: true) { (appender) throws(StoreError) in
+            try log.locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
                 appended = try body(&appender)
                 guard appended != nil, indexes.checkpoint.hasBuiltIndex else { return }
                 log.publish(appender)

@@ -39,12 +39,15 @@ extension Engine {
         _ body: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
     ) throws(StoreError) -> Bool {
         try requireNotWriting()
+        try log.enter()
+        defer { log.leave() }
         var end: UInt64?
-        try log.locked(durability, patience: patience, mayKeepLock: true) { (appender) throws(StoreError) in
+        try log.locked(durability, isHeld: true, patience: patience, mayKeepLock: true) {
+            (appender) throws(StoreError) in
             for (kind, table) in try body(appender.state) { end = try append(kind, table, &appender) }
         }
         guard let end else { return false }
-        if durability == .full { try log.makeDurable(through: end) }
+        if durability == .full { try log.synchronize(through: end) }
         return true
     }
 

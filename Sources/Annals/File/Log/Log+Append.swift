@@ -52,7 +52,7 @@ extension Log {
     }
 
     /// The same, for code that holds the handle open and has written the inherited part again.
-    func synchronize(through end: UInt64) throws(StoreError) {
+    package func synchronize(through end: UInt64) throws(StoreError) {
         do throws(StoreError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
 

@@ -7,6 +7,8 @@
 // G3  Nothing is written below `state.end` except the unproven part, with unchanged bytes.
 // G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery frame, a
 //     seal, or the frames of a failed transaction.
+// G5  A call that has appended is not refused as `closed`: it holds the handle open until what it appended is as durable
+//     as was asked. Closing waits for it.
 
 internal import Synchronization
 
@@ -123,7 +125,7 @@ package final class Log: @unchecked Sendable {
 
     /// Runs `body` with the descriptors held open: closing waits for it. Throws `closed` once closing has begun.
     @inline(__always)
-    func whileOpen<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+    package func whileOpen<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         try enter()
         defer { leave() }
         return try body()
