@@ -13,8 +13,8 @@ extension Command {
         details: """
             FILE is what “annals export” has printed; “-” is standard input. Creates a missing store. Transactions
             that were applied before are skipped. Those that were made in this store are skipped too, and a
-            transaction without changes notes that. A conflict with changes made here ends the command, unless
-            --conflicts says whose values win. A line that is wrong or cannot be applied ends it too. The
+            transaction without changes records that. A conflict with changes made here ends the command, unless
+            --conflicts decides which values win. A line that is wrong or cannot be applied ends it too. The
             transactions before it stay. Everything is durable at the end.
 
             Missing entities and attributes are added. Types do not change: if “annals load --widen” has widened an
@@ -23,8 +23,8 @@ extension Command {
         operands: ["STORE", "FILE"],
         options: [
             Option("conflicts", value: "POLICY", "refuse (the default), theirs or ours"),
-            Option("author", value: "A", "who makes the changes, for the history; by default the original author"),
-            Option("context", value: "C", "the context; by default the original one"),
+            Option("author", value: "A", "the author of the changes in history; by default the original author"),
+            Option("context", value: "C", "the context; by default the original context"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
         ], run: ApplyCommand.run)
 }

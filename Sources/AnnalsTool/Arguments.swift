@@ -31,7 +31,7 @@ package struct Arguments: Sendable {
                 throw refusal("“annals \(command.name)” has no option “\(parts[0])”.")
             }
             guard values[name] == nil || option.isRepeatable else {
-                throw refusal("The option “--\(name)” is given twice.")
+                throw refusal("The option “--\(name)” is given twice: give it once.")
             }
             if option.value == nil {
                 if parts.count > 1 { throw refusal("The option “--\(name)” takes no value.") }
@@ -47,13 +47,13 @@ package struct Arguments: Sendable {
         if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
             !Self.isJSON(format)
         {
-            throw refusal("“annals \(command.name)” has one format, and takes “--format json” for its errors only.")
+            throw refusal("“annals \(command.name)” has one format, so “--format” can only be json, for its errors.")
         }
         if operands.count < command.requiredOperands {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
         if operands.count > command.operands.count && !command.repeatsLastOperand {
-            throw refusal("“annals \(command.name)” takes no operand “\(operands[command.operands.count])”.")
+            throw refusal("“annals \(command.name)” has no operand for “\(operands[command.operands.count])”.")
         }
     }
 

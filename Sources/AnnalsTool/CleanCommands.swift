@@ -6,8 +6,8 @@ extension Command {
     static let clean = Command(
         "clean", "Removes transactions before a place from history.",
         details: """
-            Without --before, removes everything that all registered consumers have read, and what the store's
-            retention does not keep. If no consumer is registered, only the latter. With --before, removes the
+            Without --before, removes everything that all registered consumers have read, and history that the
+            store's retention does not keep. If no consumer is registered, only the latter. With --before, removes the
             transactions before PLACE, read or not; the transaction at PLACE stays. PLACE is a token, the number of
             a transaction, or a moment such as 2026-01-02T03:04:05Z. The objects do not change. “annals compact”
             frees the space.
@@ -15,7 +15,7 @@ extension Command {
             With --author, removes only the transactions of that author (“” for those without one) from history.
             Their values stay until everything before them is cleaned. A reader that starts at a place before them,
             and does not leave out this author, gets an expired token. One that starts at the beginning of history
-            gets what is left. With --dry-run nothing is written.
+            gets the remaining transactions. With --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [
@@ -26,10 +26,10 @@ extension Command {
         ], run: CleanCommands.clean)
 
     static let compact = Command(
-        "compact", "Rewrites the store without what nobody can read any more.",
+        "compact", "Rewrites the store without data that no reader can reach.",
         details: """
-            Other processes read and write meanwhile. A new file is written next to the store, and takes its name
-            when it is complete. If the command is ended before, the store stays as it was.
+            Other processes can read and write at the same time. A new file is written next to the store, and takes
+            its name when it is complete. If the command is ended before, the store is unchanged.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
@@ -38,7 +38,7 @@ extension Command {
 
 extension Command {
     static let backup = Command(
-        "backup", "Writes a copy of the store, as it is now, to a new file, while others use it.",
+        "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
         details: """
             Prints the token of the place in history that was copied. The copy is the same store: tokens of one are
             valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy,
@@ -143,7 +143,7 @@ enum CleanCommands {
         if let bytes = outcome.regainedBytes {
             try output.line("Compaction then frees about \(bytes) bytes in all.")
         }
-        if outcome.hasNoReaders { try output.line("No consumer is registered: use --before to say how far to clean.") }
+        if outcome.hasNoReaders { try output.line("No consumer is registered: choose with --before how far to clean.") }
         for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
@@ -155,8 +155,8 @@ enum CleanCommands {
             guard number <= last + 1 else {
                 throw StoreError(
                     .tokenUnknown,
-                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. To "
-                        + "clean everything, use \(last + 1)."
+                    "The store has no transaction \(number): its newest is \(last). Nothing was cleaned. To clean "
+                        + "everything, use \(last + 1)."
                 )
             }
             return number

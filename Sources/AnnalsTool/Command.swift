@@ -16,7 +16,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     var meaning: String {
         switch self {
         case .done: "done"
-        case .failed: "failed; standard error says why"
+        case .failed: "failed; standard error contains the reason"
         case .losses: "salvaged, with losses; the report names them"
         case .usage: "wrong usage"
         case .damaged: "the store is damaged, or not a store"

@@ -157,7 +157,7 @@ package struct ConditionParser {
         let word = word(at: place)
         guard let first = word.first, !("0"..."9").contains(scalars[first]) else { throw error(expected) }
         let name = text(word)
-        guard !Self.keywords.contains(name) else { throw error(expected + ", in “`” if it is a word of conditions") }
+        guard !Self.keywords.contains(name) else { throw error(expected + ", in “`” if it is a keyword of conditions") }
         place = word.upperBound
         return name
     }

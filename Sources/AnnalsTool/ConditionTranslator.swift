@@ -60,12 +60,12 @@ struct ConditionTranslator {
     private func target(of position: Int) throws(ToolFailure) -> ConditionTranslator {
         let name = entity.attributes[position]
         guard entity.types[position].isReference else {
-            throw refusal("“\(name)” of “\(entity.name)” refers to no objects: nothing can follow its name.", name)
+            throw refusal("“\(name)” of “\(entity.name)” does not refer to objects, so no name can follow it.", name)
         }
         guard let target = snapshot.target(of: entity, at: position) else {
             throw refusal(
-                "“\(name)” of “\(entity.name)” refers to objects of any entity, so it is not known which attributes "
-                    + "they have: compare the reference itself.", name)
+                "“\(name)” of “\(entity.name)” may refer to objects of any entity, so their attributes are unknown: "
+                    + "compare the reference itself.", name)
         }
         do { return try ConditionTranslator(snapshot, target) } catch { throw ToolFailure(error) }
     }
@@ -84,8 +84,8 @@ struct ConditionTranslator {
         guard comparison.fits(type) else {
             let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.title).joined(separator: ", ")
             throw refusal(
-                "“\(name)” of “\(entity.name)” is of the type \(type), which has no “\(comparison.title)”. It has: "
-                    + "\(others).", name)
+                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.title)”. It "
+                    + "supports: \(others).", name)
         }
         var values: [Value] = []
         for json in json { values.append(try value(json, type.isObjectList ? .object : type, asked, path)) }
@@ -115,8 +115,8 @@ struct ConditionTranslator {
         if let value = ValueConversion.value(json, as: type) { return value }
         throw ToolFailure(
             .failed,
-            "“\(path.joined(separator: "."))” of “\(asked.name)” is of the type \(type), but the value "
-                + "\(JSONText.text(json)) is not.")
+            "“\(path.joined(separator: "."))” of “\(asked.name)” has the type \(type), but the value "
+                + "\(JSONText.text(json)) does not.")
     }
 
     /// Decimals are compared as numbers, which rows do not decide.

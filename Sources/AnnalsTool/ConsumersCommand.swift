@@ -5,7 +5,7 @@ internal import FoundationEssentials
 
 extension Command {
     static let consumers = Command(
-        "consumers", "Lists the consumers of history, and how far they are; registers, moves and removes them.",
+        "consumers", "Lists the consumers of history and their places; registers, moves and removes them.",
         details: """
             Cleaning waits for registered readers, as long as retention allows. If cleaning has passed a reader, it
             is lost: it must read everything again, and then be moved to that place with --advance. TOKEN is a token
@@ -53,14 +53,17 @@ enum ConsumersCommand {
             ToolFailure(.usage, message, hint: "Try: annals help consumers")
         }
         let names = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard names.count <= 1 else { throw refusal("--\(names[0]) and --\(names[1]) exclude each other.") }
+        guard names.count <= 1 else { throw refusal("--\(names[0]) and --\(names[1]) cannot be given together.") }
         var place: HistoryPlace?
         if arguments.operands.count > 1 {
             place = try HistoryPlace(arguments.operands[1], operand: "TOKEN", for: .consumers)
         }
         if let name = arguments.value(of: "register") { return .register(name, place) }
         if let name = arguments.value(of: "advance") {
-            guard let place else { throw refusal("--advance needs the TOKEN of the last transaction it has read.") }
+            guard let place else {
+                throw refusal(
+                    "--advance needs the TOKEN of the last transaction that the consumer has read.")
+            }
             return .advance(name, place)
         }
         guard place == nil else {

@@ -17,10 +17,10 @@ extension Command {
         details: """
             Starts an app, a share extension and a batch importer as three processes on one new store, in the
             folder of an app group below a temporary folder (in TMPDIR, or in /tmp). The app holds objects in a
-            context. They show what the others write, and keep an unsaved edit. Observers get what was inserted,
-            and what was kept of a deleted clip. When all have read it, history is cleaned, and the store is
-            compacted. The command fails if anything is wrong, and removes the folder. With ROLE (app, share, or
-            import), runs only that process on STORE: use three terminals.
+            context. They show the changes of the other processes, and keep an unsaved edit. Observers get inserted
+            clips, and the preserved values of a deleted clip. When all have read it, history is cleaned, and the
+            store is compacted. The command fails if anything is wrong, and removes the folder. With ROLE (app, share,
+            or import), runs only that process on STORE: use three terminals.
             """,
         operands: ["[ROLE]", "[STORE]"], run: DemoCommand.run)
 }
@@ -52,7 +52,7 @@ enum DemoCommand {
         ending.then { for player in players { kill(player, SIGTERM) } }
         // Wait for all, even if one has failed.
         let endings = players.map(status)
-        guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was ended.") }
+        guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was interrupted.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, &output)
         return .done
@@ -124,11 +124,13 @@ enum DemoCommand {
         }
         try expect(titles == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
         let consumers = try storing { try store.consumers.map(\.name).sorted() }
-        try expect(consumers == ["app", "share"], "Others than the app and the share extension read history.")
+        try expect(
+            consumers == ["app", "share"],
+            "Not exactly the app and the share extension are consumers of history.")
         let result = try storing { try store.compact() }
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
         try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
-        try expect(try storing { try store.snapshot().count(of: "Clip") } == expected, "Compaction has lost clips.")
+        try expect(try storing { try store.snapshot().count(of: "Clip") } == expected, "Compaction lost clips.")
         try storing { try store.close() }
         let report = try storing { try Checker.check(path, files: RealFileSystem()) }
         try expect(report.isIntact, "The store is not intact.")

@@ -96,13 +96,13 @@ actor DemoPlayer {
 
         try await wait("the rank changes") { clip.rank == 5 }
         say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
-        try expect(clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title is lost.")
+        try expect(clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title was lost.")
         let expected = DemoModel.shared + DemoModel.imported
         try await wait("all clips arrive") { inserted.count >= expected && deleted.count >= 1 }
         say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")
         try expect(
             inserted.count == expected && deleted.all == [DemoModel.url("share", 2)],
-            "The observers got something else than what was done.")
+            "The observers did not receive the expected changes.")
         try await wait("the folder shows them") { folder.clips.count == expected }
         say("shows \(folder.clips.count) clips in the folder")
         let saved = try context.save()
@@ -134,7 +134,7 @@ actor DemoPlayer {
         say("sets the rank to 5 and inserts \(DemoModel.shared) clips")
         // The app's clip, and those of the importer.
         try await wait("the import is seen") { inserted.count == 1 + DemoModel.imported }
-        say("has observed \(inserted.count) clips of the others, and deletes the second of its own")
+        say("has observed \(inserted.count) clips of the other processes, and deletes its own second clip")
         let url = DemoModel.url("share", 2)
         try await store.write(author: "share") { transaction in
             for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == url }) {
@@ -180,7 +180,7 @@ actor DemoPlayer {
         for try await _ in changes {
             if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
         }
-        throw ToolFailure(.failed, "The app has not made its folder.")
+        throw ToolFailure(.failed, "The app has not created its folder.")
     }
 
     private func wait(_ what: String, _ condition: () throws -> Bool) async throws {

@@ -4,7 +4,7 @@ internal import Annals
 
 extension Command {
     static let dump = Command(
-        "dump", "Prints the objects of a store, one a line.",
+        "dump", "Prints the objects of a store, one per line.",
         details: """
             In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's
             order. Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. A date has as many digits as

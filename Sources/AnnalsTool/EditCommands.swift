@@ -4,8 +4,8 @@ internal import Annals
 
 extension Command {
     private static let origin = [
-        Option("author", value: "A", "who makes the change, for the history (annals); '' for nobody"),
-        Option("context", value: "C", "what they were doing, or where"),
+        Option("author", value: "A", "the author of the change in history (annals); '' for none"),
+        Option("context", value: "C", "the context of the change in history"),
         Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
     ]
 
@@ -107,7 +107,8 @@ enum EditCommands {
             let assignment = try parse(operand, for: command)
             guard !assignments.contains(where: { $0.name.utf8.elementsEqual(assignment.name.utf8) }) else {
                 throw ToolFailure(
-                    .usage, "“\(assignment.name)” is given twice.", hint: "Try: annals help \(command.name)")
+                    .usage,
+                    "“\(assignment.name)” is given twice: give it once.", hint: "Try: annals help \(command.name)")
             }
             assignments.append(assignment)
         }
@@ -151,7 +152,7 @@ enum EditCommands {
             guard let value = ValueConversion.value(json, as: entity.types[position]) else {
                 throw ToolFailure(
                     .failed,
-                    "“\(name)” of “\(entity.name)” is of the type \(entity.types[position]), but the value is not.")
+                    "“\(name)” of “\(entity.name)” has the type \(entity.types[position]), but the value does not.")
             }
             values.append((name, value))
         }

@@ -10,13 +10,13 @@ extension Command {
 
             A condition compares attributes with values: =, !=, <, <=, >, >=, in (1, 2), contains, starts with, is null,
             is not null. Join conditions with “and” and “or”, negate one with “not”, and group them with parentheses.
-            Texts, dates, UUIDs, data and object IDs stand in double quotes: --where 'rank >= 10 and title starts with
+            Texts, dates, UUIDs, data and object IDs are in double quotes: --where 'rank >= 10 and title starts with
             "A"'. A date is written as in --as-of. Null differs from every value, and is neither less nor greater.
             Texts are compared as in Swift: the forms that Unicode has for one character are equal.
 
             A condition can follow one reference: folder.name = "x". If the reference leads to several objects, one of
             them must satisfy the comparison. A list of references contains an ID: tags contains "2:7". A name with
-            other characters than letters, digits and “_” stands in `…`.
+            other characters than letters, digits and “_” is written in `…`.
 
             Sorting puts null first, or last in descending order. Text is sorted by Unicode scalars. Without --sort,
             objects come in the order of their IDs, or in that of the index that finds them.
@@ -29,8 +29,8 @@ extension Command {
             Option(
                 "where", value: "CONDITION", isRepeatable: true, "only objects that satisfy this; several mean “and”"),
             Option("sort", value: "NAME,…", "the order; “-” before a name: descending"),
-            Option("limit", value: "N", "at most so many objects"),
-            Option("offset", value: "N", "skip so many objects first"),
+            Option("limit", value: "N", "at most N objects"),
+            Option("offset", value: "N", "skip the first N objects"),
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"),
@@ -45,7 +45,7 @@ enum FindCommand {
         let format = try arguments.format(["jsonl", "csv"], for: .find)
         let place = try arguments.place(of: "as-of", for: .find)
         if arguments.has("count"), arguments.has("explain") {
-            throw usage("“--count” and “--explain” are not given together.")
+            throw usage("“--count” and “--explain” cannot be given together.")
         }
         var written: [WrittenCondition] = []
         for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
@@ -128,7 +128,10 @@ enum FindCommand {
                     .failed,
                     "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
             }
-            guard !positions.contains(position) else { throw usage("The column “\(name)” is given twice.") }
+            guard !positions.contains(position) else {
+                throw usage(
+                    "The column “\(name)” is given twice: give it once.")
+            }
             positions.append(position)
         }
         return positions

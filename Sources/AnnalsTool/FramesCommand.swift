@@ -4,16 +4,16 @@ internal import Annals
 
 extension Command {
     static let frames = Command(
-        "frames", "Lists the frames of a store, one a line.",
+        "frames", "Lists the frames of a store, one per line.",
         details: """
-            The file is only read, along its chain of checksums, and every checksum is verified. The last line says
-            what follows the last frame: the end, a torn tail (a write that did not finish; the exit status is 0),
+            The file is only read, along its chain of checksums, and every checksum is verified. The last line
+            names what follows the last frame: the end, a torn tail (a write that did not finish; the exit status is 0),
             damage (65), or something that only a newer version of Annals knows (1). A frame with a good header and
             bad content is listed with its fault. With --limit, nothing is read beyond it.
             """,
         operands: ["STORE"],
         options: [
-            Option("format", value: "FORMAT", "text (the default), or jsonl: one JSON object a line"),
+            Option("format", value: "FORMAT", "text (the default), or jsonl: one JSON object per line"),
             Option("after", value: "OFFSET", "only frames that begin after this offset"),
             Option("limit", value: "N", "at most N frames"),
         ], run: FramesCommand.run)

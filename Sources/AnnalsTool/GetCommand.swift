@@ -13,7 +13,7 @@ extension Command {
             """,
         operands: ["STORE", "ENTITY", "[ID…]"],
         options: [
-            Option("key", value: "NAME=JSON", "the objects that have this value"),
+            Option("key", value: "NAME=JSON", "the objects with this value"),
             Option("bare", "without “_entity” and “_id”"),
         ], run: GetCommand.run)
 
@@ -32,7 +32,7 @@ enum GetCommand {
         let keys = try EditCommands.parse((arguments.value(of: "key").map { [$0] } ?? [])[...], for: .get)
         guard ids.isEmpty != keys.isEmpty else {
             throw ToolFailure(
-                .usage, "Name the objects either by IDs or with “--key”.", hint: "Try: annals help get")
+                .usage, "Name the objects either by IDs or by “--key”.", hint: "Try: annals help get")
         }
         return try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
             let snapshot = try storing { try store.snapshot() }

@@ -15,7 +15,7 @@ extension Command {
             A PLACE is the number of a transaction, a token, or a moment: a date such as 2026-01-02, or a date and a
             time (2026-01-02T03:04:05Z). Without a zone it is UTC. All conditions must hold; of an option that is
             given several times, one value must match. A transaction is printed with its matching changes only, and
-            not at all without any. An empty AUTHOR or CONTEXT stands for none.
+            not at all without any. An empty AUTHOR or CONTEXT means none.
 
             With --net there is one change for each object, from before its first change to after its last, ordered
             by ID. With --count only the number is printed. --not-entity also leaves out entities that are no longer
@@ -105,7 +105,7 @@ enum HistoryCommand {
         guard request.before == nil, request.order == .oldestFirst, !arguments.has("net"), !arguments.has("count")
         else {
             throw ToolFailure(
-                .usage, "history: --follow does not go with --before, --reverse, --net or --count.",
+                .usage, "history: --follow cannot be given with --before, --reverse, --net or --count.",
                 hint: "Try: annals help history")
         }
     }

@@ -64,8 +64,8 @@ enum InfoCommand {
         }
         if isCompactionDue(statistics) {
             try output.line(
-                "compaction is due: a program that writes to the store does it by itself after a while; if none does, "
-                    + "“annals compact” does it, or says why it fails")
+                "compaction is due: a program that writes to the store compacts it after a while; without such a "
+                    + "program, run “annals compact”, which compacts it or reports why it fails")
         }
         for (kind, bytes) in kinds(statistics) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")

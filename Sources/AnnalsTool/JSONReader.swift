@@ -96,7 +96,7 @@ package struct JSONReader {
 
     private mutating func end() throws(JSONError) {
         skipSpace()
-        guard next == nil else { throw error("something follows the value") }
+        guard next == nil else { throw error("more text follows the value") }
     }
 
     // MARK: Values
@@ -264,7 +264,7 @@ package struct JSONReader {
             case UInt8(ascii: "\\"): try readEscape(&text)
             case 0..<0x20:
                 throw error(
-                    "a control character is in a string: write it as "
+                    "a string has a control character: write it as "
                         + "\\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
                 )
             default:
@@ -289,7 +289,7 @@ package struct JSONReader {
             place += 1
             text += String(Character(try readScalar())).utf8
             return
-        default: throw error("there is no such escape in a string")
+        default: throw error("a string has an unknown escape")
         }
         place += 1
     }
@@ -298,13 +298,13 @@ package struct JSONReader {
         let first = try readUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
         guard first < 0xDC00, bytes[place...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
-            throw error("half of a surrogate pair is alone")
+            throw error("a string has half of a surrogate pair")
         }
         place += 2
         let second = try readUnit()
         guard (0xDC00..<0xE000).contains(second),
             let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-        else { throw error("half of a surrogate pair is alone") }
+        else { throw error("a string has half of a surrogate pair") }
         return scalar
     }
 

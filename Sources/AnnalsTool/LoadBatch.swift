@@ -38,11 +38,11 @@ struct LoadBatch {
             guard let position = positions[ExactText(member.name)] else {
                 // An attribute without any value so far is created at the end.
                 if member.value == .null { continue }
-                throw LineError(reason: "“\(member.name)” is not an attribute of “\(entity.name)” any more")
+                throw LineError(reason: "“\(member.name)” is no longer an attribute of “\(entity.name)”")
             }
             guard let value = ValueConversion.value(member.value, as: entity.types[position]) else {
                 throw LineError(
-                    reason: "“\(member.name)” is of the type \(entity.types[position]), but the value is not")
+                    reason: "“\(member.name)” has the type \(entity.types[position]), but the value does not")
             }
             values[position] = value
         }

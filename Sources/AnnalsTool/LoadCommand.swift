@@ -4,7 +4,7 @@ internal import Annals
 
 extension Command {
     static let load = Command(
-        "load", "Loads JSON objects, one a line, into an entity.",
+        "load", "Loads JSON objects, one per line, into an entity.",
         details: """
             Creates a missing store, entity or attribute. A new attribute gets the narrowest type that fits all its
             values: bool, int, double, string, or otherwise json. In a file that can be read twice, these are all the
@@ -32,8 +32,8 @@ extension Command {
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
             Option("prune", "delete the objects that are not in the file; needs --key"),
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
-            Option("author", value: "A", "who makes the change, for the history (annals); '' for nobody"),
-            Option("context", value: "C", "what they were doing, or where"),
+            Option("author", value: "A", "the author of the change in history (annals); '' for none"),
+            Option("context", value: "C", "the context of the change in history"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
@@ -81,7 +81,7 @@ struct LoadOptions {
     init(_ arguments: Arguments) throws(ToolFailure) {
         func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help load") }
         guard let entity = arguments.value(of: "entity") else {
-            throw refusal("“annals load” needs “--entity”: the entity of the objects.")
+            throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")
         }
         self.entity = entity
         key = arguments.value(of: "key")

@@ -118,8 +118,8 @@ final class LoadRun {
             guard let name = MemberNames.loaded(members[index].name) else {
                 throw wrong(
                     reader.number,
-                    "“\(members[index].name)” is a name that dumps use themselves: dump with “--bare”, or rename "
-                        + "it")
+                    "dumps use the name “\(members[index].name)” themselves: dump with “--bare”, or rename the "
+                        + "attribute")
             }
             members[index].name = name
         }
@@ -127,7 +127,7 @@ final class LoadRun {
             guard (1...255).contains(member.name.utf8.count) else {
                 throw wrong(
                     reader.number,
-                    "the name of an attribute has 1 to 255 bytes, unlike “\(member.name.prefix(40))”")
+                    "an attribute's name must have 1 to 255 bytes, unlike “\(member.name.prefix(40))”")
             }
         }
         return members
@@ -137,14 +137,14 @@ final class LoadRun {
     private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
         let (count, most) = (guesses.names.count, MemberNames.maximumCount)
         guard count > most else { return }
-        throw wrong(line, "with it the entity has \(count) attributes, and may have at most \(most)")
+        throw wrong(line, "with this line the entity has \(count) attributes, but it may have at most \(most)")
     }
 
     func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
         ToolFailure(
             .failed,
             "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
-                + "objects were inserted, \(counts.updated) updated; nothing of its own batch was written.",
+                + "objects were inserted and \(counts.updated) updated; nothing of its own batch was written.",
             hint: hint)
     }
 
@@ -154,7 +154,7 @@ final class LoadRun {
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
             "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) In the batches "
-            + "before them, \(counts.inserted) objects were inserted, \(counts.updated) updated."
+            + "before them, \(counts.inserted) objects were inserted and \(counts.updated) updated."
         return failure
     }
 
@@ -232,8 +232,8 @@ final class LoadRun {
         guard count > 0 else { return }
         throw ToolFailure(
             .failed,
-            "There are no objects in \(reader.name): with “--prune” all \(count) of “\(options.entity)” would be "
-                + "deleted. Nothing was changed. To delete them, add “--allow-empty”.")
+            "\(reader.name) contains no objects, and “--prune” would delete all \(count) of “\(options.entity)”. "
+                + "Nothing was changed. To delete them, add “--allow-empty”.")
     }
 
     private func prune(_ store: Store) throws(ToolFailure) {

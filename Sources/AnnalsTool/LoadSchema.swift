@@ -114,7 +114,7 @@ struct LoadSchema {
     ) -> LineError {
         let given = TypeGuess([misfit.value]).type ?? .json
         return LineError(
-            reason: "“\(name)” of “\(entity)” is of the type \(type), but a value of the type \(given) was given",
+            reason: "“\(name)” of “\(entity)” has the type \(type), but a value of the type \(given) was given",
             line: misfit.line,
             hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that declares the "
                 + "attribute then cannot open the store until it declares the wider type.")

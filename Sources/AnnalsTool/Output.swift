@@ -57,18 +57,18 @@ package struct Output {
                 throw ToolFailure(
                     error.number == EPIPE ? .closedPipe : .failed,
                     "The output could not be written and is incomplete: \(Self.reason(error))."
-                        + (hasChanges ? " The command has made its changes nevertheless." : ""))
+                        + (hasChanges ? " The command has still made its changes." : ""))
             }
         }
     }
 
     private static func reason(_ error: SystemError) -> String {
         switch error.number {
-        case EPIPE: "its reader has gone"
+        case EPIPE: "its reader has closed it"
         case ENOSPC: "no space is left"
         case EBADF: "it is closed"
         case EFBIG: "the file may not grow further"
-        default: "error \(error.number) of the system"
+        default: "system error \(error.number)"
         }
     }
 

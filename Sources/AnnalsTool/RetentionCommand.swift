@@ -12,8 +12,8 @@ extension Command {
             without it, any size is kept.
 
             With --entity, AGE is full or off: whether the history of this entity is kept. Off removes the entity's
-            history, and requesting it is an error that says so. If it is turned on again, it begins with the
-            transaction that does so. Entities whose history is off are always printed.
+            history, and requesting it is an error. If it is turned on again, it begins with the transaction that
+            does so. Entities whose history is off are always printed.
             """,
         operands: ["STORE", "[AGE]", "[BYTES]"],
         options: [
@@ -48,7 +48,7 @@ enum RetentionCommand {
             try output.line(line.text)
         } else {
             try output.line("History is kept for \(text(kept)).")
-            for name in off { try output.line("No history is kept of \(name).") }
+            for name in off { try output.line("No history of \(name) is kept.") }
         }
         return .done
     }
@@ -74,7 +74,7 @@ enum RetentionCommand {
         let age = arguments.operands[1]
         let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
         if arguments.operands.count == 2, let named = named[age] { return named }
-        if named[age] != nil, age != "forever" { throw refusal("“\(age)” takes no BYTES.") }
+        if named[age] != nil, age != "forever" { throw refusal("“\(age)” cannot be given with BYTES.") }
         var bytes: UInt64?
         if arguments.operands.count > 2 {
             guard let number = number(arguments.operands[2]) else {

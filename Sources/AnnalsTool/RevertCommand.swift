@@ -13,8 +13,8 @@ extension Command {
             """,
         operands: ["STORE", "NUMBER|TOKEN"],
         options: [
-            Option("author", value: "A", "who undoes it, for the history (annals); '' for nobody"),
-            Option("context", value: "C", "what they were doing, or where"),
+            Option("author", value: "A", "the author of the change in history (annals); '' for none"),
+            Option("context", value: "C", "the context of the change in history"),
             Option("skip", "undo what can be undone"),
         ], run: RevertCommand.run)
 }
@@ -44,7 +44,7 @@ enum RevertCommand {
         } else if outcome.conflicts.isEmpty {
             try output.line("Nothing is left to undo.")
         } else if arguments.has("skip") {
-            throw ToolFailure(.failed, "Nothing was written: nothing else is left to undo.")
+            throw ToolFailure(.failed, "Nothing was written, because nothing else is left to undo.")
         } else {
             throw ToolFailure(.failed, "Nothing was written.", hint: "--skip undoes the parts without conflicts.")
         }
@@ -57,15 +57,15 @@ enum RevertCommand {
             switch conflict.reason {
             case .changedSince: "the value\(names) has changed since"
             case .deletedSince: "it was deleted since"
-            case .insertedSince: "it is there again, with other values"
+            case .insertedSince: "it was inserted again, with other values"
             case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
-            case .requiredMissing: "a value\(names) is required now, and there was none"
-            case .entityRemoved: "its entity is not in the schema any more"
+            case .requiredMissing: "a value\(names) is required now, but was missing"
+            case .entityRemoved: "its entity is no longer in the schema"
             case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
             case .referenceMissing: "objects\(names) that it referred to no longer exist"
             case .valuesLost: "history no longer has the old values"
             case .derivedOutOfRange(let other):
-                "a derived value of object \(other) would follow from it that its type does not have"
+                "a derived value of object \(other) would be outside the range of its type"
             }
         return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."
     }

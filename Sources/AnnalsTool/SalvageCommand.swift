@@ -7,8 +7,8 @@ extension Command {
         "salvage", "Creates a new store from what can be read of a damaged one.",
         details: """
             Every part of the file with correct checksums is read. The new store has the newest values of each
-            object that were found, under its ID, and no history. The report says what is lost, as far as the newest
-            readable checkpoint and the numbers of transactions and objects tell. The exit status is 0 if the new
+            object that were found, under its ID, and no history. The report lists the losses, as far as the newest
+            readable checkpoint and the numbers of transactions and objects show them. The exit status is 0 if the new
             store has everything that was committed, and 2 if something is lost or may be.
 
             STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
@@ -48,7 +48,7 @@ enum SalvageCommand {
     private static func text(_ report: Store.SalvageReport, _ target: String) -> [String] {
         var lines = ["\(target): \(report.objects) objects"]
         for entity in report.entities {
-            let name = entity.name.map { "“\($0)”" } ?? "entity \(entity.number), of which no definition was found"
+            let name = entity.name.map { "“\($0)”" } ?? "entity \(entity.number), whose definition was not found"
             let facts = [
                 (entity.lostObjects, "more are lost"), (entity.unreadableObjects, "more cannot be read"),
                 (entity.unaccountedObjects, "more are lost or were deleted"),
@@ -59,8 +59,8 @@ enum SalvageCommand {
         }
         lines += report.schemaChanges.map { "  " + $0 }
         lines.append(
-            "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of writes "
-                + "that did not finish"
+            "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of "
+                + "unfinished writes"
         )
         lines.append("\(report.bytesPassedOver) bytes unreadable, of \(report.fileBytes)")
         lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
@@ -81,7 +81,7 @@ enum SalvageCommand {
         add(report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read")
         add(report.objectsOfGaps, "objects have values of a transaction that may be incomplete")
         add(report.changesUnfinished, "changes were never committed, and are left out")
-        add(report.largeValuesLost, "large values are lost; their objects are there without them")
+        add(report.largeValuesLost, "large values were lost; their objects are kept without them")
         add(report.schemaVersionsMissing, "schema versions were not found")
         add(report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one")
         if report.isHeaderDamaged { lines.append("The header page is damaged.") }

@@ -15,11 +15,11 @@ extension Command {
             creates a missing store, adds what the store lacks, and changes what differs and can change. Nothing is
             removed without --prune. Prints the changes, and the token after them.
 
-            In the file, “renamedFrom” in an entity or an attribute says what it is called in the store. “version” is
-            ignored. Types, defaults and targets of attributes do not change.
+            In the file, “renamedFrom” in an entity or an attribute is its name in the store. “version” is ignored.
+            Types, defaults and targets of attributes do not change.
 
             --dry-run prints the changes and makes none. It does not look for objects with the same value, which a new
-            “unique” would refuse.
+            “unique” would reject.
             """,
         operands: ["STORE", "[ENTITY]"],
         options: [
@@ -28,7 +28,7 @@ extension Command {
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
-            Option("author", value: "A", "with --apply: who makes the change, for the history (annals)"),
+            Option("author", value: "A", "with --apply: the author of the change in history (annals)"),
         ], run: SchemaCommand.run)
 }
 
@@ -36,11 +36,11 @@ enum SchemaCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         if arguments.has("apply") { return try apply(arguments, &output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw usage("“--\(option)” is given with “--apply”.")
+            throw usage("“--\(option)” can only be given with “--apply”.")
         }
         let format = try arguments.format(["text", "json"], for: .schema)
         if arguments.has("swift"), arguments.has("format") {
-            throw usage("“--swift” and “--format” are not given together.")
+            throw usage("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
             (store) throws(ToolFailure) in
@@ -78,7 +78,7 @@ enum SchemaCommand {
 
     private static func apply(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         for option in ["swift", "format"] where arguments.has(option) {
-            throw usage("“--\(option)” and “--apply” are not given together.")
+            throw usage("“--\(option)” and “--apply” cannot be given together.")
         }
         if arguments.operands.count > 1 { throw usage("“--apply” takes no entity: the file names them.") }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))

@@ -74,9 +74,9 @@ struct SchemaDifference {
                 if Self.isSame(name, attribute.name) {
                     throw impossible(
                         "“\(name)” and other attributes of “\(entity.description.name)” take their names from each "
-                            + "other (“renamedFrom”), and all of these names are there: the file does not tell "
-                            + "whether they were exchanged before. Use two files: one that renames “\(name)” to a new "
-                            + "name, and one that gives the names back.")
+                            + "other (“renamedFrom”), and all of these names exist, so it is unknown whether they were "
+                            + "exchanged before. Use two files: one that renames “\(name)” to a new name, and one that "
+                            + "gives the attributes their final names.")
                 }
             }
         }
@@ -172,15 +172,15 @@ struct SchemaDifference {
         _ there: AttributeDescription, to declared: AttributeDescription, of entity: String
     ) throws(ToolFailure) {
         let title = "“\(declared.name)” of “\(entity)”"
-        let another = "give the new attribute another name, and carry the values over"
+        let another = "give the new attribute another name, and copy the values"
         guard there.type == declared.type else {
             throw impossible(
-                "\(title) has the type \(there.type.rawValue), and the file says \(declared.type.rawValue). Types do "
-                    + "not change: \(another).")
+                "\(title) has the type \(there.type.rawValue), but the type \(declared.type.rawValue) in the file. "
+                    + "Types do not change: \(another).")
         }
         guard !there.isOptional || declared.isOptional else {
             throw impossible(
-                "\(title) is optional, and the file says required. Objects may have null: keep it optional, or "
+                "\(title) is optional, but required in the file. Objects may have null: keep it optional, or "
                     + "\(another).")
         }
         guard (there.defaultValue ?? .null) == (declared.defaultValue ?? .null) else {
@@ -188,13 +188,13 @@ struct SchemaDifference {
         }
         guard there.target == declared.target else {
             throw impossible(
-                "\(title) refers to \(name(there.target)), and the file says \(name(declared.target)). Targets do not "
+                "\(title) refers to \(name(there.target)), but to \(name(declared.target)) in the file. Targets do not "
                     + "change: \(another).")
         }
         guard there.inverse == nil || declared.inverse != nil else {
             throw impossible(
-                "\(title) has the inverse “\(there.inverse ?? "")”, and the file says none. An inverse is not taken "
-                    + "away: name it in the file.")
+                "\(title) has the inverse “\(there.inverse ?? "")”, but no inverse in the file. An inverse cannot be "
+                    + "removed: name it in the file.")
         }
         func changed<Part: Equatable>(_ part: KeyPath<AttributeDescription, Part>) -> Part? {
             there[keyPath: part] == declared[keyPath: part] ? nil : declared[keyPath: part]
@@ -225,7 +225,7 @@ struct SchemaDifference {
         case .removeEntity(let name): return ["remove entity \(name), and hide its objects"]
         case .renameEntity(let name, let newName): return ["rename entity \(name) to \(newName)"]
         case .changeEntity(let name, let history):
-            return ["\(name): history \(history.rawValue)" + (history == .off ? ", and remove what there is" : "")]
+            return ["\(name): history \(history.rawValue)" + (history == .off ? ", and remove its history" : "")]
         case .addAttribute(let attribute, let entity):
             return ["\(entity): add \(attribute.name): " + SchemaCommand.words(attribute).joined(separator: ", ")]
         case .removeAttribute(let name, let entity): return ["\(entity): remove \(name), and hide its values"]
@@ -243,10 +243,10 @@ struct SchemaDifference {
             return ["\(entity): \(name) becomes " + words.joined(separator: ", ")]
         case .addKey(let key, let entity):
             return [
-                "\(entity): add \(key.isUnique ? "unique key" : "key") over " + key.attributes.joined(separator: ", ")
+                "\(entity): add \(key.isUnique ? "unique key" : "key") on " + key.attributes.joined(separator: ", ")
             ]
         case .removeKey(let key, let entity):
-            return ["\(entity): remove the key over " + key.attributes.joined(separator: ", ")]
+            return ["\(entity): remove the key on " + key.attributes.joined(separator: ", ")]
         }
     }
 }

@@ -21,7 +21,7 @@ struct SchemaFile {
         for (number, element) in try Self.objects(list, "The file", "entities").enumerated() {
             let entity = try Self.entity(element, "Entity \(number + 1)")
             if entities.contains(where: { Self.isSame($0.description.name, entity.description.name) }) {
-                throw Self.wrong("“\(entity.description.name)”", "is there twice: remove one")
+                throw Self.wrong("“\(entity.description.name)”", "exists twice: remove one")
             }
             entities.append(entity)
         }
@@ -47,7 +47,7 @@ struct SchemaFile {
         for (number, element) in try objects(members["attributes"], title, "attributes").enumerated() {
             let (attribute, former) = try self.attribute(element, "Attribute \(number + 1) of \(title)", of: name)
             if entity.description[attribute.name] != nil {
-                throw wrong("“\(attribute.name)” of \(title)", "is there twice: remove one")
+                throw wrong("“\(attribute.name)” of \(title)", "exists twice: remove one")
             }
             entity.description.attributes.append(attribute)
             entity.formerNames[attribute.name] = former
@@ -82,7 +82,7 @@ struct SchemaFile {
             try bool(members["preservedOnDeletion"], title, "preservedOnDeletion") ?? false
         if let json = members["default"] {
             guard let value = ValueConversion.value(json, as: type) else {
-                throw wrong(title, "has a “default” that is no \(type.rawValue)")
+                throw wrong(title, "has a “default” that is not of the type \(type.rawValue)")
             }
             attribute.defaultValue = value
         }
@@ -92,7 +92,8 @@ struct SchemaFile {
             guard case .string(let text) = rule, let deleteRule = DeleteRule(rawValue: text) else {
                 throw wrong(
                     title,
-                    "has a “deleteRule” that is none of " + DeleteRule.allCases.map(\.rawValue).joined(separator: ", "))
+                    "has a “deleteRule” that is not one "
+                        + "of " + DeleteRule.allCases.map(\.rawValue).joined(separator: ", "))
             }
             attribute.deleteRule = deleteRule
         }
@@ -121,7 +122,7 @@ struct SchemaFile {
         let list: [JSONMember]
         do throws(JSONError) {
             list = try JSONReader.object(bytes)
-        } catch { throw wrong(place, "is no JSON object: \(error.message) (byte \(error.column))") }
+        } catch { throw wrong(place, "is not a JSON object: \(error.message) (byte \(error.column))") }
         var members: [String: JSONValue] = [:]
         for member in list {
             guard known.contains(where: { isSame($0, member.name) }) else {
@@ -136,11 +137,11 @@ struct SchemaFile {
         guard let json else { return [] }
         var texts: [String] = []
         guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
-            throw wrong(place, "has a member “\(member)” that is no list")
+            throw wrong(place, "has a member “\(member)” that is not a list")
         }
         for element in elements {
             guard case .structure(let text) = element else {
-                throw wrong(place, "has a member “\(member)” with an element that is no JSON object")
+                throw wrong(place, "has a member “\(member)” with an element that is not a JSON object")
             }
             texts.append(text)
         }

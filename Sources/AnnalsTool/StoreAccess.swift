@@ -23,9 +23,9 @@ extension ToolFailure {
                 + "everything with “annals dump STORE --as-of TOKEN”, and continue after that token."
         case .historyGap:
             "“annals history --not-entity NAME” leaves an entity out, and “annals dump --entity NAME” prints another "
-                + "one. “annals retention STORE” prints the entities whose history is off."
+                + "entity. “annals retention STORE” prints the entities whose history is off."
         case .damaged, .truncated:
-            "“annals verify STORE” prints what is damaged, and “annals salvage STORE NEW” saves what can still be read."
+            "“annals verify STORE” prints the damage, and “annals salvage STORE NEW” saves the readable part."
         default: nil
         }
     }
@@ -134,7 +134,7 @@ package enum HistoryPlace: Equatable, Sendable {
             throw ToolFailure(
                 .usage,
                 "\(name) takes a transaction number, a token, or a moment, such as 2026-01-02 or 2026-01-02T03:04:05Z. "
-                    + (isDate ? "“\(text)” is no moment that there is." : ToolFailure(error).message),
+                    + (isDate ? "“\(text)” is not a date or time that exists." : ToolFailure(error).message),
                 hint: "Try: annals help \(command.name)")
         }
     }
@@ -172,7 +172,8 @@ func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> Ob
     if let object = ObjectID(text) {
         guard object.entityNumber == entity.number else {
             throw ToolFailure(
-                .usage, "The object \(object) is not one of “\(entity.name)”, whose IDs begin with \(entity.number).")
+                .usage,
+                "The object \(object) is not an object of “\(entity.name)”, whose IDs begin with \(entity.number).")
         }
         return object
     }
@@ -182,5 +183,5 @@ func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> Ob
         return object
     }
     throw ToolFailure(
-        .usage, "“\(text)” is not an object ID, which looks like “\(entity.number):42”, or “42” for short.")
+        .usage, "“\(text)” is not an object ID: an ID looks like “\(entity.number):42”, or “42” for short.")
 }

@@ -69,7 +69,7 @@ enum Commands {
 
     private static func dispatch(_ arguments: [String], to output: inout Output) throws(ToolFailure) -> ExitStatus {
         guard let first = arguments.first else {
-            throw ToolFailure(.usage, "No command given.", hint: "Try: annals help")
+            throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
         }
         let rest = Array(arguments.dropFirst())
         if first == "--help" || first == "-h" { return try HelpCommand.run(Arguments(rest, for: .help), &output) }

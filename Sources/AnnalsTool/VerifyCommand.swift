@@ -12,9 +12,9 @@ extension Command {
     static let verify = Command(
         "verify", "Checks every byte of a store.",
         details: """
-            The file is only read, and other processes may write to it meanwhile. A torn tail, which a loss of power
-            or a killed writer leaves, is reported and is not damage. Checksums find accidents; they do not protect
-            against forgery. The check ends where it cannot follow the file any more, usually at the first damaged
+            The file is only read, and other processes may write to it at the same time. A torn tail, which a power
+            failure or a killed writer leaves, is reported and is not damage. Checksums find accidents; they do not
+            protect against forgery. The check ends where it can no longer follow the file, usually at the first damaged
             frame. For large stores, temporary files are written to TMPDIR, or to /tmp.
             """,
         operands: ["STORE"],

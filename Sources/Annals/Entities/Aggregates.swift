@@ -50,11 +50,11 @@ extension NumberSum {
     func property<V: AttributeValue>(_ name: String) throws(StoreError) -> V? {
         guard let value else {
             throw StoreError(
-                .valueOutOfRange, "The sum of “\(name)” is larger than 64 bits hold: add it up in smaller groups.")
+                .valueOutOfRange, "The sum of “\(name)” exceeds 64 bits: add it up in smaller groups.")
         }
         if value.isNull { return nil }
         guard let result = V(attributeValue: value) else {
-            throw StoreError(.valueOutOfRange, "The sum of “\(name)” is larger than \(V.self) holds: use a wider type.")
+            throw StoreError(.valueOutOfRange, "The sum of “\(name)” exceeds the range of \(V.self): use a wider type.")
         }
         return result
     }
@@ -196,7 +196,7 @@ extension EntityModel.Property {
         case .int, .double, .decimal: return
         default:
             throw StoreError(
-                .invalidArgument, "“\(name)” of “\(entity)” is no number, and cannot be added up: count it instead.",
+                .invalidArgument, "“\(name)” of “\(entity)” is not a number and cannot be added up: count it instead.",
                 ObjectFacts(entity, [name]))
         }
     }
@@ -313,8 +313,9 @@ extension Snapshot {
             guard let key = property.codec.property(of: value, in: binding.storeMark) as? Key else {
                 throw StoreError(
                     .valueOutOfRange,
-                    "“\(property.name)” of “\(binding.model.name)” has a value in the store that its type in the "
-                        + "program does not have.", ObjectFacts(binding.model.name, [property.name]))
+                    "“\(property.name)” of “\(binding.model.name)” has a value in the store that is not a value of its "
+                        + "type in the program: use a wider type, or a newer version of the "
+                        + "program.", ObjectFacts(binding.model.name, [property.name]))
             }
             var bytes = ByteWriter()
             IndexKey.append(try value.storedValue(), to: &bytes)

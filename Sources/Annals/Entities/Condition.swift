@@ -95,8 +95,7 @@ struct ConditionReader {
         if let error = error as? StoreError { return error }
         return StoreError(
             .invalidArgument,
-            "A predicate cannot be decided for an object: \(StoreError.sentence(error)) Change the "
-                + "predicate.")
+            "A predicate cannot be evaluated for an object: \(StoreError.sentence(error)) Change the predicate.")
     }
 
     /// Nil if the object does not exist.

@@ -12,8 +12,8 @@ struct DerivedOutOfRange {
     var error: StoreError {
         StoreError(
             .valueOutOfRange,
-            "“\(derived.property.name)” of “\(owner)” \(object.number) is derived, and its type cannot have the "
-                + "result: give it a wider type, or change the values that it is derived from.",
+            "“\(derived.property.name)” of “\(owner)” \(object.number) is derived, and its type cannot represent the "
+                + "result: use a wider type, or change the values that it is derived from.",
             ObjectFacts(owner, [derived.property.name], object: object))
     }
 }

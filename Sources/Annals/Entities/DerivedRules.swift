@@ -100,7 +100,8 @@ extension EntityModel {
         derived.compactMap { rule in
             let title = "“\(rule.attribute)” of “\(name)”"
             guard let side = otherSides.first(where: { $0.offset == rule.side }) else {
-                return "\(title) is derived from a property that is no other side of a relationship: name one."
+                return "\(title) is derived from a property that is not the other side of a relationship: name such a "
+                    + "property."
             }
             guard case .sum(_, let offset, let valueType, let target) = rule.kind else { return nil }
             let summed = target.model.property(at: offset)
@@ -108,7 +109,7 @@ extension EntityModel {
             let type = summed?.type == valueType ? summed?.codec.attributeType : nil
             guard type == .int || type == .double || type == .decimal else {
                 return "\(title) is the sum of a property of “\(target.model.name)” that is not stored as a number: "
-                    + "name a stored property of the objects in “\(side.name)”."
+                    + "name a stored number of the objects in “\(side.name)”."
             }
             return nil
         }

@@ -34,7 +34,7 @@ public protocol Entity: Sendable {
 extension Entity {
     /// Not available: the compiler makes the real one of the initial values.
     @available(*, unavailable, message: "give each stored property an initial value, or write an init() that does")
-    public init() { preconditionFailure("It is not available.") }
+    public init() { preconditionFailure("The initializer is not available.") }
 
     /// Does nothing.
     public mutating func willInsert() {}
@@ -112,8 +112,8 @@ extension StoreError {
         let place = property.map { "“\($0.name)” of “\($0.entity)” refers to \(object)" } ?? "\(object)"
         return StoreError(
             .referenceForeign,
-            "\(place) of “\(entity)”, as another store has it: here this ID may be another object's. Pass "
-                + "store.uri(of:) between stores, or find the object here by a value of its own.",
+            "\(place) of “\(entity)” in another store, so this ID may belong to another object here: pass "
+                + "store.uri(of:) between stores, or find the object here by its values.",
             ObjectFacts(property?.entity ?? entity, property.map { [$0.name] } ?? [], object: object))
     }
 }
@@ -128,7 +128,9 @@ extension Reference: Codable {
             parts.count == 1 || String(store, radix: 16) == parts[1]
         else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "This is no reference: one looks like “1:42@9a3f01c2” or “1:42”.")
+                in: container,
+                debugDescription: "This is not a reference: a reference looks like “1:42@9a3f01c2” or "
+                    + "“1:42”.")
         }
         self.init(id, of: store)
     }
@@ -138,9 +140,9 @@ extension Reference: Codable {
         guard !id.isTemporary else {
             throw StoreError(
                 .wrongContext,
-                "It contains a temporary reference, which means nothing outside of its context: save the object of "
-                    + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value "
-                    + "with the object's new objectReference.", ObjectFacts(E.model.name, object: id))
+                "The value contains a temporary reference, which has no meaning outside of its context: save the "
+                    + "object of “\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the "
+                    + "value with the object's new objectReference.", ObjectFacts(E.model.name, object: id))
         }
         guard store != 0, !CanonicalJSON.isStoredForm(encoder) else { return try id.encode(to: encoder) }
         var container = encoder.singleValueContainer()

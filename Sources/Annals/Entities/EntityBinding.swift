@@ -72,9 +72,9 @@ final class EntityBinding: @unchecked Sendable {
     ) -> StoreError {
         mismatch(
             property, model,
-            "“\(property.name)” of “\(model.name)” was of the type \(type) at that time, and is of the type "
-                + "\(property.codec.attributeType) in the program: a migration has changed it since. Read this state "
-                + "by names, `snapshot.rows(of: \"\(model.name)\")`.")
+            "“\(property.name)” of “\(model.name)” had the type \(type) at that time, and has the type "
+                + "\(property.codec.attributeType) in the program, because a migration has changed it since: read this "
+                + "state by names, `snapshot.rows(of: \"\(model.name)\")`.")
     }
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
@@ -99,16 +99,17 @@ final class EntityBinding: @unchecked Sendable {
                 throw Self.mismatch(
                     property, model,
                     "The store has no attribute “\(property.name)” of “\(model.name)”: open it with this entity in "
-                        + "`entities:`. If that is so, another version of the program has removed the attribute.")
+                        + "`entities:`. If you do that already, another version of the program has removed the "
+                        + "attribute.")
             }
             guard attributes[position].type == property.codec.attributeType else {
                 if catalog.isOfPast { throw Self.widenedSince(property, model, attributes[position].type) }
                 throw Self.mismatch(
                     property, model,
-                    "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, "
-                        + "and of the type \(property.codec.attributeType) in the program. Perhaps the store has had "
-                        + "a migration that the program does not name: open it with all its `migrations:`, or "
-                        + "declare the type of the store.")
+                    "“\(property.name)” of “\(model.name)” has the type \(attributes[position].type) in the store, but "
+                        + "the type \(property.codec.attributeType) in the program. The store may have had a migration "
+                        + "that the program lacks: open it with all its `migrations:`, or declare the type of the "
+                        + "store.")
             }
             placed.append((position, property))
         }
@@ -349,8 +350,8 @@ final class EntityBinding: @unchecked Sendable {
         let name = property?.name ?? ""
         return StoreError(
             .valueOutOfRange,
-            "“\(name)” of “\(model.name)” has a value in the store that its type in the program does not have: use a "
-                + "wider type, or a newer version of the program.",
+            "“\(name)” of “\(model.name)” has a value in the store that is not a value of its type in the program: use "
+                + "a wider type, or a newer version of the program.",
             ObjectFacts(model.name, [name]))
     }
 
@@ -563,7 +564,7 @@ final class EntityBinding: @unchecked Sendable {
     private func cannotStore(_ index: Int, _ error: (any Error)? = nil) -> StoreError {
         let name = properties[index].name
         let reason =
-            (error as? StoreError)?.message ?? error.map(StoreError.sentence) ?? "It is out of the range of the store."
+            (error as? StoreError)?.message ?? error.map(StoreError.sentence) ?? "It is outside the range of the store."
         return StoreError(
             (error as? StoreError)?.code ?? .valueOutOfRange,
             "“\(name)” of “\(model.name)” has a value that cannot be stored: \(reason)", ObjectFacts(model.name, [name])

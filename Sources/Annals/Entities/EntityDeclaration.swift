@@ -10,7 +10,8 @@ struct EntityDeclaration: Sendable {
         var problems = models.flatMap(\.problems)
         var names: Set<String> = []
         for model in models where !names.insert(model.name).inserted {
-            problems.append("Two entities are called “\(model.name)”: give one another name, `Schema<…>(\"Name\")`.")
+            problems.append(
+                "Two entities are named “\(model.name)”: give one of them another name, `Schema<…>(\"Name\")`.")
         }
         for model in models { problems += self.problems(of: model) }
         guard problems.isEmpty else { throw EntityModel.invalid(problems) }
@@ -29,13 +30,14 @@ struct EntityDeclaration: Sendable {
             }
             guard let inverse = property.inverse else { continue }
             guard let side = other.otherSides.first(where: { $0.offset == inverse.offset }) else {
-                problems.append("The inverse of \(title) is not a stored property of \(target): make it one.")
+                problems.append(
+                    "The inverse of \(title) is not a stored property of \(target): make it a stored property.")
                 continue
             }
             if side.isOne, !property.isUnique {
                 problems.append(
-                    "\(title) has the inverse “\(side.name)”, which is one object, but several may refer to the same: "
-                        + "add the option .unique, or make “\(side.name)” a ToMany.")
+                    "\(title) has the inverse “\(side.name)”, which is one object, but several objects may refer to "
+                        + "the same object: add the option .unique, or make “\(side.name)” a ToMany.")
             }
         }
         // If another side is wrong, that has its own message already.
@@ -47,8 +49,8 @@ struct EntityDeclaration: Sendable {
                 problems.append("\(title) reads \(side.target), which is not in `entities:`: add it there.")
             } else if relationships.isEmpty {
                 problems.append(
-                    "\(title) is the other side of no relationship: write "
-                        + "Relationship(\\.…, inverse: \\.\(side.name)) in the schema of \(side.target).")
+                    "\(title) is not the other side of any relationship: write Relationship(\\.…, inverse: "
+                        + "\\.\(side.name)) in the schema of \(side.target).")
             } else if relationships.count > 1 {
                 problems.append(
                     "\(title) is the other side of \(relationships.map { "“\($0)”" }.joined(separator: " and ")): give "
@@ -157,7 +159,7 @@ extension EntityDeclaration {
         throw SchemaPlan.mismatch(
             there, of: entity, there.isUnique ? "is unique" : "is not unique",
             property.isUnique ? "it as unique" : "it without .unique",
-            "declare it as it is, or write a migration with .redeclare(\"\(there.name)\", of: \"\(entity)\").")
+            "declare the stored one, or write a migration with .redeclare(\"\(there.name)\", of: \"\(entity)\").")
     }
 
     /// The same for keys whose properties are not new.
@@ -182,8 +184,8 @@ extension EntityDeclaration {
         let change = "Key(IndexDescription([\(list)], isUnique: true), \(isThere ? "from" : "to"): \"\(entity)\"))."
         return StoreError(
             .schemaMismatch,
-            "“\(entity)” has \(isThere ? "a" : "no") unique key over \(names) in the store, and the program declares "
-                + "\(isThere ? "none" : "one"): declare it as it is, or write a migration with "
+            "“\(entity)” has \(isThere ? "a" : "no") unique key on \(names) in the store, but the program declares "
+                + "\(isThere ? "none" : "one"): declare the keys of the store, or write a migration with "
                 + ".change(.\(isThere ? "remove" : "add")" + change, ObjectFacts(entity, key.attributes))
     }
 }
@@ -194,11 +196,11 @@ package enum ReservedNames {
     /// through an object or in a predicate. Members that come later belong to `ObjectStatus`.
     package static let ofObjects: Set<String> = ["objectReference", "objectStatus", "objectUpdate"]
 
-    /// The owner of a member with that name, as the beginning of a sentence; nil if a property may have it.
+    /// The owner of a member with that name, as a part of a sentence; nil if a property may have it.
     package static func owner(of name: String) -> String? {
-        if ofObjects.contains(name) { return "every object is" }
+        if ofObjects.contains(name) { return "every object" }
         // The compiler then takes the schema of entities that declare none, without a word.
-        return name == "schema" ? "the entity's type is" : nil
+        return name == "schema" ? "the entity's type" : nil
     }
 }
 

@@ -20,7 +20,7 @@ struct EntityModelBuilder<E: Entity> {
         schema = declared as? Schema<E> ?? Schema()
         guard declared is Schema<E> else {
             let type = Swift.type(of: declared)
-            report("“schema” of “\(E.self)” is of the type \(type): write static let schema = Schema<\(E.self)> { … }.")
+            report("“schema” of “\(E.self)” has the type \(type): write static let schema = Schema<\(E.self)> { … }.")
             return
         }
     }
@@ -51,31 +51,33 @@ struct EntityModelBuilder<E: Entity> {
         for (index, lines) in items {
             if lines.contains(where: { $0.isTransient }) { fields[index].isTransient = true }
             guard lines.count > 1 else { continue }
-            report("“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: make them one.")
+            report(
+                "“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: combine them into "
+                    + "one.")
         }
         let values = (E(), E())
         for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
         keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
         for (index, key) in keys.enumerated() {
             guard keys[..<index].contains(where: { $0.attributes == key.attributes }) else { continue }
-            report("\(Self.title(ofKey: key.attributes)) of “\(schema.name)” is in the schema twice: take one out.")
+            report("\(Self.title(ofKey: key.attributes)) of “\(schema.name)” is in the schema twice: remove one.")
         }
         if properties.isEmpty, problems.isEmpty {
             let sides = otherSides.map { "“\($0.name)”" }.joined(separator: ", ")
-            let but = sides.isEmpty ? "" : " but other sides of relationships (\(sides)), which hold nothing"
-            report("“\(schema.name)” has no stored property\(but): give it one, or leave it out.")
+            let but = sides.isEmpty ? "" : " but other sides of relationships (\(sides)), which store nothing"
+            report("“\(schema.name)” has no stored property\(but): add a stored property, or remove the entity.")
         }
     }
 
     private mutating func checkNames() {
         if IdentifierName(schema.name).isReserved {
             report(
-                "“\(schema.name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store "
-                    + "keeps for itself: choose another name.")
+                "“\(schema.name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for the store's "
+                    + "own entities: choose another name.")
         }
         let most = FormatLimits.maximumIdentifierBytes
         if !(1...most).contains(schema.name.utf8.count) {
-            report("The name “\(schema.name)” of an entity must have 1 to \(most) bytes: choose another one.")
+            report("The name “\(schema.name)” of an entity must have 1 to \(most) bytes: choose another name.")
         }
         for (index, field) in fields.enumerated() where !field.isTransient {
             if field.name.utf8.count > most {
@@ -83,8 +85,8 @@ struct EntityModelBuilder<E: Entity> {
             }
             if fields[..<index].contains(where: { $0.name == field.name }) {
                 report(
-                    "“\(field.name)” of “\(schema.name)” is there twice: the names are different forms of the same "
-                        + "text. Choose another name for one of them.")
+                    "“\(field.name)” of “\(schema.name)” exists twice, because the names are different forms of the "
+                        + "same text: rename one of them.")
             }
         }
     }
@@ -131,18 +133,18 @@ struct EntityModelBuilder<E: Entity> {
             let wrapped = fields.map(\.name).filter { $0.hasPrefix("_") }.map { String($0.dropFirst()) }
             return report(
                 "A property of “\(schema.name)” of the type \(TypeText.of(type))\(place) is computed, or has willSet "
-                    + "or didSet\(Self.question(observed.map { fields[$0].name })), or a property wrapper"
-                    + "\(Self.question(wrapped)): only plain stored properties \(purpose). Make it one, or take it out "
-                    + "there.")
+                    + "or didSet\(Self.question(observed.map { fields[$0].name })), or a property "
+                    + "wrapper\(Self.question(wrapped)): only plain stored properties \(purpose). Make it a plain "
+                    + "stored property, or remove it there.")
         }
         let whole = fields.last { offset >= $0.offset && $0.size > 0 }?.name
         guard type != E.self, let whole else {
-            return report("\(path)\(place) is not a property of “\(schema.name)”: name one.")
+            return report("\(path)\(place) is not a property of “\(schema.name)”: name a property.")
         }
         let name = "\(path)".split(separator: ".", maxSplits: 1).last ?? ""
         report(
             "“\(name)” of “\(schema.name)”\(place) is a part of “\(whole)”, and only whole properties \(purpose): name "
-                + "“\(whole)”, or make the part a property of its own.")
+                + "“\(whole)”, or make the part its own property.")
     }
 
     /// Asks which property is meant: a key path to a computed one has no name.
@@ -156,11 +158,12 @@ struct EntityModelBuilder<E: Entity> {
         let title = "“\(field.name)” of “\(schema.name)”"
         let advice = PropertyAdvice(title: title, name: field.name, type: field.type)
         if field.type == Schema<E>.self {
-            return report("“\(field.name)” of “\(schema.name)” belongs to each value: write static let \(field.name).")
+            return report(
+                "“\(field.name)” of “\(schema.name)” is an instance property: write static let \(field.name).")
         }
         if let owner = ReservedNames.owner(of: field.name) {
             report(
-                "\(title) is called as a member of \(owner), which hides it: choose another name"
+                "\(title) has the name of a member of \(owner), which hides it: choose another name"
                     + (field.isTransient ? "." : ", with .renamed(from: \"\(field.name)\") if a store has it already."))
         }
         if field.isTransient { return }
@@ -175,7 +178,9 @@ struct EntityModelBuilder<E: Entity> {
                     reportEmpty(count.limit, title)
                     limits.append(SideLimit(name: field.name, side: field.offset, count: count))
                 } else {
-                    report("\(title) is the other side of a relationship: its options but .count stand at that one.")
+                    report(
+                        "\(title) is the other side of a relationship: set its options, except for .count, on that "
+                            + "relationship.")
                 }
             }
             return
@@ -194,7 +199,7 @@ struct EntityModelBuilder<E: Entity> {
         }
         if codec.attributeType == .object, !codec.isOptional {
             return report(
-                "\(title) must be optional, because a new value refers to nothing: write Reference<…>?, and add the "
+                "\(title) must be optional, because a new value refers to no object: write Reference<…>?, and add the "
                     + "option .required if it must be set when it is saved.")
         }
         if codec.attributeType.isReference { property.deleteRule = .nullify }
@@ -230,7 +235,7 @@ struct EntityModelBuilder<E: Entity> {
             case .required:
                 property.isRequired = true
                 if !property.codec.isOptional {
-                    report("\(title) is not optional, and so always has a value: take .required away.")
+                    report("\(title) is not optional, so it always has a value: remove .required.")
                 }
             case .defaultValue(let value):
                 do {
@@ -239,7 +244,7 @@ struct EntityModelBuilder<E: Entity> {
             case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name):
                 if let other = properties.first(where: { $0.formerNames.contains { isSameName($0, name) } }) {
-                    report("\(title) and “\(other.name)” are both renamed from “\(name)”: take one of them out.")
+                    report("\(title) and “\(other.name)” are both renamed from “\(name)”: remove one of the options.")
                 }
                 property.formerNames.append(name)
             case .derived(let compute):
@@ -251,7 +256,9 @@ struct EntityModelBuilder<E: Entity> {
                 derived.append(rule)
             case .lastChange:
                 if let lastChange {
-                    report("\(title) and “\(lastChange)” both say when the object was last changed: take one out.")
+                    report(
+                        "\(title) and “\(lastChange)” both contain the time of the last change: remove one of the "
+                            + "options.")
                 }
                 property.isDerived = true
                 lastChange = property.name
@@ -262,13 +269,13 @@ struct EntityModelBuilder<E: Entity> {
             case .check(let message, let isValid): rules.add(property.name, item.path, message, isValid)
             case .pattern(let pattern, let isValid):
                 if (try? Regex(pattern)) == nil {
-                    report("\(title) has the pattern “\(pattern)”, which is no regular expression.")
+                    report("\(title) has the pattern “\(pattern)”, which is not a regular expression: correct it.")
                 }
                 rules.add(property.name, item.path, "must match “\(pattern)”", isValid)
             }
         }
         if type.isObjectList, property.isUnique || property.isIndexed {
-            report("\(title) is a list of objects, which has an index of its own: take .unique or .indexed away.")
+            report("\(title) is a list of objects, which already has an index: remove .unique or .indexed.")
         }
     }
 
@@ -286,19 +293,19 @@ struct EntityModelBuilder<E: Entity> {
         }
         for (count, what) in [
             (derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks"), (ranges, "ranges"),
-        ] where count > 1 { report("\(title) has \(count) \(what): leave one.") }
+        ] where count > 1 { report("\(title) has \(count) \(what): keep one.") }
     }
 
     private mutating func reportEmpty(_ limit: RangeLimit, _ title: String) {
         guard let range = limit.emptyRange else { return }
-        report("\(title) has the range \(range), which is empty, so that nothing could be saved: write another one.")
+        report("\(title) has the range \(range), which is empty, so nothing could be saved: write another range.")
     }
 
     private mutating func apply(
         fallback value: any Sendable, to property: inout EntityModel.Property, _ title: String
     ) {
         guard property.codec.form == .other, !property.codec.attributeType.isReference else {
-            return report("\(title) has values of every stored form: take .fallback away.")
+            return report("\(title) has a type whose stored values are all valid: remove .fallback.")
         }
         do {
             guard let stored = try property.codec.value(of: value) else { return }
@@ -326,7 +333,7 @@ struct EntityModelBuilder<E: Entity> {
                 guard let property = properties.first(where: { $0.name == name }),
                     !property.codec.attributeType.isObjectList
                 else {
-                    report("“\(name)” of “\(schema.name)” cannot be part of a key: take it out of the key.")
+                    report("“\(name)” of “\(schema.name)” cannot be part of a key: remove it from the key.")
                     continue
                 }
                 names.append(name)
@@ -335,11 +342,11 @@ struct EntityModelBuilder<E: Entity> {
             if names.count < 2 {
                 let option = isUnique ? ".unique" : ".indexed"
                 let key = names.isEmpty ? "An empty key" : Self.title(ofKey: names)
-                report("\(key) of “\(schema.name)” names fewer than two properties: use the option \(option) instead.")
+                report("\(key) of “\(schema.name)” has fewer than two properties: use the option \(option) instead.")
             }
             if let (_, name) = names.enumerated().first(where: { names[..<$0.offset].contains($0.element) }) {
                 report(
-                    "\(Self.title(ofKey: names)) of “\(schema.name)” names “\(name)” twice: take it out there once.")
+                    "\(Self.title(ofKey: names)) of “\(schema.name)” contains “\(name)” twice: remove one.")
             }
             keys.append(IndexDescription(names, isUnique: isUnique))
         }

@@ -107,9 +107,9 @@ public struct SchemaItem<E: Entity>: Sendable {
     }
 
     /// Not available: the store sets properties with options.
-    @available(*, unavailable, message: "only a whole stored var has options: write var, not let, or take the line out")
+    @available(*, unavailable, message: "only a whole stored var has options: write var, not let, or remove the line")
     public init<V>(_ path: any KeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
-        preconditionFailure("It is not available.")
+        preconditionFailure("The option is not available.")
     }
 
     /// A relationship to one object (`Reference<T>?`), to several in an order (`[Reference<T>]`) or to several

@@ -17,8 +17,8 @@ extension FetchPlan {
             if case .objects = access { return nil }
             return "another access is better"
         case .test(let test): return reason(test, view)
-        case .any: return "no index finds alternatives"
-        case .not: return "no index finds what differs"
+        case .any: return "no index finds “or”"
+        case .not: return "no index finds “not”"
         case .step(let step, _, _):
             if case .ranges(let index, _) = access, case .property(let position) = step.way,
                 view.shape.indexes[index].id.attributes == [layout.entity.attributes[position].number]
@@ -32,13 +32,13 @@ extension FetchPlan {
     }
 
     private func reason(_ test: PropertyTest, _ view: View) -> String? {
-        if test.folding != nil { return "no index has folded texts" }
+        if test.folding != nil { return "no index contains folded texts" }
         switch test.comparison {
-        case .contains, .hasElement: return "no index finds what contains something"
+        case .contains, .hasElement: return "no index finds parts of a value"
         default: break
         }
-        guard test.isIndexable(layout) else { return "no index finds what has no value" }
-        guard view.totals != nil else { return "a state of the past has no indexes" }
+        guard test.isIndexable(layout) else { return "no index finds missing values" }
+        guard view.totals != nil else { return "a past state has no indexes" }
         let number = layout.entity.attributes[test.position].number
         if case .ranges(let index, _) = access, view.shape.indexes[index].id.attributes.contains(number) {
             // A part of a key is decided if all before it are equal to something.

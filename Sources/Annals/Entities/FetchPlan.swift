@@ -66,7 +66,7 @@ struct FetchPlan {
             let index = view.shape.indexes[number]
             let ranges = try use.ranges(index)
             access = .ranges(number, ranges)
-            title = "index over \(use.names.joined(separator: ", "))"
+            title = "index on \(use.names.joined(separator: ", "))"
             tests = rowTests?.filter { test in !use.decided.contains { $0 === test.test } }
             isOfOneObject = use.isOfWholeKeys(index) && index.id.isUnique && ranges.count == 1
             if ranges.count == 1 { orderBy(index, equalities: use.equal.count) }
@@ -78,7 +78,7 @@ struct FetchPlan {
             orderBy(view.shape.indexes[number], equalities: 0)
             guard isInOrder else { continue }
             access = .ranges(number, [KeyRange()])
-            title = "index over \(sort.map(\.name).joined(separator: ", ")), in its order"
+            title = "index on \(sort.map(\.name).joined(separator: ", ")), in its order"
         }
     }
 
@@ -115,7 +115,7 @@ struct FetchPlan {
             }
             tests = condition.rowTests
             access = .ranges(index, found)
-            title = "index over \(step.name), after \(plan.title) of “\(step.target.entity.name)”"
+            title = "index on \(step.name), after \(plan.title) of “\(step.target.entity.name)”"
             isInOrder = sort.isEmpty
             return
         }

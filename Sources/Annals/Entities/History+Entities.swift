@@ -186,7 +186,8 @@ final class HistoryBinding: Sendable {
             let property = model.properties[index].name
             throw StoreError(
                 .valueOutOfRange,
-                "“\(property)” of “\(model.name)” has a value in history that its type in the program does not have.",
+                "“\(property)” of “\(model.name)” has a value in history that is not a value of its type in the "
+                    + "program: use a wider type, or a newer version of the program.",
                 ObjectFacts(model.name, [property]))
         }
     }

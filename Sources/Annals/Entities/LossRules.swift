@@ -79,9 +79,9 @@ struct LossRules {
         }
         return StoreError(
             .deleteDenied,
-            "\(first.lost) cannot be deleted: without it, “\(attribute)” of “\(entity)” \(first.object.number) is not "
-                + "valid: it \(StoreError.sentence(first.failure.message)) Change or delete that object "
-                + "first, in the same transaction if you like.",
+            "\(first.lost) cannot be deleted: without it, “\(attribute)” of “\(entity)” \(first.object.number) is "
+                + "invalid: it \(StoreError.sentence(first.failure.message)) Change or delete that object first; the "
+                + "same transaction may do both.",
             ObjectFacts(entity, [attribute], objects: Array(objects.prefix(100))))
     }
 }

@@ -31,7 +31,7 @@ extension Snapshot {
             return try CanonicalJSON.decoder(of: mark).decode(T.self, from: Data(text.utf8))
         } catch {
             throw StoreError(
-                .typeMismatch, "The metadata under “\(key)” is no \(T.self): read it as the type that was stored.")
+                .typeMismatch, "The metadata under “\(key)” is not a \(T.self): read it with its stored type.")
         }
     }
 
@@ -103,7 +103,7 @@ extension Transaction {
     public func setMetadata<T: Encodable>(_ value: T?, for key: String) throws {
         guard !key.isEmpty, !key.hasPrefix(ReservedEntity.ownKeyPrefix) else {
             throw StoreError(
-                .invalidArgument, "A key of metadata is not empty and does not begin with “_annals.”: choose another.")
+                .invalidArgument, "A key of metadata must not be empty or begin with “_annals.”: choose another key.")
         }
         try setOwnMetadata(value, for: key)
     }
@@ -115,7 +115,7 @@ extension Transaction {
         else {
             throw StoreError(
                 .invalidArgument,
-                "The store has no place for metadata: open it once for writing with types as `entities:`.")
+                "The store has no place for metadata yet: open it once for writing with types as `entities:`.")
         }
         var text: String?
         if let value {

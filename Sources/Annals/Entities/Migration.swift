@@ -167,8 +167,8 @@ struct Conversion {
     static func impossible(_ from: AttributeType, _ to: AttributeType) -> StoreError {
         StoreError(
             .schemaRefused,
-            "An attribute of the type \(from) cannot be widened to \(to): add another attribute, and carry the values "
-                + "over in the body of a migration.")
+            "An attribute of the type \(from) cannot be widened to \(to): add another attribute, and copy the values "
+                + "in the body of a migration.")
     }
 
     static func isPossible(_ from: AttributeType, _ to: AttributeType) -> Bool {
@@ -198,7 +198,9 @@ extension Store {
         let declaration = try EntityDeclaration(entities)
         let names = migrations.map(\.name)
         guard Set(names).count == names.count, !names.contains("") else {
-            throw StoreError(.invalidArgument, "Migrations have names that are different and not empty.")
+            throw StoreError(
+                .invalidArgument,
+                "A migration has an empty name, or two have the same name: give each its own name.")
         }
         try self.init(at: path, options: options)
         upkeep = DerivedUpkeep(declaration)
@@ -227,7 +229,9 @@ extension Store {
         var done = try migrationsDone()
         if try newest().view.catalog.isWithoutEntities, !migrations.isEmpty {
             guard options.access == .readWrite else {
-                throw StoreError(.schemaMismatch, "The store is empty, and open for reading only.", path: path)
+                throw StoreError(
+                    .schemaMismatch,
+                    "The store is empty, and open for reading only: open it for writing once.", path: path)
             }
             try write { transaction in
                 // Another process may have been faster.
@@ -241,8 +245,8 @@ extension Store {
             guard options.access == .readWrite else {
                 throw StoreError(
                     .schemaMismatch,
-                    "The store has not had the migration “\(migration.name)”, and is open for reading only: open it "
-                        + "for writing once.", path: path)
+                    "The migration “\(migration.name)” has not run on the store, which is open for reading only: open "
+                        + "it for writing once.", path: path)
             }
             try carryOut(migration, declaration, isLast: migration.name == migrations.last?.name)
         }
@@ -306,7 +310,7 @@ extension Store {
             else { throw error }
             var failed = StoreError(
                 .migrationFailed,
-                "The migration “\(migration.name)” failed, and nothing of it has happened: "
+                "The migration “\(migration.name)” failed, and the store is unchanged: "
                     + (known?.message ?? StoreError.sentence(error)), path: path)
             failed.facts = known?.facts
             throw failed
@@ -357,7 +361,8 @@ extension Transaction {
                 guard new.type == type else {
                     throw StoreError(
                         .schemaRefused,
-                        "“\(name)” of “\(entity)” is declared with the type \(new.type), and widened to \(type).")
+                        "“\(name)” of “\(entity)” is declared with the type \(new.type), but widened to \(type): use "
+                            + "the same type.")
                 }
                 new.type = type
                 new.defaultValue = nil
@@ -369,8 +374,8 @@ extension Transaction {
                 guard var new = declaration.attribute(name, of: entity), new.type == there.type else {
                     throw StoreError(
                         .schemaRefused,
-                        "“\(name)” of “\(entity)” is not declared with the type that it has in the store: widen it, or "
-                            + "leave the step out.")
+                        "“\(name)” of “\(entity)” is not declared with its type in the store: widen it, or remove the "
+                            + "step.")
                 }
                 if there.isOptional { new.isOptional = true }
                 if !declaration.hasOtherValues(name, of: entity, than: there) {

@@ -16,8 +16,8 @@ struct PropertyInUse {
     fileprivate let isMoved: Bool
 
     fileprivate var problem: String {
-        "“\(property.name)” of “\(entity)” is used while it is being changed in place: copy it to a variable, change "
-            + "that, and set the property."
+        "“\(property.name)” of “\(entity)” is used while it is changed in place: copy it to a variable, change the "
+            + "variable, and set the property."
     }
 
     /// Whether it is at an offset in a value of the object. Nil is the value as a whole.

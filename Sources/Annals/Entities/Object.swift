@@ -243,7 +243,7 @@ class ObjectSource {
 
     /// Called before each change. False if the object cannot be changed.
     func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
-        preconditionFailure("An object of a snapshot was changed: only objects of a context can be.")
+        preconditionFailure("An object of a snapshot was changed: change objects of a context instead.")
     }
 
     /// Gives an object new properties, of which those at an offset may differ; nil if any may.

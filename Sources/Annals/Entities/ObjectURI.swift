@@ -16,7 +16,9 @@ extension Store {
             let uri = URL(string: "annals://\(identifier.uuidString)/\(Self.escaped(entity.name.text))/\(object)")
         else {
             throw StoreError(
-                .unknownEntity, "The store has no entity of the number \(object.entityNumber): \(object) is of another."
+                .unknownEntity,
+                "The store has no entity with the number \(object.entityNumber), so \(object) belongs to another "
+                    + "store: check the ID."
             )
         }
         return uri
@@ -44,11 +46,13 @@ extension Store {
         else {
             throw StoreError(
                 .invalidArgument,
-                "This is no URI of an object: one looks like annals://\(identifier.uuidString)/Entity/1:42.")
+                "This is not a URI of an object: it must look like annals://\(identifier.uuidString)/Entity/1:42.")
         }
         guard store == identifier else {
             throw StoreError(
-                .referenceForeign, "The URI names an object of the store \(store), and this one is \(identifier).",
+                .referenceForeign,
+                "The URI names an object of the store \(store), but this store is \(identifier): use the URI with "
+                    + "its own store.",
                 path: path)
         }
         _ = try self.uri(of: object)
@@ -76,7 +80,8 @@ extension Store {
             let other = catalog.entity(object.entityNumber, version: catalog.newestVersion)?.name.text
             throw StoreError(
                 .invalidArgument,
-                "\(object) is an object of “\(other ?? "another entity")”, and not of “\(E.model.name)”.",
+                "\(object) is an object of “\(other ?? "another entity")”, not of “\(E.model.name)”: use the ID with "
+                    + "its own entity.",
                 ObjectFacts(E.model.name, object: object))
         }
     }

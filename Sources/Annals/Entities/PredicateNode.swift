@@ -12,7 +12,7 @@ extension KnownExpression {
     /// An expression whose type is this one, which the compiler does not know (PN1).
     @inline(__always)
     static func cast<X>(_ expression: X) -> Self {
-        precondition(X.self == Self.self, "An expression is of another type than its node.")
+        precondition(X.self == Self.self, "An expression has another type than its node.")
         return unsafeBitCast(expression, to: Self.self)
     }
 }

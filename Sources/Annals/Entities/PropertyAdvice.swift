@@ -23,26 +23,26 @@ struct PropertyAdvice {
     func aboutStorage(of entity: String) -> String? {
         let lazyPrefix = "$__lazy_storage_$_"
         if name.hasPrefix(lazyPrefix) {
-            return "“\(name.dropFirst(lazyPrefix.count))” of “\(entity)” is lazy, and a store keeps plain properties "
-                + "only: take `lazy` away, or make it a computed property."
+            return "“\(name.dropFirst(lazyPrefix.count))” of “\(entity)” is lazy, but a store keeps plain properties "
+                + "only: remove `lazy`, or make it a computed property."
         }
         guard name.hasPrefix("_") else { return nil }
         let rest = name.drop { $0 == "_" }
         if isPlain || rest.count != name.count - 1 {
             let other = rest.isEmpty ? "choose another name" : "call it “\(rest)”"
-            return "\(title) begins with “_”, as the storage of property wrappers does: \(other), or write "
+            return "\(title) begins with “_”, like the storage of a property wrapper: \(other), or write "
                 + "Transient(\\.\(name)) in the schema."
         }
-        return "“\(rest)” of “\(entity)” has a property wrapper, or is called “\(name)”, and a store keeps neither: "
-            + "make it a plain property called “\(rest)”, or write Transient(\\.\(name)) in the schema."
+        return "“\(rest)” of “\(entity)” has a property wrapper, or is named “\(name)”, and a store keeps neither: "
+            + "make it a plain property named “\(rest)”, or write Transient(\\.\(name)) in the schema."
     }
 
     // MARK: Types
 
     /// About a type that takes no memory.
     var aboutNothing: String {
-        "\(title) has the type \(TypeText.of(type)), which holds nothing, because it has one value only: take the "
-            + "property out, give the type another case or a property, or write Transient(\\.\(name)) in the schema."
+        "\(title) has the type \(TypeText.of(type)), which has only one value, so there is nothing to store: remove "
+            + "the property, give the type another case or a property, or write Transient(\\.\(name)) in the schema."
     }
 
     /// About a type that a store has no form for.
@@ -64,23 +64,23 @@ struct PropertyAdvice {
             var wrapped = optional.wrapped
             if wrapped is any OptionalProperty.Type {
                 while let next = wrapped as? any OptionalProperty.Type { wrapped = next.wrapped }
-                return "there is one kind of nothing: write \(TypeText.ofOptional(wrapped))"
+                return "an optional of an optional has no stored form: write \(TypeText.ofOptional(wrapped))"
             }
             if wrapped is any ReferenceList.Type {
                 return "a list without objects is empty: write \(TypeText.of(wrapped)) = []"
             }
             if wrapped is any AnyOtherSide.Type {
-                return "it holds nothing anyway: write var \(name) = \(TypeText.of(wrapped))()"
+                return "it stores nothing: write var \(name) = \(TypeText.of(wrapped))()"
             }
         }
         let part = Self.entity(in: type) ?? Self.unknownPart(of: type)
         let text = TypeText.of(part)
         if part is any AnyOtherSide.Type {
-            return "it is the other side as a whole: write var \(name) = \(text)()"
+            return "it is the whole other side: write var \(name) = \(text)()"
         }
         if part is any Entity.Type {
             let isMany = type is any SpelledType.Type && !(type is any OptionalProperty.Type)
-            return "an object refers to others: write \(isMany ? "[Reference<\(text)>]" : "Reference<\(text)>?")"
+            return "an object refers to other objects: write \(isMany ? "[Reference<\(text)>]" : "Reference<\(text)>?")"
         }
         if part is Character.Type || part is Substring.Type || part is StaticString.Type {
             return "write String instead of \(text)"
@@ -94,7 +94,7 @@ struct PropertyAdvice {
         }
         if part is AnyClass { return "\(text) is a class: write a struct that is Codable" }
         if let raw = Self.rawType(of: part) {
-            return "its raw values are of the type \(raw): give it some of the type String or Int"
+            return "its raw values have the type \(raw): use raw values of the type String or Int"
         }
         return "make \(text) Codable, conform it to AttributeValue"
     }

@@ -274,7 +274,7 @@ private func rawCodec<V: RawRepresentable, R: AttributeValue>(
 /// `R` is the type of the raw values, which only a cast can establish.
 private enum RawForm<V: RawRepresentable, R: AttributeValue>: PropertyType {
     static func encode(_ property: V) throws -> Value {
-        guard let raw = property.rawValue as? R else { preconditionFailure("R is the type of the raw values.") }
+        guard let raw = property.rawValue as? R else { preconditionFailure("R must be the type of the raw values.") }
         return try raw.attributeValue()
     }
 

@@ -121,7 +121,10 @@ extension EntityModel {
     /// `modelInvalid`.
     func relationship(otherSideAt offset: Int?) throws(StoreError) -> (target: EntityModel, property: String) {
         guard let side = otherSides.first(where: { $0.offset == offset }) else {
-            throw Self.invalid(["The key path is no stored property of the type ToMany or ToOne of “\(name)”."])
+            throw Self.invalid([
+                "The key path does not lead to a stored property of the type ToMany or ToOne of "
+                    + "“\(name)”."
+            ])
         }
         let target = side.target.model
         let property = target.properties.first { property in
@@ -129,8 +132,8 @@ extension EntityModel {
         }
         guard let property else {
             throw Self.invalid([
-                "“\(side.name)” of “\(name)” is the other side of no relationship: write "
-                    + "Relationship(\\.…, inverse: \\.\(side.name)) in the schema of \(side.target)."
+                "“\(side.name)” of “\(name)” is not the other side of any relationship: write Relationship(\\.…, "
+                    + "inverse: \\.\(side.name)) in the schema of \(side.target)."
             ])
         }
         return (target, property.name)

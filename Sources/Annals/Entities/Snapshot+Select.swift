@@ -133,8 +133,8 @@ private struct Column<P> {
         guard let property = property.codec.property(of: value, in: storeMark) as? P else {
             throw StoreError(
                 .valueOutOfRange,
-                "“\(self.property.name)” of “\(name)” has a value in the store that its type in the program does not "
-                    + "have: use a wider type, or a newer version of the program.",
+                "“\(self.property.name)” of “\(name)” has a value in the store that is not a value of its type in the "
+                    + "program: use a wider type, or a newer version of the program.",
                 ObjectFacts(name, [self.property.name]))
         }
         return property

@@ -182,7 +182,7 @@ extension StoreError {
         guard let first = elements.first else { return self }
         var error = self
         let numbers = elements.prefix(10).map(String.init).joined(separator: ", ")
-        let more = elements.count > 10 ? " and others" : ""
+        let more = elements.count > 10 ? " and more" : ""
         let named = elements.count == 1 ? "Element \(first)" : "Elements \(numbers)\(more)"
         error.message = "\(named) of the batch (the first is 0): \(message)"
         error.elements = elements

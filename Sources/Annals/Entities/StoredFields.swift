@@ -25,7 +25,7 @@ struct StoredFields<E: Entity> {
         let value = E()
         let mirror = Mirror(reflecting: value)
         if value is any CustomReflectable {
-            problem = "\(title) describes itself, so its properties cannot be found: take out CustomReflectable."
+            problem = "\(title) has a mirror of its own, which hides its properties: remove CustomReflectable."
             return
         }
         guard mirror.displayStyle == .struct else {

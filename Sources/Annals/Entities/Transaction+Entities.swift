@@ -274,7 +274,7 @@ extension Transaction {
     private static func notFound<E: Entity>(_ reference: Reference<E>, _ binding: EntityBinding) -> StoreError {
         StoreError(
             .objectNotFound,
-            "There is no object \(reference) of “\(binding.model.name)”: it was deleted, or never was.",
+            "There is no object \(reference) of “\(binding.model.name)”: it was deleted, or never existed.",
             ObjectFacts(binding.model.name, object: reference.id))
     }
 }

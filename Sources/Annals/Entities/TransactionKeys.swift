@@ -128,7 +128,8 @@ extension Transaction {
         guard !indexes.isEmpty else {
             throw StoreError(
                 .invalidArgument,
-                "“\(binding.model.name)” has no unique property to find an object by: insert, or add .unique.",
+                "“\(binding.model.name)” has no unique property to find an object by: insert the object, or add "
+                    + ".unique.",
                 ObjectFacts(binding.model.name))
         }
         var value = value

@@ -62,12 +62,12 @@ extension ApplyConflict: CustomStringConvertible {
             switch reason {
             case .changedHere: "the value\(names) was changed here"
             case .deletedHere: "it was deleted here"
-            case .insertedHere: "it is here already"
-            case .unknownObject: "there is no such object here"
+            case .insertedHere: "it exists here already"
+            case .unknownObject: "the object does not exist here"
             case .keyTaken(let other): "object \(other) has the value\(names) here, which must be unique"
             case .stillReferred(let other): "object \(other) refers to it here, and must not lose that reference"
             case .derivedOutOfRange(let other):
-                "a derived value of object \(other) would follow from it here that its type does not have"
+                "a derived value of object \(other) would be outside the range of its type here"
             case .unknownReference: "the value\(names) refers to an object that is unknown here, or is missing"
             }
         return "\(kind.rawValue) \(entity) \(object)\(local.map { " (here \($0))" } ?? ""): \(what)."

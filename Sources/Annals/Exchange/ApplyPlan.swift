@@ -345,8 +345,8 @@ struct ApplyPlan {
         guard let layout = layout(named: name) else {
             throw StoreError(
                 .schemaMismatch,
-                "The store has no entity “\(name)”, which the transaction inserts into: add it, or export from the "
-                    + "beginning."
+                "The store has no entity “\(name)”, into which the transaction inserts an object: add the entity, or "
+                    + "export from the beginning."
             )
         }
         return layout
@@ -356,7 +356,7 @@ struct ApplyPlan {
         guard let layout = draft.newestLayout(object.entityNumber), !layout.isReserved else {
             throw StoreError(
                 .schemaMismatch,
-                "The entity of object \(object) was removed here: no change can be applied to it any more.")
+                "The entity of object \(object) was removed here, so changes of its objects can no longer be applied.")
         }
         return layout
     }
@@ -382,15 +382,15 @@ struct ApplyPlan {
             guard let position else {
                 throw StoreError(
                     .schemaMismatch,
-                    "“\(layout.entity.name)” has no attribute “\(name)” here, which the transaction writes: add it, "
-                        + "or export from the beginning."
+                    "“\(layout.entity.name)” has no attribute “\(name)” here, which the transaction writes: add the "
+                        + "attribute, or export from the beginning."
                 )
             }
             let (translated, isWhole) = try translated(value)
             if let translated, !translated.fits(layout.slots[position].type) {
                 throw StoreError(
                     .schemaMismatch,
-                    "“\(name)” of “\(layout.entity.name)” is of the type \(layout.slots[position].type) here, and the "
+                    "“\(name)” of “\(layout.entity.name)” has the type \(layout.slots[position].type) here, but the "
                         + "transaction writes a value of another type.")
             }
             if !isWhole { unknown.append(position) }

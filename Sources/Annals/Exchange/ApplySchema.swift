@@ -34,7 +34,7 @@ enum ApplySchema {
             !transaction.renames.contains(where: {
                 IdentifierName($0.entity).isReserved || ($0.attribute == nil && IdentifierName($0.name).isReserved)
             })
-        else { throw .malformedExport("its schema has names that stores keep for themselves") }
+        else { throw .malformedExport("its schema has names that are reserved for the store's own entities") }
         var renamed = catalog
         for rename in transaction.renames {
             guard let change = try change(rename, renamed) else { continue }
@@ -88,14 +88,14 @@ enum ApplySchema {
         let title = "“\(attribute.name)” of “\(entity)”"
         guard there.type == attribute.type else {
             throw mismatch(
-                "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying "
-                    + "changes no type: replace the attribute here first (“annals load --widen” does it), or clean the "
-                    + "other store's history up to here and apply its export to a new store.", attribute, entity)
+                "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying does "
+                    + "not change types: replace the attribute here first (“annals load --widen” does it), or clean "
+                    + "the other store's history up to here and apply its export to a new store.", attribute, entity)
         }
         guard let (here, declared) = SchemaPlan.differenceOfReference(attribute, there) else { return }
         throw mismatch(
-            "\(title) \(here) in this store, and has \(declared) in the transaction: change it here or there first, "
-                + "with “changeSchema” or a migration.", attribute, entity)
+            "\(title) \(here) in this store, but has \(declared) in the transaction: change it in one of the stores "
+                + "first, with “changeSchema” or a migration.", attribute, entity)
     }
 
     private static func mismatch(_ message: String, _ attribute: AttributeDescription, _ entity: String) -> StoreError {

@@ -96,7 +96,7 @@ struct ExportReader {
     ) throws(StoreError) -> ExportedChange {
         let object = change.object
         guard let layout = view.catalog.layout(version: version, entity: object.entityNumber) else {
-            throw StoreError(.damaged, "A change is of an entity that its schema does not have.")
+            throw StoreError(.damaged, "A change has an entity that its schema does not have.")
         }
         switch change.kind {
         case .delete:

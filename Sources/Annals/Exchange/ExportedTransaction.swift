@@ -79,7 +79,7 @@ extension ExportedTransaction {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(self) else {
-            preconditionFailure("Nothing in an exported transaction cannot be written as JSON.")
+            preconditionFailure("An exported transaction can always be written as JSON.")
         }
         return String(decoding: data, as: UTF8.self)
     }
@@ -108,12 +108,12 @@ extension ExportedTransaction {
         case .keyNotFound(let key, let context):
             return .malformedExport("“\(key.stringValue)” is missing" + place(context.codingPath))
         case .typeMismatch(_, let context):
-            return .malformedExport("something is of another type" + place(context.codingPath))
-        case .valueNotFound(_, let context): return .malformedExport("something is null" + place(context.codingPath))
+            return .malformedExport("a value has the wrong type" + place(context.codingPath))
+        case .valueNotFound(_, let context): return .malformedExport("a value is null" + place(context.codingPath))
         case .dataCorrupted(let context) where context.codingPath.isEmpty:
             return .malformedExport("it is not JSON")
         case .dataCorrupted(let context):
-            return .malformedExport("something cannot be read" + place(context.codingPath))
+            return .malformedExport("a value cannot be read" + place(context.codingPath))
         @unknown default: return .malformedExport("it cannot be read")
         }
     }
@@ -173,7 +173,7 @@ extension ExportedTransaction: Codable {
         guard token.number > 0 else { throw .malformedExport("its number is 0") }
         if let previous {
             guard previous.storeIdentifier == store, (1..<token.number).contains(previous.number) else {
-                throw .malformedExport("what comes before it does not")
+                throw .malformedExport("its predecessor is impossible")
             }
         }
         if let holds {
@@ -181,12 +181,12 @@ extension ExportedTransaction: Codable {
             guard origin != nil || previous == nil, holds.allSatisfy({ $0.number > 0 }),
                 Set(stores + [store, (origin ?? token).storeIdentifier]).count
                     == stores.count + (origin == nil ? 1 : 2)
-            else { throw .malformedExport("the places that its state holds cannot be") }
+            else { throw .malformedExport("the places that its state contains are impossible") }
         }
         guard let origin else { return }
         guard origin.storeIdentifier != store, origin.number > 0,
             originPrevious.map({ $0.storeIdentifier == origin.storeIdentifier && $0.number < origin.number }) ?? true
-        else { throw .malformedExport("its origin cannot be") }
+        else { throw .malformedExport("its origin is impossible") }
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -243,7 +243,7 @@ extension ExportedTransaction.Change {
 
 extension ExportedChange {
     init(_ change: ExportedTransaction.Change, _ shapes: [ExportedTransaction.Shape]) throws(StoreError) {
-        guard shapes.indices.contains(change.shape) else { throw .malformedExport("a change names no shape") }
+        guard shapes.indices.contains(change.shape) else { throw .malformedExport("a change has no shape") }
         let shape = shapes[change.shape]
         switch (change.insert, change.update, change.delete) {
         case (_?, nil, nil): kind = .insert
@@ -252,7 +252,7 @@ extension ExportedChange {
         default: throw .malformedExport("a change is not one of insert, update and delete")
         }
         guard let object = (change.insert ?? change.update ?? change.delete).flatMap(ExportedObject.init) else {
-            throw .malformedExport("an object ID is none")
+            throw .malformedExport("an object ID is malformed")
         }
         self.object = object
         entity = shape.entity

@@ -147,7 +147,7 @@ extension ExportedValue: Codable {
         } else {
             let container = try decoder.container(keyedBy: Key.self)
             guard container.allKeys.count == 1, let key = container.allKeys.first else {
-                throw StoreError.malformedExport("a value names no type, or several")
+                throw StoreError.malformedExport("a value has no type, or several")
             }
             content = try Self.content(key, container)
         }
@@ -166,7 +166,7 @@ extension ExportedValue: Codable {
         case .object: return .object(try object(text))
         case .decimal: return .plain(.decimal(try decimal(text)))
         case .uuid:
-            guard let uuid = UUID(uuidString: text) else { throw StoreError.malformedExport("a UUID is none") }
+            guard let uuid = UUID(uuidString: text) else { throw StoreError.malformedExport("a UUID is malformed") }
             return .plain(.uuid(uuid.stored))
         default:
             guard let data = Data(base64Encoded: text) else {
@@ -177,7 +177,7 @@ extension ExportedValue: Codable {
     }
 
     private static func object(_ text: String) throws -> ExportedObject {
-        guard let object = ExportedObject(text) else { throw StoreError.malformedExport("an object ID is none") }
+        guard let object = ExportedObject(text) else { throw StoreError.malformedExport("an object ID is malformed") }
         return object
     }
 
@@ -190,7 +190,7 @@ extension ExportedValue: Codable {
             return Double(bitPattern: bits)
         }
         guard let double = Double(text), double.isFinite else {
-            throw StoreError.malformedExport("a double or a date is no number")
+            throw StoreError.malformedExport("a double or a date is not a number")
         }
         return double
     }
@@ -202,7 +202,7 @@ extension ExportedValue: Codable {
         guard parts.count == 2, let mantissa = UInt128(parts[0].dropFirst(isNegative ? 1 : 0)),
             let exponent = Int(parts[1]),
             let decimal = DecimalValue(isNegative: isNegative, mantissa: mantissa, exponent: exponent)
-        else { throw StoreError.malformedExport("a decimal is none") }
+        else { throw StoreError.malformedExport("a decimal is malformed") }
         return decimal
     }
 
@@ -224,7 +224,7 @@ extension ExportedValue: Codable {
         case .orderedObjects(let objects): try keyed(encoder, .orderedObjects, objects.map(\.description))
         case .objects(let objects): try keyed(encoder, .objects, objects.map(\.description))
         case .plain(.object), .plain(.orderedObjects), .plain(.objects):
-            preconditionFailure("Objects are exported under the names that other stores know.")
+            preconditionFailure("Objects are exported with the IDs that other stores know.")
         }
     }
 

@@ -62,7 +62,7 @@ extension Store {
                 return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
             } catch {
                 guard var error = error as? StoreError else {
-                    preconditionFailure("Nobody else's error can be met here.")
+                    preconditionFailure("This body throws StoreError only.")
                 }
                 // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
                 // which they follow.
@@ -82,9 +82,9 @@ extension Store {
         } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
             throw StoreError(
                 .originDiverged,
-                "Transaction \(token.number) was made in this store, but is not in it: it was lost with the power, or "
-                    + "the store was replaced by an older copy. What it changed cannot be brought back into this "
-                    + "store: apply it to a new one.",
+                "Transaction \(token.number) was made in this store, but is missing from it: it was lost in a power "
+                    + "failure, or an older copy replaced the store. Its changes cannot be brought back into this "
+                    + "store: apply it to a new store.",
                 path: path)
         }
     }
@@ -120,8 +120,8 @@ extension Store {
         return StoreError(
             .applyConflict,
             "Transaction \(transaction.token.number) of the store \(transaction.store) conflicts with changes made "
-                + "here: \(listed)\(more) Apply it "
-                + "with the policy “theirs” or “ours”, or change what is here first.", applyConflicts: conflicts)
+                + "here: \(listed)\(more) Apply it with the policy “theirs” or “ours”, or change the objects here "
+                + "first.", applyConflicts: conflicts)
     }
 }
 
@@ -148,9 +148,9 @@ extension AppliedOrigins {
                 throw StoreError(
                     .applyGap,
                     "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this "
-                        + "one begins again with \(transaction.token.number): export what comes after "
-                        + "\(last?.number ?? 0). If its history does not reach back to that any more, apply everything "
-                        + "to a new store.")
+                        + "one begins again with \(transaction.token.number): export transactions after "
+                        + "\(last?.number ?? 0). If its history no longer goes back that far, apply everything to a "
+                        + "new store.")
             }
             return
         }
@@ -158,32 +158,31 @@ extension AppliedOrigins {
             throw StoreError(
                 .applyGap,
                 last.map { last in
-                    "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
-                        + "\(transaction.token.number), comes after \(previous.number): apply those between first, or "
-                        + "export what comes after \(last.number). If its history does not reach back to that any "
-                        + "more, apply everything to a new store."
+                    "The next transaction to apply from the store \(transaction.store) is the one after "
+                        + "\(last.number), but this one, \(transaction.token.number), comes after \(previous.number): "
+                        + "apply those between first, or export transactions after \(last.number). If its history no "
+                        + "longer goes back that far, apply everything to a new store."
                 }
-                    ?? "Nothing was applied from the store \(transaction.store) yet, and transaction "
-                    + "\(transaction.token.number) comes after "
-                    + "\(previous.number): export from the beginning.")
+                    ?? "No transaction of the store \(transaction.store) was applied yet, but transaction "
+                    + "\(transaction.token.number) comes after \(previous.number): export from the beginning.")
         }
         guard let record, previous.number < record.token.number, record.isAlwaysExported(to: storeIdentifier) else {
             return
         }
         throw StoreError(
             .originDiverged,
-            "Transaction \(transaction.token.number) of the store \(transaction.store) comes after "
-                + "\(previous.number), but \(record.token.number) was applied here: that store has lost it with the "
-                + "power, or is another copy, or this was exported for another store. Export up to what is durable, "
-                + "and begin with a new store.")
+            "Transaction \(transaction.token.number) of the store \(transaction.store) comes after \(previous.number), "
+                + "but \(record.token.number) was applied here: that store has lost it in a power failure, or is "
+                + "another copy, or this was exported for another store. Export durable transactions only, and begin "
+                + "with a new store.")
     }
 
     private static func diverged(_ token: HistoryToken) -> StoreError {
         StoreError(
             .originDiverged,
             "The store \(token.storeIdentifier) has another transaction \(token.number) than the one that was applied "
-                + "here: it lost that one with the power, or is another copy. Export up to what is durable, and begin "
-                + "with a new store.")
+                + "here: it lost that one in a power failure, or is another copy. Export durable transactions only, "
+                + "and begin with a new store.")
     }
 
     /// Whether this store has the original transaction. Throws `originDiverged` if it has another one with that number.
@@ -207,13 +206,13 @@ extension AppliedOrigins {
             guard let here else { continue }
             throw StoreError(
                 .applyGap,
-                "Transaction \(transaction.token.number) of the store \(transaction.store) is a state that holds what "
-                    + "was made in "
+                "Transaction \(transaction.token.number) of the store \(transaction.store) is a state with changes "
+                    + "from "
                     + (isOwn ? "this store" : "the store \(place.storeIdentifier)")
-                    + " up to \(place.number), and here is what was made there up to "
-                    + "\(here): what became of it in between is not known. Export its history instead, after "
-                    + "transaction 0: that lacks only objects of which no history is kept. If it was cleaned, that "
-                    + "throws “tokenExpired”. Apply it to a new store.")
+                    + " up to \(place.number), but this store has changes from there up to \(here), and the changes "
+                    + "between are unknown. Export its history after transaction 0 instead, which lacks only objects "
+                    + "without history, and apply it to a new store. If that history was cleaned, exporting it throws "
+                    + "“tokenExpired”.")
         }
     }
 

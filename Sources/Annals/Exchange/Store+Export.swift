@@ -143,9 +143,9 @@ extension Store {
                 if end.engine.oldestNumber > oldest.number { continue }
                 throw StoreError(
                     .tokenExpired,
-                    "History no longer has everything after that place: some of it up to "
-                        + "\(error.oldestToken?.number ?? oldest.number) was "
-                        + "cleaned. Export everything, and apply it to a new store.", path: path,
+                    "History no longer has everything after that place, because some of it up to "
+                        + "\(error.oldestToken?.number ?? oldest.number) was cleaned: export everything, and apply it "
+                        + "to a new store.", path: path,
                     oldestToken: error.oldestToken)
             }
         }

@@ -140,7 +140,7 @@ public final class ChangeWatcher: Sendable {
         guard summary.last > position.number else {
             throw StoreError(
                 .damaged,
-                "Transaction \(position.number + 1) is not where it should be: restore the store from a backup.",
+                "Transaction \(position.number + 1) is missing from its place: restore the store from a backup.",
                 path: log.path)
         }
         let start = position.start == .oldest ? .place : position.start

@@ -55,7 +55,7 @@ public struct ChangedObjects: Sendable {
         let isNext = transaction.number <= last + 1
         last = max(last, transaction.number)
         guard let count = found?.count else { return }
-        assert(isNext, "CB1: a transaction was passed over.")
+        assert(isNext, "CB1: a transaction was skipped.")
         guard transaction.totalChanges <= UInt64(Self.maximumCount - count) else {
             found = nil
             return

@@ -173,7 +173,7 @@ public struct HistoryChangeView: ~Copyable {
 
     private static func impossible(_ row: RowImage) -> StoreError {
         StoreError(
-            .damaged, "A change names an attribute that its entity does not have: restore the store from a backup.",
+            .damaged, "A change contains an attribute that its entity does not have: restore the store from a backup.",
             offset: row.fileOffset)
     }
 

@@ -75,7 +75,7 @@ extension Store {
     ) throws(StoreError) -> (view: View, coverage: HistoryCoverage) {
         if let snapshot, !handle.has(snapshot.engine) {
             throw StoreError(
-                .invalidArgument, "The snapshot and the history are of different stores.", path: path)
+                .invalidArgument, "The snapshot and the history belong to different stores.", path: path)
         }
         let newest = try engine.viewOfThisFile()
         return (snapshot?.view ?? newest, engine.tracked(newest).coverage)
@@ -128,7 +128,7 @@ extension Store {
     private func microseconds(_ date: Date) throws(StoreError) -> Int64 {
         if let microseconds = Microseconds.from(date) { return microseconds }
         let seconds = date.timeIntervalSinceReferenceDate
-        guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is not a number: use another date.") }
+        guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is not a number: pass another date.") }
         return seconds < 0 ? .min : .max
     }
 }

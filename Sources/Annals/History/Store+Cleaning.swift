@@ -57,7 +57,7 @@ extension Store {
     /// one.
     package func number(before date: Date) throws(StoreError) -> UInt64 {
         guard !date.timeIntervalSinceReferenceDate.isNaN else {
-            throw StoreError(.invalidArgument, "A date is not a number: use another date.")
+            throw StoreError(.invalidArgument, "A date is not a number: pass another date.")
         }
         let (engine, view) = try newest()
         let moment = Microseconds.from(date) ?? (date.timeIntervalSinceReferenceDate < 0 ? .min : .max)

@@ -65,7 +65,7 @@ extension Store {
         guard retention.age.map({ $0 >= .zero }) ?? true else {
             throw StoreError(
                 .invalidArgument,
-                "The age of history to keep is below zero: give zero or more, or nil for no limit.")
+                "The age of history to keep is negative: pass zero or more, or nil for no limit.")
         }
         try handle.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)

@@ -29,9 +29,9 @@ extension Store {
         {
             throw StoreError(
                 .tokenExpired,
-                "Transactions of some authors up to \(cleaned) were cleaned, some of them after \(range.after): "
-                    + "request what comes after \(cleaned), exclude these authors, or read everything again and go on "
-                    + "from the state that was read.",
+                "Transactions of some authors up to \(cleaned) were cleaned, including some after \(range.after): "
+                    + "request history after \(cleaned), exclude these authors, or read everything again and continue "
+                    + "from the state that you read.",
                 path: path, oldestToken: try token(ofNumber: cleaned, engine, view))
         }
         let gap = try coverage.gap(named: named) { () throws(StoreError) in try history.schemaVersions(in: range) }
@@ -68,13 +68,13 @@ struct GapReport {
         let message =
             switch (gap.end, last) {
             case (.resumed, let last?):
-                "The history of “\(name)” begins after transaction \(last), and the request begins earlier: request "
-                    + "what comes after \(last), leave the entity out, or read everything again and go on from there."
+                "The history of “\(name)” begins after transaction \(last), but the request begins earlier: request "
+                    + "history after \(last), leave the entity out, or read everything again and continue from there."
             case (.removed, _):
                 "No history of “\(name)” was kept when it was removed: leave the entity out."
             default:
                 "No history of “\(name)” is kept: leave the entity out, read its objects again, or turn its history "
-                    + "on: it begins then."
+                    + "on, which then begins."
             }
         return StoreError(.historyGap, message, path: path, oldestToken: begin)
     }
@@ -82,7 +82,8 @@ struct GapReport {
     /// The error for requests of objects as of a transaction, or before it.
     func refusal(asOf number: UInt64, path: String) -> StoreError {
         let what =
-            "The objects of “\(name)” at transaction \(number) are not known, because no history of it was kept then: "
+            "The objects of “\(name)” at transaction \(number) are unknown, because their history was not kept at that "
+            + "time: "
         let message = last.map { "use transaction \($0) or a later one, or leave the entity out." }
         return StoreError(
             .historyGap, what + (message ?? "read the newest state, or leave the entity out."), path: path,

@@ -91,7 +91,7 @@ extension Store {
                 return try revert(number, author, contextName, policy, durability, withheld, &changed)
             } catch {
                 guard let error = error as? StoreError else {
-                    preconditionFailure("Nobody else's error can be met here.")
+                    preconditionFailure("This body throws StoreError only.")
                 }
                 // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
                 // which they follow.
@@ -153,7 +153,7 @@ extension Store {
         let view = try engine.viewOfThisFile()
         try require(number, engine, view)
         let coverage = engine.tracked(view).coverage
-        guard number > coverage.horizon else { throw expired("History does not hold transaction \(number)", engine) }
+        guard number > coverage.horizon else { throw expired("History does not contain transaction \(number)", engine) }
         var (changesSchema, isCleaned) = (false, false)
         try engine.tracked(view).forEachTransaction(after: number - 1) { (transaction) in
             changesSchema = transaction.changesSchema
@@ -163,8 +163,8 @@ extension Store {
         guard !isCleaned else {
             throw StoreError(
                 .tokenExpired,
-                "Transaction \(number) was cleaned with others of its author: undo what can be undone in a "
-                    + "transaction of your own.",
+                "Transaction \(number) was cleaned with other transactions of its author, and cannot be undone as a "
+                    + "whole: undo the remaining parts in a transaction of your own.",
                 path: path, oldestToken: try oldestToken(engine))
         }
         guard !changesSchema else {
@@ -182,7 +182,7 @@ extension Store {
         try requireHistory(of: number, base, engine)
         // The transaction existed before the lock was taken, but may have been cleaned since.
         guard let plan = try engine.revertPlan(of: number, in: base, derived) else {
-            throw expired("History does not hold transaction \(number)", engine)
+            throw expired("History does not contain transaction \(number)", engine)
         }
         return plan
     }
@@ -208,9 +208,9 @@ extension Store {
         let name = found.map { base.catalog.lastDefinition(ofEntity: $0.entity)?.name.text ?? "entity \($0.entity)" }
         throw StoreError(
             .historyGap,
-            "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was "
-                + "kept then, and undoing the rest would not "
-                + "undo it: undo what can be undone in a transaction of your own.", path: path)
+            "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")whose history was not kept "
+                + "at that time, so it cannot be undone as a whole: undo the remaining parts in a transaction of your "
+                + "own.", path: path)
     }
 }
 

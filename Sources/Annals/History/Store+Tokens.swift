@@ -75,9 +75,9 @@ extension Store {
         guard tag ?? token.tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
-                "The store has another transaction \(token.number) than the token: what it saw was lost with the "
-                    + "power, or the store was replaced by an older copy. Read "
-                    + "everything again and go on from the current token.", path: path)
+                "The token and the store have different transactions \(token.number): the token's transaction was lost "
+                    + "in a power failure, or an older copy replaced the store. Read everything again and continue "
+                    + "from the current token.", path: path)
         }
     }
 
@@ -86,8 +86,8 @@ extension Store {
         guard token.storeIdentifier == identifier else {
             throw StoreError(
                 .tokenForeign,
-                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with "
-                    + "its own store.",
+                "The token belongs to the store \(token.storeIdentifier), but this store is \(identifier): use each "
+                    + "token with its own store.",
                 path: path)
         }
     }
@@ -98,9 +98,8 @@ extension Store {
         if code == .tokenExpired { throw expired("History does not reach back to transaction \(number)", engine) }
         throw StoreError(
             code,
-            "There is no transaction \(number) here: the newest is \(newest.number). The token may be of another "
-                + "copy, or "
-                + "newer than a snapshot.", path: path)
+            "There is no transaction \(number) here: the newest is \(newest.number). The token may be from another "
+                + "copy, or newer than a snapshot.", path: path)
     }
 
     /// The error, with the token of the oldest place in history.
@@ -110,7 +109,7 @@ extension Store {
             .tokenExpired,
             what
                 + ": it begins after transaction \(oldest?.number ?? engine.oldestNumber). Read everything again and "
-                + "go on from the state that was read.",
+                + "continue from the state that you read.",
             path: path, oldestToken: oldest)
     }
 

@@ -50,7 +50,7 @@ extension Store {
                 try hasArrived(token, durable: isDurable, engine) ? true : nil
             }
             if case .stopped = outcome {
-                throw StoreError(.cancelled, "The task that waited for a transaction was cancelled.", path: path)
+                throw StoreError(.cancelled, "The task was cancelled while it waited for a transaction.", path: path)
             }
             guard case .found = outcome else { throw try notInTime(token) }
         }
@@ -93,13 +93,13 @@ extension Store {
         if case .visible = try arrival(of: token, engine) {
             return StoreError(
                 .durabilityUnknown,
-                "Transaction \(token.number) is there, but the file does not say yet that it survives a loss of power: "
-                    + "wait longer, or open the store for writing, which makes it durable.", path: path)
+                "Transaction \(token.number) has arrived, but may not survive a power failure yet: wait longer, or "
+                    + "open the store for writing, which makes it durable.", path: path)
         }
         return StoreError(
             .timeout,
-            "Transaction \(token.number) has not come in time: wait longer, or ask the sender of the token "
-                + "whether it was committed.",
+            "Transaction \(token.number) has not arrived in time: wait longer, or ask the sender of the token whether "
+                + "it was committed.",
             path: path)
     }
 

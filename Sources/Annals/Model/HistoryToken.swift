@@ -58,8 +58,8 @@ extension HistoryToken: CustomStringConvertible {
     private static func malformed(isOtherVersion: Bool) -> StoreError {
         StoreError(
             .tokenMalformed,
-            "This is no token" + (isOtherVersion ? " that this version knows" : ", or it was not copied whole")
-                + ": one begins with “\(version).” and ends with eight check digits.")
+            "This is not a token" + (isOtherVersion ? " that this version knows" : ", or it was not copied whole")
+                + ": a token begins with “\(version).” and ends with eight check digits.")
     }
 
     private static func checkDigits(of text: String) -> String {

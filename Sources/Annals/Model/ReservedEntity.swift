@@ -70,7 +70,7 @@ enum ReservedEntity {
         else {
             throw StoreError(
                 .unsupportedVersion,
-                "What the store notes of other stores has a form that this version does not know: use a newer version "
+                "The store's records of other stores have a form that this version does not know: use a newer version "
                     + "of Annals."
             )
         }

@@ -15,7 +15,7 @@ public struct Row: Hashable, Sendable {
 
     /// Creates a row. There must be as many values as names: otherwise this traps.
     public init(id: ObjectID, entity: String, attributes: [String], values: [Value]) {
-        precondition(attributes.count == values.count, "A row has one value for each attribute.")
+        precondition(attributes.count == values.count, "A row must have one value for each attribute.")
         self.id = id
         self.entity = entity
         self.attributes = attributes
@@ -51,7 +51,7 @@ extension Row: Codable {
         let values = try container.decode([Value].self, forKey: .values)
         guard attributes.count == values.count else {
             throw DecodingError.dataCorruptedError(
-                forKey: .values, in: container, debugDescription: "A row has one value for each attribute.")
+                forKey: .values, in: container, debugDescription: "A row must have one value for each attribute.")
         }
         self.init(
             id: try container.decode(ObjectID.self, forKey: .id),

@@ -59,8 +59,8 @@ extension SchemaPlan {
         guard declared.type == there.type else {
             throw mismatch(
                 declared, of: entity, "has the type \(there.type)", "the type \(declared.type)",
-                "types do not change, so declare it as it is, or add an attribute under another name and carry the "
-                    + "values over."
+                "types do not change, so declare the stored type, or add an attribute with another name and copy the "
+                    + "values."
             )
         }
         guard !declared.isOptional || there.isOptional else {
@@ -77,7 +77,7 @@ extension SchemaPlan {
                     declared, of: entity,
                     there.defaultValue.map { "has the default \(shortText($0))" } ?? "has no default",
                     "the default \(shortText(value))",
-                    "defaults do not change, so declare it as it is, or leave the default out.")
+                    "defaults do not change, so declare the stored default, or leave the default out.")
             }
         }
         return missingParts(of: there, for: declared, of: entity)
@@ -107,9 +107,9 @@ extension SchemaPlan {
         throw mismatch(
             declared, of: entity, here, wanted,
             isTarget
-                ? "targets do not change, so declare it as it is, or replace it: “changeSchema” with "
+                ? "targets do not change, so declare the stored target, or replace it: “changeSchema” with "
                     + "“replaceAttribute”, or a migration."
-                : "declare it as it is, or change it: “changeSchema” with “changeAttribute”, or a migration.")
+                : "declare the stored one, or change it: “changeSchema” with “changeAttribute”, or a migration.")
     }
 
     /// How the target, inverse or delete rule of an attribute of the store differs from a declared one, as parts of a
@@ -139,7 +139,7 @@ extension SchemaPlan {
     ) -> StoreError {
         StoreError(
             .schemaMismatch,
-            "“\(attribute.name)” of “\(entity)” \(there) in the store, and the program declares \(declared): \(advice)",
+            "“\(attribute.name)” of “\(entity)” \(there) in the store, but the program declares \(declared): \(advice)",
             ObjectFacts(entity, [attribute.name]))
     }
 

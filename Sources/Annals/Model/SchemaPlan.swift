@@ -62,7 +62,7 @@ package struct SchemaPlan {
         do throws(StoreError) {
             try catalog.validate(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))
         } catch {
-            throw StoreError(.schemaRefused, error.message + " Change the description.")
+            throw StoreError(.schemaRefused, error.message + " Correct the description.")
         }
         return changed
     }
@@ -176,7 +176,7 @@ package struct SchemaPlan {
     }
 
     private static func entityExists(_ name: String) -> StoreError {
-        StoreError(.schemaRefused, "There is an entity “\(name)” already: choose another name.")
+        StoreError(.schemaRefused, "The entity “\(name)” exists already: choose another name.")
     }
 
     private func requirePossible(_ name: String) throws(StoreError) {
@@ -198,7 +198,7 @@ package struct SchemaPlan {
     }
 
     private static func attributeExists(_ name: String, of entity: EntityDefinition) -> StoreError {
-        StoreError(.schemaRefused, "“\(entity.name)” has an attribute “\(name)” already: choose another name.")
+        StoreError(.schemaRefused, "“\(entity.name)” already has an attribute “\(name)”: choose another name.")
     }
 
     /// Throws `schemaRefused` if a name is the store's own.
@@ -206,13 +206,15 @@ package struct SchemaPlan {
         guard IdentifierName(entity).isReserved else { return }
         throw StoreError(
             .schemaRefused,
-            "“\(entity)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store keeps "
-                + "for itself: choose another name.")
+            "“\(entity)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for the store's own "
+                + "entities: choose another name.")
     }
 
     private func requireUsable(_ name: String) throws(StoreError) {
         guard (1...FormatLimits.maximumIdentifierBytes).contains(name.utf8.count) else {
-            throw StoreError(.schemaRefused, "The name of an entity or attribute has 1 to 255 bytes: choose another.")
+            throw StoreError(
+                .schemaRefused,
+                "The name of an entity or attribute must have 1 to 255 bytes: choose another name.")
         }
     }
 
@@ -224,8 +226,8 @@ package struct SchemaPlan {
         guard entity.attributes.count < FormatLimits.maximumAttributes else {
             throw StoreError(
                 .schemaRefused,
-                "An entity has at most \(FormatLimits.maximumAttributes) attributes, and “\(entity.name)” would have "
-                    + "more: make two of it."
+                "An entity may have at most \(FormatLimits.maximumAttributes) attributes, and “\(entity.name)” would "
+                    + "have more: split it into two entities."
             )
         }
         try requireFreeAttribute(attribute.name, in: index)
@@ -239,7 +241,7 @@ package struct SchemaPlan {
             throw StoreError(
                 .schemaRefused,
                 "“\(attribute.name)” of “\(entity.name)” does not refer to objects, but has a target or a delete rule: "
-                    + "remove these, or give it a type that refers to objects.")
+                    + "remove the target and the rule, or give it a type that refers to objects.")
         }
         guard attribute.inverse == nil || attribute.target != nil else {
             throw StoreError(
@@ -301,7 +303,7 @@ package struct SchemaPlan {
             }
             throw StoreError(
                 .schemaRefused,
-                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the "
+                "The key on \(names.joined(separator: ", ")) of “\(entity.name)” contains “\(attribute)”: remove the "
                     + "key first."
             )
         }
@@ -344,13 +346,15 @@ package struct SchemaPlan {
         let definition = try definition(key, in: index)
         guard !definition.attributes.isEmpty, Set(definition.attributes).count == definition.attributes.count else {
             throw StoreError(
-                .schemaRefused, "A key of “\(entities[index].name)” names no attribute, or one twice: name each once.")
+                .schemaRefused,
+                "A key of “\(entities[index].name)” is empty or contains an attribute twice: name each attribute "
+                    + "once.")
         }
         guard !entities[index].keys.contains(where: { $0.attributes == definition.attributes }) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove "
-                    + "it first."
+                "“\(entities[index].name)” already has a key on \(key.attributes.joined(separator: ", ")): remove it "
+                    + "first."
             )
         }
         entities[index].keys.append(definition)
@@ -361,7 +365,8 @@ package struct SchemaPlan {
         guard let place = entities[index].keys.firstIndex(where: { $0.attributes == definition.attributes }) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(entities[index].name)” has no key over \(key.attributes.joined(separator: ", ")).")
+                "“\(entities[index].name)” has no key on \(key.attributes.joined(separator: ", ")): check the "
+                    + "attributes.")
         }
         entities[index].keys.remove(at: place)
     }
@@ -400,8 +405,8 @@ package struct SchemaPlan {
         guard attribute.type.isReference, hasTarget || inverse == nil else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entities[index].name)” refers to no objects, or to those of any entity: it "
-                    + "has no inverse and no delete rule.")
+                "“\(attribute.name)” of “\(entities[index].name)” does not refer to objects, or refers to any entity: "
+                    + "remove the inverse and the delete rule, or name a target.")
         }
         if let inverse {
             try requireUsable(inverse)

@@ -106,7 +106,7 @@ extension Value {
         case .date(let date): return .date(date.timeIntervalSinceReferenceDate)
         case .decimal(let decimal):
             guard let value = DecimalValue(decimal) else {
-                throw StoreError(.valueOutOfRange, "A decimal has more digits than a store keeps: round it first.")
+                throw StoreError(.valueOutOfRange, "A decimal has more digits than a store can keep: round it first.")
             }
             return .decimal(value)
         }
@@ -137,12 +137,12 @@ extension Value {
             guard let decimal = value.decimal else {
                 throw StoreError(
                     .valueOutOfRange,
-                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another "
-                        + "program."
+                    "A decimal in the store has an exponent that “Decimal” cannot represent. Another program wrote it: "
+                        + "change the value with that program."
                 )
             }
             self = .decimal(decimal)
-        case .large: preconditionFailure("A reference to a large value is followed before it is a value.")
+        case .large: preconditionFailure("A large value must be read before it is converted.")
         }
     }
 }

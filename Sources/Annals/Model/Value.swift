@@ -150,8 +150,8 @@ extension Value {
         guard let int = Int64(exactly: integer) else {
             throw StoreError(
                 .valueOutOfRange,
-                "A store keeps integers from -2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a "
-                    + "string."
+                "A store keeps integers from -2^63 to 2^63 - 1, and this integer is outside that range: store it as a "
+                    + "decimal or a string."
             )
         }
         self = .int(int)

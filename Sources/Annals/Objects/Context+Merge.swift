@@ -91,7 +91,7 @@ extension Context {
         followError = error
         guard error.code != .closed, error.code != .contextClosed else { return }
         let name = [author, name].compactMap(\.self).first.map { "“\($0)” " } ?? ""
-        StandardError.log("The context \(name)does not follow the store any more. \(error)")
+        StandardError.log("The context \(name)no longer follows the store. \(error)")
     }
 
     /// Merges after each change of the store by this or another process, until the task is cancelled: `follow()` for a
@@ -185,7 +185,7 @@ extension ContextCore {
     /// - Parameter known: The objects that changed on the way, as far as they are known.
     func move(to newer: Snapshot, _ known: ChangedObjects = ChangedObjects()) throws(StoreError) {
         let older = try snapshot
-        assert(newer.view.number >= max(older.view.number, newestShown), "CX5: a context moves back.")
+        assert(newer.view.number >= max(older.view.number, newestShown), "CX5: a context moves to an older state.")
         let flight = inFlight
         let landing = flight.flatMap { $0.isContained(in: newer) ? $0 : nil }
         landing?.adoptIDs(self)

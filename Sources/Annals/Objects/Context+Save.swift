@@ -147,7 +147,7 @@ extension Store {
             outcome.end(isUnchanged: true)
             return token
         } catch {
-            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("This body throws StoreError only.") }
             throw error
         }
     }
@@ -311,7 +311,7 @@ struct SavePlan: Sendable {
             }
             if let inserted = item.insertedID { permanent[inserted] = item.id }
             if try now.isOther(item.id, than: base) {
-                throw StoreError(.conflict, "Another writer has changed an object meanwhile: save again.")
+                throw StoreError(.conflict, "Another writer has changed an object that this save changes: save again.")
             }
         }
         for item in items {

@@ -93,16 +93,17 @@ extension StoreError {
             let object = "\(conflict.object) of “\(conflict.entity)”"
             return switch conflict.kind {
             case .attribute, .targetDeleted:
-                "“\(conflict.attribute ?? "")” of \(object) was changed by others since."
-            case .deletedInStore: "\(object) was deleted by others since."
-            case .changedInStore: "\(object) would be deleted, but others have changed it or refer to it."
+                "Another writer has changed “\(conflict.attribute ?? "")” of \(object) since."
+            case .deletedInStore: "Another writer has deleted \(object) since."
+            case .changedInStore: "\(object) would be deleted, but another writer has changed it or refers to it."
             }
         }
         let more = conflicts.count > 10 ? " And \(conflicts.count - 10) more." : ""
         var error = StoreError(
             .undoConflict,
             sentences.joined(separator: " ") + more
-                + " Nothing was undone: call undo(skippingConflicts: true), or redo, to leave these as they are.")
+                + " Nothing was undone: call undo(skippingConflicts: true), or redo, to leave these objects as they "
+                + "are.")
         error.facts = ConflictFacts(conflicts: conflicts)
         return error
     }

@@ -119,7 +119,7 @@ public final class Context: Observable {
     /// throws `wrongContext`.
     public func delete<E: Entity>(_ object: Object<E>) {
         guard object.source === core else { return core.note(.wrongContext(object)) }
-        precondition(!core.isClosed, "An object is deleted after its context has ended: keep the context.")
+        precondition(!core.isClosed, "An object was deleted after its context had ended: keep the context.")
         core.batch { core.delete(object) }
     }
 
@@ -139,8 +139,9 @@ public final class Context: Observable {
         _ = try core.snapshot.layout(of: E.model)
         throw StoreError(
             .objectNotFound,
-            "There is no object \(reference) of “\(E.model.name)” in the context: it was deleted, or was inserted "
-                + "after the state of the context; then merge.", ObjectFacts(E.model.name, object: reference.id))
+            "There is no object \(reference) of “\(E.model.name)” in the context: it was deleted, or inserted after "
+                + "the context's state. If it was inserted later, "
+                + "merge.", ObjectFacts(E.model.name, object: reference.id))
     }
 
     /// The first error of a property that no call has thrown yet; nil without one.

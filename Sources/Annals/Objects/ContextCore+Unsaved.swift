@@ -43,8 +43,8 @@ extension StoreError {
         return StoreError(
             .deleteDenied,
             "“\(property.name)” of an object of “\(model.name)” refers to an object of “\(target)” that was deleted "
-                + "before it was saved, and the rule of “\(property.name)” denies that. Let it refer to another object "
-                + "or to none, or delete it too.",
+                + "before it was saved, and the rule of “\(property.name)” denies that: let it refer to another object "
+                + "or to none, or delete the referring object too.",
             ObjectFacts(model.name, [property.name], objects: [object]))
     }
 }

@@ -90,7 +90,9 @@ final class ContextCore: ObjectSource {
     func requireStore() throws(StoreError) -> Store {
         guard !isClosed, let store = heldStore ?? owningStore else {
             throw StoreError(
-                .contextClosed, "The context was closed, or its store is gone: make another one, store.makeContext().")
+                .contextClosed,
+                "The context was closed, or its store no longer exists: create another context, "
+                    + "store.makeContext().")
         }
         _ = try snapshot
         return store
@@ -437,7 +439,7 @@ final class ContextCore: ObjectSource {
     }
 
     func insert<E: Entity>(_ value: E) -> Object<E> {
-        precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
+        precondition(!isClosed, "An object was inserted after its context had ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
         let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: E.model)) << 48 | number), of: mark)
         let object = Object<E>(reference, value, self)
@@ -469,7 +471,7 @@ final class ContextCore: ObjectSource {
     }
 
     override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
-        precondition(!isClosed, "An object is changed after its context has ended: keep the context.")
+        precondition(!isClosed, "An object was changed after its context had ended: keep the context.")
         guard object.isShown else {
             note(.objectGone(object))
             return false

@@ -95,8 +95,8 @@ extension StoreError {
         var error = StoreError(
             .mergeConflict,
             sentences.joined(separator: " ") + more
-                + " Nothing was saved: refresh or discard the objects, let them refer to others, or choose another "
-                + "merge policy.")
+                + " Nothing was saved: refresh or discard the objects, let them refer to other objects, or choose "
+                + "another merge policy.")
         error.facts = ConflictFacts(conflicts: conflicts)
         return error
     }

@@ -401,7 +401,7 @@ extension StoreError {
         return StoreError(
             .referenceMissing,
             "“\(property.name)” of \(what) refers to \(target), which was deleted in the store, and must refer to an "
-                + "object: let it refer to another, or discard or delete the object.",
+                + "object: let it refer to another object, or discard or delete the referring object.",
             ObjectFacts(model.name, [property.name], object: target))
     }
 
@@ -412,9 +412,8 @@ extension StoreError {
         return StoreError(
             .wrongContext,
             "“\(property.name)” of “\(model.name)” refers to an object of “\(entity)” that is not inserted in this "
-                + "context, or no longer, because it was undone, discarded or deleted: insert it again, or refer to "
-                + "another. If it is inserted in another context, save that context first, and use the object's "
-                + "objectReference.",
+                + "context, or was undone, discarded or deleted: insert it again, or refer to another object. If it is "
+                + "inserted in another context, save that context first, and use the object's objectReference.",
             ObjectFacts(model.name, [property.name], object: target))
     }
 }

@@ -64,7 +64,7 @@ struct SaveRetry {
         if overtaken < Self.leastAttempts { return }
         if let deadline, RealEnvironment().monotonicMicroseconds() >= deadline {
             throw StoreError(
-                .busy, "Other writers change the objects of this context again and again: save again.")
+                .busy, "Other writers have changed objects of this context in each attempt to save: save again.")
         }
     }
 }

@@ -17,8 +17,8 @@ extension StoreError {
     static func temporaryReference(_ object: ObjectID, _ entity: String) -> StoreError {
         StoreError(
             .wrongContext,
-            "The reference to an object of “\(entity)” is temporary. The object is inserted in another context, or "
-                + "nothing holds it any more: save its context first, and use the object's objectReference.",
+            "The reference to an object of “\(entity)” is temporary, and its object is inserted in another context, or "
+                + "was released: save its context first, and use the object's objectReference.",
             ObjectFacts(entity, object: object))
     }
 
@@ -27,10 +27,9 @@ extension StoreError {
         return StoreError(
             .objectGone,
             object.isReplaced
-                ? "The object \(id) of “\(entity)” was not changed: another object was inserted with its unique "
-                    + "value and has taken its place. Use the object that `object(_:)` of the context returns for its "
-                    + "reference."
-                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at objectStatus.isGone "
+                ? "The object \(id) of “\(entity)” was not changed, because another object with its unique value has "
+                    + "replaced it: use the object that `object(_:)` of the context returns for its reference."
+                : "The object \(id) of “\(entity)” was not changed, because it was deleted: check objectStatus.isGone "
                     + "before you change an object.", ObjectFacts(entity, object: id))
     }
 }

@@ -47,7 +47,8 @@ public struct AppGroup: Hashable, Sendable {
         if dataFolder == nil, data.isPrivateToFlatpak {
             StandardError.log(
                 "The folder of the group “\(identifier)” is private to this Flatpak application: \(path). Programs "
-                    + "outside of it do not share it. Give the application a folder of the host, and its path as `in:`."
+                    + "outside of the application cannot share it: give the application a folder of the host, and pass "
+                    + "its path as `in:`."
             )
         }
     }

@@ -35,7 +35,7 @@ package struct DataFolder: Sendable {
             if files.fileExists(atPath: path, isDirectory: &isDirectory) {
                 if isDirectory { return }
                 throw StoreError(
-                    .notARegularFile, "The name of the folder is taken by a file: remove it, or rename it.", path: path)
+                    .notARegularFile, "A file has the name of the folder: remove it, or rename it.", path: path)
             }
             throw refusal(error, path)
         }
@@ -45,10 +45,10 @@ package struct DataFolder: Sendable {
         let (code, reason): (StoreError.Code, String) =
             switch (error as? CocoaError)?.code {
             case .fileWriteNoPermission?, .fileReadNoPermission?:
-                (.permissionDenied, "this user may not write to a folder above it: change its mode or owner")
+                (.permissionDenied, "this user may not write to a parent folder: change its mode or owner")
             case .fileWriteOutOfSpace?: (.noSpace, "the disk is full: free space on it")
-            case .fileWriteVolumeReadOnly?: (.readOnly, "its file system can only be read: mount it for writing")
-            case .fileWriteFileExists?: (.notARegularFile, "a file has the name of a folder above it: rename that file")
+            case .fileWriteVolumeReadOnly?: (.readOnly, "its file system is mounted read-only: mount it for writing")
+            case .fileWriteFileExists?: (.notARegularFile, "a file has the name of a parent folder: rename that file")
             default: (.systemCall, "\(error)")
             }
         let sentence = StoreError.sentence("The folder cannot be created, because \(reason)")
@@ -68,8 +68,8 @@ package struct DataFolder: Sendable {
         guard isAllowed, (1...200).contains(identifier.utf8.count), identifier.first != "." else {
             throw StoreError(
                 .invalidArgument,
-                "The identifier of a \(what) has 1 to 200 ASCII letters, digits, dots, hyphens and underscores, and "
-                    + "does not begin with a dot.")
+                "The identifier of a \(what) must have 1 to 200 ASCII letters, digits, dots, hyphens and underscores, "
+                    + "and must not begin with a dot.")
         }
     }
 }

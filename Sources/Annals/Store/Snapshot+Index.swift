@@ -194,7 +194,7 @@ extension Snapshot {
         guard let number = view.shape.index(of: entity.number, over: numbers) else {
             throw StoreError(
                 .invalidArgument,
-                "There is no index over \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
+                "There is no index on \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
                     + "indexed, add a key, or scan.")
         }
         return (number, try IndexRange(numbers, entity.layout, lower, upper))

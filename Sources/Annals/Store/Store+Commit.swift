@@ -91,7 +91,7 @@ extension Store {
         do {
             return try commit(author: author) { transaction in try transaction.changeSchema(changes) }.token
         } catch {
-            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("This body throws StoreError only.") }
             throw error
         }
     }

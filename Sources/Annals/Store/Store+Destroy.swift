@@ -79,7 +79,7 @@ extension Store {
             longestPause: WriterLock.eagerPause)
         // The locks end with the descriptor. The name may lead to another file now.
         guard try files.identity(of: place.name, in: place.directory).isSameFile(as: files.status(file).identity) else {
-            throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
+            throw StoreError(.storeReplaced, "Another file has just replaced the store's file: try again.")
         }
         guard try condition(header, place, files) else { return false }
         // The store goes last: without it, another attempt would not find the leftovers.

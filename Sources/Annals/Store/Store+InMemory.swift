@@ -57,7 +57,7 @@ extension Store {
         if let folder = memoryFolders.value.withLock({ $0.folder(at: folderPath) }) { return folder }
         throw StoreError(
             .notFound,
-            "This process has no such store in memory: it vanished with the last handle on it, or it is another "
-                + "process's. Create one with Store(inMemory:).", path: path)
+            "This process has no such store in memory: its last handle was closed, or it belongs to another process. "
+                + "Create one with Store(inMemory:).", path: path)
     }
 }

@@ -123,7 +123,9 @@ public final class Store: Sendable {
         at url: URL, entities: [EntityDescription] = [], options: Options = Options()
     ) throws {
         guard url.isFileURL else {
-            throw StoreError(.invalidArgument, "A store is opened by a file URL; this is another kind of URL.")
+            throw StoreError(
+                .invalidArgument,
+                "A store is opened by a file URL, and this URL has another scheme: pass a file URL.")
         }
         try self.init(at: url.path(percentEncoded: false), entities: entities, options: options)
     }
@@ -156,9 +158,8 @@ public final class Store: Sendable {
         guard options.access == .readWrite else {
             throw StoreError(
                 .schemaMismatch,
-                "The store lacks entities, attributes or indexes that are declared, and is open for reading only: "
-                    + "open it "
-                    + "for writing once.", path: path)
+                "The store lacks declared entities, attributes or indexes, and is open for reading only: open it for "
+                    + "writing once.", path: path)
         }
         do {
             _ = try handle.commit(author: nil, context: nil, durability: options.durability) { draft in
@@ -167,7 +168,7 @@ public final class Store: Sendable {
                 if !definitions.isEmpty { try draft.changeSchema(definitions) }
             }
         } catch {
-            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("This body throws StoreError only.") }
             throw error
         }
     }

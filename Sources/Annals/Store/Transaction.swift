@@ -63,7 +63,7 @@ public final class Transaction {
 
     /// The transaction while its body runs, for the layers above.
     var draft: Draft {
-        precondition(!isOver, "A transaction is used after its body has returned.")
+        precondition(!isOver, "A transaction was used after its body returned.")
         return held
     }
 
@@ -255,7 +255,7 @@ public final class Transaction {
         try requireCurrent(entity)
         guard object.entityNumber == entity.number, values.count == entity.attributes.count else {
             throw StoreError(
-                .invalidArgument, "The object or the number of values does not fit the entity “\(entity.name)”.")
+                .invalidArgument, "The object or the number of values does not match the entity “\(entity.name)”.")
         }
         var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(values.count)
@@ -410,7 +410,7 @@ extension EntityHandle {
         guard type == types[position] else {
             throw StoreError(
                 .typeMismatch,
-                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), but a value of the type "
+                "“\(attributes[position])” of “\(name)” has the type \(types[position]), but a value of the type "
                     + "\(type) was given.",
                 ObjectFacts(name, [attributes[position]]))
         }

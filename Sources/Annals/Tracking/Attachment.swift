@@ -30,7 +30,7 @@ struct Attachment: Sendable {
 
     func end() { requests.finish() }
 
-    static let gone = StoreError(.contextClosed, "A context that followed a tracker is gone.")
+    static let gone = StoreError(.contextClosed, "A context that followed a tracker was released.")
 }
 
 extension TrackerCore {
@@ -38,7 +38,8 @@ extension TrackerCore {
         guard try context.token.storeIdentifier == store.identifier else {
             throw StoreError(
                 .invalidArgument,
-                "The context is of another store than the tracker: make one with `makeContext` of the tracker's store.")
+                "The context and the tracker belong to different stores: create the context with `makeContext` of the "
+                    + "tracker's store.")
         }
     }
 
@@ -108,7 +109,7 @@ extension TrackerCore {
             .unsupportedVersion:
             return false
         case .contextClosed: break
-        default: log(1, .error, "A context follows no more: \(error)")
+        default: log(1, .error, "A context no longer follows: \(error)")
         }
         attachment.end()
         state.withLock { state in

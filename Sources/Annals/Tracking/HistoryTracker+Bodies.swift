@@ -187,9 +187,9 @@ extension TrackerCore {
             state.observers.append(observer)
             return state.observers.count <= count
         }
-        if isReplaced { log(1, .notice, "\(observer.title) takes the place of the one with the same name.") }
+        if isReplaced { log(1, .notice, "\(observer.title) replaces the observer with the same name.") }
         if observer.kinds.isEmpty {
-            let error = StoreError(.invalidArgument, "\(observer.title) gets nothing: name a kind of change.")
+            let error = StoreError(.invalidArgument, "\(observer.title) observes no kind of change: name at least one.")
             log(1, .error, error.message)
             state.withLock { $0.metrics.lastError = error }
         }
@@ -240,7 +240,7 @@ extension TrackerCore {
     static func noHistory(_ entity: String) -> StoreError {
         StoreError(
             .historyGap,
-            "“\(entity)” is observed, but its history is off: turn it on (it begins then), or do not observe it. "
-                + "Contexts follow the entity all the same.")
+            "“\(entity)” is observed, but its history is off: turn it on, so that it begins at that time, or do not "
+                + "observe it. Contexts still follow the entity.")
     }
 }

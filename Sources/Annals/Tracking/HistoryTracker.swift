@@ -250,12 +250,12 @@ struct TrackerSettings: Sendable {
         if author.isEmpty { throw refuse("`currentAuthor` is empty: name the author of this program's changes.") }
         if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
         if (allAuthors + batchAuthors).contains("") {
-            throw refuse("An author is an empty name: leave it out of `allAuthors` and `batchAuthors`.")
+            throw refuse("An author has an empty name: leave it out of `allAuthors` and `batchAuthors`.")
         }
         if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: { $0.utf8.count > 1024 }) {
             throw refuse(
-                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: give "
-                    + "one of at most 1024.")
+                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: use a name "
+                    + "of at most 1024 bytes.")
         }
         if batchAuthors.contains(author) {
             throw refuse(

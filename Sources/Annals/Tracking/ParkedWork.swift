@@ -154,7 +154,8 @@ extension TrackerCore {
             return try fetchedTransactions(of: work)
         } catch let error as StoreError where error.code == .tokenExpired {
             throw StoreError(
-                .tokenExpired, "History has the changes of this work no more, so it cannot be replayed: skip it.",
+                .tokenExpired,
+                "History no longer contains the changes of this work, so it cannot be replayed: skip it.",
                 path: store.path)
         }
     }
@@ -181,8 +182,8 @@ extension TrackerCore {
         if transactions.isEmpty {
             throw StoreError(
                 .invalidArgument,
-                "This tracker does not read the changes of this work, by its authors and mirroring: replay it with a "
-                    + "tracker like the one that parked it, or skip it.")
+                "The authors and mirroring of this tracker exclude the changes of this work: replay it with a tracker "
+                    + "like the one that parked it, or skip it.")
         }
         return transactions
     }
@@ -229,8 +230,8 @@ extension TrackerCore {
         guard observer.entity == (try entity(of: work)), observer.kinds.isSuperset(of: work.kinds) else {
             throw StoreError(
                 .invalidArgument,
-                "\(observer.title) is registered for other changes than this work has: register it as before, or skip "
-                    + "the work.")
+                "\(observer.title) is registered for other changes than those of this work: register it as before, or "
+                    + "skip the work.")
         }
         return observer
     }
@@ -256,7 +257,7 @@ extension TrackerCore {
     }
 
     private static var isNotParked: StoreError {
-        StoreError(.invalidArgument, "This work is not parked any more: it was replayed or skipped.")
+        StoreError(.invalidArgument, "This work is no longer parked: it was replayed or skipped.")
     }
 
     private func bodyIsMissing(_ work: ParkedWork) -> StoreError {
@@ -274,7 +275,7 @@ extension TrackerCore {
                 noteParked(work, title)
                 return
             } catch let error as StoreError where error.code == .invalidArgument {
-                log(1, .notice, "The store keeps no parked work: \(error.message)")
+                log(1, .notice, "The store has no place for parked work: \(error.message)")
             }
         }
         state.withLock { $0.parked.append(work) }
@@ -290,7 +291,7 @@ extension TrackerCore {
                 try transaction.advanceConsumer(cursor, from: start, to: work.token)
             }
         } catch let error as StoreError where error.code == .invalidArgument {
-            log(1, .notice, "The store keeps no parked work: \(error.message)")
+            log(1, .notice, "The store has no place for parked work: \(error.message)")
             try await advance([cursor: (start, work.token)])
             state.withLock { $0.parked.append(work) }
         }

@@ -158,11 +158,11 @@ extension TrackerCore {
         guard state.withLock({ $0.leftOut.insert(author ?? "").inserted }) else { return }
         log(
             1, .notice,
-            (author.map { "“\($0)” has changed what is observed and is not in `allAuthors`" }
-                ?? "What is observed was changed without an author, who cannot be in `allAuthors`")
+            (author.map { "“\($0)” has changed observed entities, but is not in `allAuthors`" }
+                ?? "Observed entities were changed without an author, so `allAuthors` cannot contain it")
                 + ": these transactions are left out. "
                 + (author == nil ? "Give the program an author, or leave" : "Add the author, or leave")
-                + " `allAuthors` empty to observe everybody.")
+                + " `allAuthors` empty to observe all authors.")
     }
 
     private static let maximumLeftOut = 16
@@ -397,7 +397,8 @@ extension TrackerCore {
             _ = try context.token
         } catch {
             throw StoreError(
-                .contextClosed, "The deduplicator has closed its context, so nothing of it is saved: leave it open.")
+                .contextClosed,
+                "The deduplicator has closed its context, so its changes are not saved: leave the context open.")
         }
     }
 
@@ -423,7 +424,7 @@ extension TrackerCore {
                 state.schedule.hasCleaned(at: uptime)
                 state.metrics.cleanings += 1
             }
-            log(1, .info, "\(removed) \(removed == 1 ? "transaction has" : "transactions have") left history.")
+            log(1, .info, "\(removed) \(removed == 1 ? "transaction was" : "transactions were") removed from history.")
         } catch let error as StoreError where error.code == .busy {
             log(2, .debug, "Cleaning waits for the next round: \(error)")
         }

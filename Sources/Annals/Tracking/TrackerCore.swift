@@ -248,17 +248,17 @@ final class TrackerCore: Sendable {
                     if lost != nil { await pause(for: delay) }
                     lost = error
                 case .consumerConflict where standsBack():
-                    log(1, .notice, "A backup was put back, in which the cursors stand where they stood before.")
+                    log(1, .notice, "A backup was restored, so the cursors are at earlier places.")
                 default:
                     let error = explained(error)
                     log(1, .fault, "The tracker has ended: \(error)")
                     return .failed(error)
                 }
             } catch {
-                preconditionFailure("Everything but errors of the store is parked: \(error)")
+                preconditionFailure("Only errors of the store end a tracker: \(error)")
             }
         }
-        log(1, .info, "“\(settings.author)” follows the store no more.")
+        log(1, .info, "“\(settings.author)” no longer follows the store.")
         return .stopped
     }
 
@@ -366,8 +366,8 @@ final class TrackerCore: Sendable {
         if let age = try store.retention.age, age / .seconds(1) < settings.maximumDuration {
             log(
                 1, .notice,
-                "The store keeps history for \(age), and not for the \(settings.maximumDuration) seconds of "
-                    + "`maximumDuration`: change one of the two, if that is not meant.")
+                "The store keeps history for \(age), not for the \(settings.maximumDuration) seconds of "
+                    + "`maximumDuration`: change one of the two if you did not intend this.")
         }
     }
 
@@ -399,15 +399,15 @@ final class TrackerCore: Sendable {
         let cursor = try state.withLock({ $0.cursor }) ?? store.consumer(settings.consumer)?.cursor
         log(
             1, .error,
-            "History was lost: \(error.message) Observers of “\(settings.author)” miss what came after transaction "
-                + "\(cursor.map { "\($0.number)" } ?? "0"), up to \(token.number). They go on from there.")
+            "History was lost: \(error.message) Observers of “\(settings.author)” miss transactions after "
+                + "\(cursor.map { "\($0.number)" } ?? "0"), up to \(token.number), and continue from there.")
         try await merge(to: snapshot, ChangedObjects())
         for observer in state.withLock({ $0.observers }) {
             guard let resynchronized = observer.resynchronized else { continue }
             do {
                 _ = try await attempts { try await resynchronized(snapshot) }
             } catch {
-                log(1, .error, "\(observer.title) could not read everything anew: \(error)")
+                log(1, .error, "\(observer.title) could not read everything again: \(error)")
             }
         }
         return token
@@ -446,8 +446,8 @@ final class TrackerCore: Sendable {
         let process = (try? store.consumer(settings.consumer))?.map { "process \($0.processID)" } ?? "another process"
         return StoreError(
             .consumerConflict,
-            "The consumer “\(settings.consumer)” was moved by \(process): two trackers use the name. Give each a "
-                + "name of its own with the parameter `consumer:`.", path: store.path)
+            "The consumer “\(settings.consumer)” was moved by \(process), because two trackers use the name: give each "
+                + "its own name with the parameter `consumer:`.", path: store.path)
     }
 
     private static let (delays, shortDelays) = ([100, 400, 1600], [1, 4, 16])

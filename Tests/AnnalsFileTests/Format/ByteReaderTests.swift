@@ -90,6 +90,6 @@ import Testing
     }
 
     private func damaged(at offset: UInt64) -> StoreError {
-        StoreError(.damaged, "A field reaches beyond the end of what holds it.", offset: offset)
+        StoreError(.damaged, "A field extends beyond the bytes that contain it.", offset: offset)
     }
 }

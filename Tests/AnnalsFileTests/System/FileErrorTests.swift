@@ -55,7 +55,7 @@ import Testing
 
     @Test(arguments: ["fdatasync", "fsync"]) func failedSynchronisationSaysWhatIsAtStake(call: String) {
         let message = StoreError(SystemError(call, EIO)).message
-        #expect(message.contains("disk") && message.contains("may be lost with the power"))
+        #expect(message.contains("disk") && message.contains("may be lost if the power fails"))
         #expect(!StoreError(SystemError(call, ENOSPC)).message.contains("Nothing was lost"))
     }
 

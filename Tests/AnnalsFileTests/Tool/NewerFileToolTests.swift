@@ -131,7 +131,7 @@ import Testing
         case false?: #expect(run.status == 0 && !isNewer, "\(words): \(run)", sourceLocation: location)
         case nil: #expect(run.status == (isNewer ? 1 : 0), "\(words): \(run)", sourceLocation: location)
         }
-        for advice in ["damage", "estore", "salvage what"] {
+        for advice in ["damage", "estore", "salvage the"] {
             #expect(!all.contains(advice), "\(words): \(run)", sourceLocation: location)
         }
     }

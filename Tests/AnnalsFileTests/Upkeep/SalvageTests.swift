@@ -464,7 +464,7 @@ import Testing
         try damage(machine) { $0.kind == .transaction && $0.number == updated[updated.count - 2] }
         let result = try salvage(machine)
         #expect(result.objects == 42 && result.schemaChanges.count == 1)
-        #expect(result.schemaChanges.first?.contains("“Note.title” is not unique now") == true)
+        #expect(result.schemaChanges.first?.contains("“Note.title” is no longer unique") == true)
         try reading(machine) { (view) throws in
             #expect(try view.titles().filter { $0 == "note 41" }.count == 2)
             let attributes = view.catalog.entity(1, version: view.catalog.newestVersion)?.attributes

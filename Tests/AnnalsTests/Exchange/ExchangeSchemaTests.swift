@@ -135,7 +135,7 @@ import Testing
         }
         for (here, sentence) in [
             (item(.string, "Box"), "“kind” of “Item” is int in the transaction, but string in this store"),
-            (item(.int, "Bag"), "“place” of “Item” refers to “Bag” in this store, and has a reference to “Box”"),
+            (item(.int, "Bag"), "“place” of “Item” refers to “Bag” in this store, but has a reference to “Box”"),
             (item(.int, "Box", .cascade), "“place” of “Item” has the delete rule cascade in this store"),
         ] {
             let folders = try ExchangeFolders(2, item(.int, "Box"))

@@ -64,7 +64,7 @@ import Testing
         try o.deleteHistory(before: .max)
         #expect(try outcomes(from: o, to: m) == [.applied])
         let error = #expect(throws: StoreError.self) { try relay(from: m, to: t) }
-        #expect(error?.code == .applyGap && error?.message.contains("Apply it to a new store.") ?? false)
+        #expect(error?.code == .applyGap && error?.message.contains("apply it to a new store.") ?? false)
         for transaction in rest { #expect(try t.apply(transaction).outcome == .applied) }
         #expect(try outcomes(from: m, to: t) == [.alreadyHere])
         #expect(try contents(of: t) == contents(of: o) && contents(of: m) == contents(of: o))

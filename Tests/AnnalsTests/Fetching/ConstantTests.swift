@@ -223,13 +223,13 @@ import Testing
         #expect(try unindexed(#Predicate { $0.sortTitle == word }) == ["sortTitle == …: “sortTitle” has no index"])
         #expect(
             try unindexed(#Predicate { $0.title.caseFolded == word && $0.pages == number }) == [
-                "title.caseFolded == …: no index has folded texts"
+                "title.caseFolded == …: no index contains folded texts"
             ])
         #expect(
             try unindexed(#Predicate { $0.title == word || $0.pages == number }) == [
-                "(title == …) or (pages == …): no index finds alternatives"
+                "(title == …) or (pages == …): no index finds “or”"
             ])
-        #expect(try unindexed(#Predicate { $0.title != word }) == ["not (title == …): no index finds what differs"])
+        #expect(try unindexed(#Predicate { $0.title != word }) == ["not (title == …): no index finds “not”"])
         #expect(
             try unindexed(#Predicate { $0.isbn == word && $0.pages > number }) == [
                 "pages > …: another access is better"
@@ -356,7 +356,7 @@ import Testing
         let wanted = Array(titles.prefix(2))
         let predicate = #Predicate<Object<Titled>> { wanted.contains($0.title) }
         let snapshot = try store.snapshot()
-        #expect(try snapshot.explain(Titled.self, where: predicate).access == "index over title")
+        #expect(try snapshot.explain(Titled.self, where: predicate).access == "index on title")
         #expect(try snapshot.count(Titled.self, where: predicate) == 8)
         #expect(try Set(snapshot.references(to: Titled.self, where: predicate)).count == 8)
         try store.write { transaction in

@@ -186,7 +186,7 @@ import Testing
             try store.advanceConsumer("slow", from: slow.cursor, to: tokens[5])
         }
         #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
-        #expect(error?.message.contains("stands at transaction \(slow.cursor.number),") == true)
+        #expect(error?.message.contains("is at transaction \(slow.cursor.number),") == true)
         for isLocked in [false, true] {
             let error = #expect(throws: StoreError.self) {
                 let move = { (transaction: Transaction) in
@@ -466,7 +466,7 @@ import Testing
         #expect(try tool("clean", path, "--before", "5", "--author", "").status == 0)
         for arguments in [["--before", "6"], ["--before", "6", "--author", "a"], ["--before", "6", "--dry-run"]] {
             let run = try runTool(["clean", path] + arguments)
-            #expect(run.status == 1 && run.errors.contains("no transaction 6, its newest is 4"), "\(run.errors)")
+            #expect(run.status == 1 && run.errors.contains("no transaction 6: its newest is 4"), "\(run.errors)")
         }
         #expect(try tool("history", path).output.split(separator: "\n").count == 2)
         #expect(try tool("history", path, "--after", "0").status == 1)

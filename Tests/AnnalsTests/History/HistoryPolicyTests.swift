@@ -351,7 +351,7 @@ import Testing
         #expect(try tool("retention", path).output == standard + "[\"Log\"]}\n")
         #expect(
             try tool("retention", path, "--format", "text").output
-                == "History is kept for 7d or 1073741824 bytes.\nNo history is kept of Log.\n")
+                == "History is kept for 7d or 1073741824 bytes.\nNo history of Log is kept.\n")
         #expect(try tool("info", path).output.contains("\nLog: 1 objects, history off\n"))
         #expect(try tool("info", path).output.contains("\nClip: 1 objects\n"))
         let json = try tool("info", path, "--format", "json").output

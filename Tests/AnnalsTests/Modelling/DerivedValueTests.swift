@@ -462,9 +462,9 @@ import Testing
             try Store(at: folder.path, entities: [Mistaken.Whole.self, Mistaken.Part.self])
         }
         let lines = error?.message.split(separator: "\n") ?? []
-        #expect(lines.contains { $0.hasPrefix("“again” of “Whole” and “changed” both say when") })
+        #expect(lines.contains { $0.hasPrefix("“again” of “Whole” and “changed” both contain") })
         #expect(
-            lines.contains { $0.hasPrefix("“parts” of “Whole” is the other side of a relationship: its options but") })
+            lines.contains { $0.hasPrefix("“parts” of “Whole” is the other side of a relationship: set its options") })
         let computed = expect(.modelInvalid) {
             try Store(at: folder.path, entities: [Mistaken.Computed.self, Mistaken.ComputedPart.self])
         }

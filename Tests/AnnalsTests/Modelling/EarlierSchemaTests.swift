@@ -306,7 +306,7 @@ import Testing
         #expect(changes.last?.tombstone(of: Wide.Clip.self)?[\.stars] == 5)
         let past = try new.snapshot(asOf: then)
         let error = expect(.schemaMismatch) { try past.fetch(Wide.Clip.self) }
-        #expect(error?.message.contains("was of the type int at that time") == true)
+        #expect(error?.message.contains("had the type int at that time") == true)
         #expect(error?.message.contains("snapshot.rows") == true)
         struct Code: Entity {
             var code = ""

@@ -20,7 +20,7 @@ import Testing
         let snapshot = try store.snapshot()
         let some: [Double?] = [0.0, -0.0, 1]
         let predicate = #Predicate<Object<Book>> { some.contains($0.price) }
-        #expect(try snapshot.explain(Book.self, where: predicate).access == "index over price")
+        #expect(try snapshot.explain(Book.self, where: predicate).access == "index on price")
         #expect(try snapshot.fetch(Book.self, where: predicate).map(\.title).sorted() == ["0", "1", "2"])
         #expect(try snapshot.count(Book.self, where: predicate) == 3)
         // What is equal is one group, and one of what is distinct.

@@ -83,8 +83,8 @@ struct Passport: Entity, Equatable {
         let error = expect(.modelInvalid) { try Store(at: folder.path, entities: [Owner.self, Thing.self]) }
         #expect(
             error?.message.contains(
-                "“owner” of “Thing” has the inverse “thing”, which is one object, but several may refer to the "
-                    + "same: add the option .unique") == true, "\(error?.message ?? "")")
+                "“owner” of “Thing” has the inverse “thing”, which is one object, but several objects may "
+                    + "refer to the same object: add the option .unique") == true, "\(error?.message ?? "")")
     }
 
     // MARK: URIs
@@ -185,9 +185,9 @@ struct Passport: Entity, Equatable {
         let lines = error?.message.split(separator: "\n") ?? []
         #expect(lines.count == 4, "\(lines)")
         for name in ["objectReference", "objectStatus", "objectUpdate"] {
-            #expect(lines.contains { $0.hasPrefix("“\(name)” of “Hidden” is called as a member of every object is") })
+            #expect(lines.contains { $0.hasPrefix("“\(name)” of “Hidden” has the name of a member of every object") })
         }
-        #expect(lines.contains { $0.hasPrefix("“schema” of “Hidden” is called as a member of the entity's type is") })
+        #expect(lines.contains { $0.hasPrefix("“schema” of “Hidden” has the name of a member of the entity's type") })
         #expect(lines.contains { $0.contains("choose another name, with .renamed(from: \"objectReference\")") })
     }
 

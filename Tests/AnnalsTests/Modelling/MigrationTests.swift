@@ -110,7 +110,7 @@ import Testing
         try openNew().close()
         let store = try Store(at: folder.path, entities: [Old.Clip.self, Old.Person.self])
         let error = expect(.schemaMismatch) { try store.snapshot().fetch(Old.Clip.self) }
-        #expect(error?.message.contains("“rank” of “Clip” is of the type double in the store") == true)
+        #expect(error?.message.contains("“rank” of “Clip” has the type double in the store") == true)
         #expect(error?.message.contains("`migrations:`") == true)
         #expect(error?.attributes == ["rank"])
         try store.close()

@@ -118,8 +118,8 @@ import Testing
             ([Other.WideType.self], "Clip", ["rank"], ["type int", "type double"]),
             ([Other.NotUnique.self], "Folder", ["name"], ["is unique", "without .unique"]),
             ([Other.MoreUnique.self], "Clip", ["title"], ["is not unique", "it as unique"]),
-            ([Other.LessKeys.self], "Folder", ["name", "number"], ["a unique key over “name”, “number”", "none"]),
-            ([Other.MoreKeys.self], "Clip", ["title", "rank"], ["no unique key over “title”, “rank”", "one"]),
+            ([Other.LessKeys.self], "Folder", ["name", "number"], ["a unique key on “name”, “number”", "none"]),
+            ([Other.MoreKeys.self], "Clip", ["title", "rank"], ["no unique key on “title”, “rank”", "one"]),
         ]
         for (entities, entity, attributes, words) in cases {
             let error = expect(.schemaMismatch) { try open(entities) }

@@ -70,8 +70,8 @@ import Testing
         let group = there.insert(Group(name: "a"))
         let error = expect(.wrongContext) { try here.object(group.objectReference) }
         #expect(
-            error?.message == "The reference to an object of “Group” is temporary. The object is inserted in another "
-                + "context, or nothing holds it any more: save its context first, and use the object's objectReference."
+            error?.message == "The reference to an object of “Group” is temporary, and its object is inserted in "
+                + "another context, or was released: save its context first, and use the object's objectReference."
         )
         for context in [here, there] { context.close() }
         try store.close()

@@ -49,7 +49,7 @@ private struct Unsound: Error, CustomStringConvertible {
         expectSentences(
             #expect(throws: StoreError.self) {
                 try Store(at: folder.path, entities: [Checked.self], migrations: [failing])
-            }, "nothing of it has happened: is odd.")
+            }, "the store is unchanged: is odd.")
         try folder.expectIntact()
     }
 }

@@ -92,7 +92,7 @@ import Testing
         #expect(try run("insert", path, "SampleClip", "url=\"2\"").status == 0)
         let compacted = try run("compact", path)
         #expect(compacted.status == 1)
-        #expect(compacted.errors.contains("only that user or root compacts the store"), "\(compacted.errors)")
+        #expect(compacted.errors.contains("Only that user or root can compact the store"), "\(compacted.errors)")
         #expect(folder.names == ["s.annals"])
         _ = try store.compact()
         #expect(try run("insert", path, "SampleClip", "url=\"3\"").status == 0)

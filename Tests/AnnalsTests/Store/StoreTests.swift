@@ -38,7 +38,7 @@ import Testing
         try store.write { _ in
             let error = expect(.busy) { try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) } }
             #expect(error?.lockHolder?.processID == UInt32(getpid()))
-            #expect(error?.message.contains("This process has that number, too.") == true)
+            #expect(error?.message.contains("This process has the same number.") == true)
         }
         try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) }
         try second.close()

@@ -68,7 +68,7 @@ import Testing
         let fitting = (0..<4).map { "{\"k\":\"fitting \($0)\",\"n\":\($0)}" }
         let before = try schema()
         let run = try load(fitting + lines, fromFile: fromFile, "--widen", "--batch", "4")
-        #expect(run.status == 1 && run.errors.contains("4 objects were inserted, 0 updated"), "\(run)")
+        #expect(run.status == 1 && run.errors.contains("4 objects were inserted and 0 updated"), "\(run)")
         #expect(try schema() == before)
         #expect(try dump().split(separator: "\n").count == 5)
         try expectTheProgramOpens()
@@ -83,7 +83,7 @@ import Testing
         ] {
             let run = try load(["{\"k\":\"a\",\"n\":1}", line], fromFile: fromFile)
             #expect(run.status == 1 && run.errors.contains("Line 2 of "), "\(run)")
-            #expect(run.errors.contains("“\(name)” of “Item” is of the type \(type)"), "\(run)")
+            #expect(run.errors.contains("“\(name)” of “Item” has the type \(type)"), "\(run)")
             #expect(run.errors.contains("a value of the type \(other)"), "\(run)")
             #expect(run.errors.contains("“--widen”"), "\(run)")
             #expect(try schema() == before)

@@ -357,7 +357,7 @@ import Testing
             try loadFile("", "--key", "k", "--prune"), try loadFile("\n", "--key", "k", "--prune", "--batch", "1"),
         ] {
             #expect(run.status == 1 && run.output == "")
-            #expect(run.errors.contains("all 2 of “Item” would be deleted") && run.errors.contains("“--allow-empty”"))
+            #expect(run.errors.contains("would delete all 2 of “Item”") && run.errors.contains("“--allow-empty”"))
         }
         #expect(try runTool(["info", store]).output == token)
         #expect(try load("", "--allow-empty").status == 64)
@@ -382,7 +382,7 @@ import Testing
         #expect(try load("{\"k\":3}\n", "--key", "k").status == 0)
         let run = try load("{\"k\":1}\n\n{\"k\":2}\n{\"k\":3}\n{\"k\":4}\n{\"k\":5}\n", "--batch", "2")
         #expect(run.status == 1 && run.errors.contains("Nothing of lines 4 to 5 of standard input was written: "))
-        #expect(run.errors.contains("In the batches before them, 2 objects were inserted, 0 updated."))
+        #expect(run.errors.contains("In the batches before them, 2 objects were inserted and 0 updated."))
         #expect(try dump("--bare") == "{\"k\":3}\n{\"k\":1}\n{\"k\":2}\n")
         try folder.expectIntact()
     }

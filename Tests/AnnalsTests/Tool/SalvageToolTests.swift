@@ -157,7 +157,7 @@ import Testing
         if run.status == 0 {
             #expect(folder.temporary.names.allSatisfy { ["s.annals", "new"].contains($0) })
         } else {
-            #expect(run.status == 1 && run.errors.contains("It was cancelled"), "\(run)")
+            #expect(run.status == 1 && run.errors.contains("was cancelled"), "\(run)")
             #expect(folder.temporary.names == ["s.annals"])
         }
         if run.status == 0, command.count > 1 { #expect(unlink(folder.temporary.path("new")) == 0) }

@@ -66,16 +66,16 @@ import Testing
             """
         let wanted = [
             "rename entity Clip to Film", "Film: rename title to heading",
-            "Film: history off, and remove what there is",
+            "Film: history off, and remove its history",
             "Film: heading becomes optional, indexed", "Film: folder becomes inverse films, delete rule deny",
-            "Film: add done: bool, required, default false", "Film: add unique key over folder, heading",
+            "Film: add done: bool, required, default false", "Film: add unique key on folder, heading",
         ]
         #expect(try lines(apply(second, "--dry-run")) == wanted)
         #expect(try lines(apply(second)).dropLast() == wanted[...])
         let kept = try #require(try entities().first { $0.name == "Film" })
         #expect(kept.attributes.map(\.name) == ["heading", "rank", "folder", "done"] && kept.keys.count == 2)
         let pruned = [
-            "Film: remove the key over rank, heading", "Film: remove rank, and hide its values",
+            "Film: remove the key on rank, heading", "Film: remove rank, and hide its values",
         ]
         // The folder is a target of what stays.
         let refused = try apply(second, "--prune", "--dry-run")

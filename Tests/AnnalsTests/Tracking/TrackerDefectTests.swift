@@ -197,7 +197,7 @@ private func soon(
             calls.all.filter { !$0.contains("follows the store") } == [
                 "observer, cursor 0, from 0", "hook, cursor 0, from 0", "merge, cursor 0, from 0",
                 "deduplicator, cursor 0, from 0", "debug: “app” has read history up to transaction 2.",
-                "info: 2 transactions have left history.",
+                "info: 2 transactions were removed from history.",
             ])
         try end()
     }

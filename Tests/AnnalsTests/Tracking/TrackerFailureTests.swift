@@ -105,7 +105,7 @@ private final class StandingClock: HistoryTrackerClock {
         try insert("one")
         try await run(tracker)
         let work = try #require(try tracker.parked.first)
-        #expect(work.body == .deduplicator && work.error.contains("leave it open"))
+        #expect(work.body == .deduplicator && work.error.contains("leave the context open"))
         let error = await #expect(throws: StoreError.self) { try await tracker.replay(work) }
         #expect(error?.code == .contextClosed)
         #expect(try tracker.parked.map(\.attempts) == [5])

@@ -218,7 +218,7 @@ import Testing
         observe(tracker)
         #expect(messages.count == 0)
         tracker.observe(Note.self, [.insert], name: "mail") { [calls] _ in calls.note("new") }
-        #expect(messages.all.contains { $0.contains("“mail” takes the place") })
+        #expect(messages.all.contains { $0.contains("“mail” replaces") })
         try insert("one")
         tracker.start()
         try await caughtUp(tracker)
@@ -840,7 +840,7 @@ import Testing
         tracker = nil
         #expect(core == nil)
         try insert("one")
-        try await eventually { messages.all.contains { $0.contains("no more") } }
+        try await eventually { messages.all.contains { $0.contains("no longer follows") } }
         #expect(calls.count == 0)
         try end()
     }

@@ -215,7 +215,7 @@ extension Draft {
         return StoreError(
             .requiredMissing,
             "“\(name)” of “\(layout.entity.name)” is required, and the object that it refers to is deleted: let it "
-                + "refer to another one, delete its object too, or make the attribute optional.",
+                + "refer to another object, delete its own object too, or make the attribute optional.",
             ObjectFacts(layout.entity.name.text, [name], object: object))
     }
 }

@@ -19,7 +19,7 @@ extension Draft {
         // Compaction forgets deleted objects, but not that their numbers were used.
         let isForgotten = newest == 0 && object.number < base.nextNumber(of: object.entityNumber)
         guard isForgotten || newest & 1 == 1, !isChangedHere(object), !reserved.contains(object.rawValue) else {
-            throw StoreError(.invalidArgument, "Only an object that was deleted can be inserted again.")
+            throw StoreError(.invalidArgument, "Only a deleted object can be inserted again.")
         }
         let previous = isForgotten ? nil : PreviousVersion(rawValue: newest)
         try withKeptRow(object, layout, keeps: known.map { $0.count < layout.count } ?? false, kept) {

@@ -29,8 +29,8 @@ extension Draft {
         guard object.entityNumber == layout.number, reserved.contains(object.rawValue) else {
             throw StoreError(
                 .invalidArgument,
-                "\(object) was not reserved for “\(layout.entity.name)” in this transaction, or is inserted already: "
-                    + "reserve an ID, and insert under it once.")
+                "\(object) was not reserved for “\(layout.entity.name)” in this transaction, or is already inserted: "
+                    + "reserve an ID, and insert one object with it.")
         }
         try frames.write(.init(.insert, object, previous: nil), layout, .object, set)
         reserved.remove(object.rawValue)
@@ -47,7 +47,8 @@ extension Draft {
         let next = base.totals?[object.entityNumber].nextNumber ?? 1
         guard newest == 0, object.number < next, !isChangedHere(object) else {
             throw StoreError(
-                .invalidArgument, "\(object) is not reserved in the store, or is the ID of an object already.")
+                .invalidArgument,
+                "\(object) is not reserved in the store, or an object already has this ID: reserve an ID.")
         }
         reserved.insert(object.rawValue)
         // Makes the commit fail if another transaction inserts the object first.

@@ -107,7 +107,7 @@ package final class Draft {
     /// The state that it reads, without its own changes, while its body runs.
     @inline(__always)
     package var base: View {
-        guard let heldBase else { preconditionFailure("A transaction reads nothing while it is written.") }
+        guard let heldBase else { preconditionFailure("A transaction cannot be read while it is written.") }
         return heldBase
     }
 
@@ -185,7 +185,7 @@ package final class Draft {
 
     func requireCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
         guard count == layout.count else {
-            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+            throw StoreError(.invalidArgument, "A row does not have one value for each attribute.")
         }
     }
 
@@ -355,7 +355,7 @@ package final class Draft {
     private func notFound(_ object: ObjectID) -> StoreError {
         let name = shape.newestLayout(object.entityNumber)?.entity.name.text ?? "entity \(object.entityNumber)"
         return StoreError(
-            .objectNotFound, "There is no object \(object.number) of “\(name)”: it was deleted, or never was.")
+            .objectNotFound, "There is no object \(object.number) of “\(name)”: it was deleted, or never existed.")
     }
 
     // MARK: Reading
@@ -416,7 +416,9 @@ package final class Draft {
         }
         if lastDrawn == nil || lastDrawn?.numbers.next == lastDrawn?.numbers.end { drawMore(entity) }
         guard let number = lastDrawn?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
-            throw StoreError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
+            throw StoreError(
+                .tooLarge,
+                "An entity may have at most \(FormatLimits.maximumObjectNumber) objects, including deleted ones.")
         }
         lastDrawn?.numbers.next += 1
         return object

@@ -8,7 +8,10 @@ extension DraftFrames {
     /// row and entry offsets count from `AppendedTransaction.commitFrame`. Requires a complete transaction, and lives
     /// as long.
     package var lastFrameTable: UnsafeRawBufferPointer {
-        guard let last = prepared.last else { preconditionFailure("A transaction is looked at before it is complete.") }
+        guard let last = prepared.last else {
+            preconditionFailure(
+                "A transaction must be complete before it is inspected.")
+        }
         return UnsafeRawBufferPointer(last.bytes).slice(FrameField.bytes, last.tableBytes)
     }
 

@@ -25,7 +25,7 @@ extension DraftFrames {
     func requireFits(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         let front = FrameField.bytes + TransactionField.bytes
         guard front + entryBytes + rowBytes <= FormatLimits.maximumFrameBytes else {
-            throw StoreError(.tooLarge, "A row of \(rowBytes) bytes does not fit a frame: use fewer attributes.")
+            throw StoreError(.tooLarge, "A row of \(rowBytes) bytes does not fit into a frame: use fewer attributes.")
         }
     }
 
@@ -46,7 +46,7 @@ extension DraftFrames {
         if state == .complete { return }
         try requireUsable()
         try settle()
-        assert(superseded == 0, "B7: an object is in a completed transaction once.")
+        assert(superseded == 0, "B7: a completed transaction contains an object once.")
         (prepared.changes, prepared.schemaVersion) = (changes, schemaVersion)
         prepared.last = completeFrame()
         state = .complete

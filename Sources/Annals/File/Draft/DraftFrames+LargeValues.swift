@@ -7,7 +7,9 @@ extension DraftFrames {
         bytes: UInt64, from source: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Int
     ) throws(StoreError) -> StoredValue {
         guard bytes >= 1, bytes <= UInt64(FormatLimits.maximumValueBytes) else {
-            throw StoreError(.tooLarge, "A value has 1 to \(FormatLimits.maximumValueBytes) bytes, this one \(bytes).")
+            throw StoreError(
+                .tooLarge,
+                "A value may have 1 to \(FormatLimits.maximumValueBytes) bytes, and this one has \(bytes).")
         }
         let front = FrameField.bytes + ValueField.bytes
         let pieceLimit = UInt64((limits.maximumFrameBytes - front) & ~7)
@@ -33,7 +35,7 @@ extension DraftFrames {
         }
         values += 1
         guard let reference = OwnValue.reference(index: values - 1, bytes: bytes) else {
-            throw StoreError(.tooLarge, "A transaction holds fewer large values than that.")
+            throw StoreError(.tooLarge, "A transaction has too many large values: use several transactions.")
         }
         return .large(reference)
     }
@@ -47,7 +49,7 @@ extension DraftFrames {
             let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
             let count = try source(rest)
             guard count > 0, count <= rest.count else {
-                throw StoreError(.invalidArgument, "A large value's source ended before the size that was announced.")
+                throw StoreError(.invalidArgument, "The source of a large value ended before its announced size.")
             }
             done += count
         }

@@ -132,7 +132,9 @@ package final class DraftFrames {
     package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
         try requireUsable()
         guard changes == 0, prepared.members.isEmpty, changesInFrame == 0, !prepared.changesSchema else {
-            throw StoreError(.invalidArgument, "A transaction changes the schema once, and before anything else.")
+            throw StoreError(
+                .invalidArgument,
+                "A transaction can change the schema once only, and before its other changes.")
         }
         let schema = SchemaDefinition(version: catalog.newestVersion &+ 1, entities: definitions)
         var changed = catalog
@@ -207,7 +209,7 @@ package final class DraftFrames {
             return append(entry, rowStart: nil)
         }
         guard row.count == layout.count else {
-            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+            throw StoreError(.invalidArgument, "A row does not have one value for each attribute.")
         }
         let isDeletion = entry.kind == .delete
         let values = try moveOutLargeValues(row, of: layout.entity)
@@ -223,7 +225,7 @@ package final class DraftFrames {
     func validate(_ entry: Entry, _ layout: RowLayout) throws(StoreError) {
         guard entry.kind == .update else { return }
         guard let last = entry.attributes.last else {
-            throw StoreError(.invalidArgument, "An update names at least one attribute.")
+            throw StoreError(.invalidArgument, "An update must name at least one attribute.")
         }
         guard last < layout.count else { throw Self.unknownAttribute }
     }
@@ -272,11 +274,12 @@ package final class DraftFrames {
 
     func unusable() -> StoreError {
         if state == .lent {
-            return StoreError(.invalidArgument, "While a row is written, nothing else of its transaction can change.")
+            return StoreError(.invalidArgument, "A transaction cannot change while one of its rows is written.")
         }
         return StoreError(
             .invalidArgument,
-            "A transaction cannot change once it was committed, or once a part of it could not be kept: begin another.")
+            "A transaction cannot change after it was committed, or after one of its changes has failed: begin another "
+                + "transaction.")
     }
 }
 

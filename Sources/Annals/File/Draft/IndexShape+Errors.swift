@@ -9,7 +9,7 @@ extension IndexShape {
         if let reference, !reference.mayRefer(to: target) {
             let wanted = reference.target
             let name = shape.newestLayout(wanted)?.entity.name.text ?? "entity \(wanted)"
-            sentence = "which is not of “\(name)”: refer to an object of that entity."
+            sentence = "which is not an object of “\(name)”: refer to an object of that entity."
         } else {
             sentence = "which does not exist: insert it in the same transaction, or refer to another object."
         }
@@ -23,12 +23,12 @@ extension IndexShape {
     func denied(_ object: ObjectID, _ referrers: [ObjectID]) -> StoreError {
         let entity = layout.entity.name.text
         let named = referrers.prefix(10).map(\.description).joined(separator: ", ")
-        let more = referrers.count > 10 ? " and others" : ""
+        let more = referrers.count > 10 ? " and more" : ""
         let refers = referrers.count > 1 ? "refer" : "refers"
         return StoreError(
             .deleteDenied,
-            "\(object) cannot be deleted: \(attributeNames) of “\(entity)” \(named)"
-                + "\(more) \(refers) to it. Change or delete what refers to it first.",
+            "\(object) cannot be deleted: \(attributeNames) of “\(entity)” \(named)\(more) \(refers) to it. Change or "
+                + "delete the referring objects first.",
             ObjectFacts(entity, attributes, objects: referrers))
     }
 

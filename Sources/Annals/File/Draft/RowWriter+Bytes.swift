@@ -41,7 +41,7 @@ extension RowWriter {
     mutating func store(_ value: StoredValue, at position: Int) {
         let slot = shape.slot(position)
         if case .absent = value { return }
-        precondition(value.fits(slot.type), "A value is not of its attribute's type.")
+        precondition(value.fits(slot.type), "A value does not have its attribute's type.")
         switch value {
         case .absent: return
         case .bool(let bool): place(of: slot, position).storeBytes(of: bool ? 1 : 0, as: UInt8.self)
@@ -88,7 +88,9 @@ extension RowWriter {
     /// Appends a value in the form of its type.
     @inline(__always)
     mutating func append(inline content: UnsafeRawBufferPointer, _ slot: RowSlot, _ position: Int) {
-        precondition(content.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
+        precondition(
+            content.count <= FormatLimits.maximumInlineValueBytes,
+            "A value of this size must be stored outside of its row.")
         let offset = claim(slot, position)
         bytes.pointee.append(content)
         bytes.pointee.patch(end, at: offset)
@@ -106,7 +108,9 @@ extension RowWriter {
     @inline(__always)
     private mutating func claim(_ slot: RowSlot, _ position: Int) -> Int {
         let index = Int(slot.variableIndex)
-        precondition(slot.isVariable && index >= nextVariable, "Variable values must come in their order.")
+        precondition(
+            slot.isVariable && index >= nextVariable,
+            "Variable values must be set in the order of their attributes.")
         if index > nextVariable { skipVariables(to: index) }
         nextVariable = index &+ 1
         markPresent(position, in: row)
@@ -115,7 +119,7 @@ extension RowWriter {
 
     /// Leaves variable attributes absent. The slot of an absent value holds the end of its empty value.
     mutating func skipVariables(to index: Int) {
-        precondition(index >= nextVariable, "Variable values must come in their order.")
+        precondition(index >= nextVariable, "Variable values must be set in the order of their attributes.")
         for variable in nextVariable..<index {
             bytes.pointee.patch(end, at: start &+ Int(shape.slot(shape.variable(variable)).offset))
         }

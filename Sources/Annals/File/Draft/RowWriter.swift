@@ -379,10 +379,10 @@ public struct RowWriter: ~Copyable {
     }
 
     @inline(never)
-    private mutating func setTwice() -> StoreError { refused("An attribute is set twice.") }
+    private mutating func setTwice() -> StoreError { refused("An attribute is set twice: set each attribute once.") }
 
     @inline(never)
-    private mutating func wrongType() -> StoreError { refused("A value is not of its attribute's type.") }
+    private mutating func wrongType() -> StoreError { refused("A value does not have its attribute's type.") }
 
     @inline(never)
     private mutating func refused(_ message: String) -> StoreError {
@@ -405,7 +405,7 @@ public struct RowWriter: ~Copyable {
 
     private mutating func requireOrder(_ slot: RowSlot) throws(StoreError) {
         guard Int(slot.variableIndex) >= nextVariable else {
-            throw refused("Texts, data and lists are set once, in the order of their attributes.")
+            throw refused("Texts, data and lists must be set once, in the order of their attributes.")
         }
     }
 
@@ -429,7 +429,8 @@ public struct RowWriter: ~Copyable {
     private mutating func fillIn() throws(StoreError) {
         if isRefused {
             throw refused(
-                "A value of this row was refused, so the row is not written: let the error pass, or write it again."
+                "A value of this row was rejected, so the row is not written: let the error pass, or write the row "
+                    + "again."
             )
         }
         if purpose == .deletion { return }
@@ -471,7 +472,7 @@ public struct RowWriter: ~Copyable {
         case .inline(let content):
             guard content.count <= FormatLimits.maximumInlineValueBytes else {
                 throw StoreError(
-                    .damaged, "F22: a value stands in a row that is too long to. Restore the store from a backup.",
+                    .damaged, "F22: an inline value exceeds the inline limit. Restore the store from a backup.",
                     offset: old.fileOffset)
             }
             append(inline: content, shape.slot(position), position)

@@ -59,7 +59,9 @@ struct CheckpointReader: Sendable {
         try content.validateCounts(below: offset)
         let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
         guard landmarks <= offset >> Landmarks.stepBits + 1 else {
-            throw StoreError(.damaged, "F32: a checkpoint has more landmarks than MiB below it.", offset: offset)
+            throw StoreError(
+                .damaged,
+                "F32: a checkpoint has more landmarks than there are MiB before it.", offset: offset)
         }
         return Stored(header: frame.header, content: content, pieces: offsets)
     }
@@ -105,7 +107,7 @@ struct CheckpointReader: Sendable {
     }
 
     private static func malformed(_ offset: UInt64) -> StoreError {
-        StoreError(.damaged, "F29: what a checkpoint needs does not stand here.", offset: offset)
+        StoreError(.damaged, "F29: a checkpoint refers to a missing frame.", offset: offset)
     }
 }
 

@@ -64,7 +64,10 @@ final class NodesWriter {
             pieces.append(try addFrame(rest.prefix(Self.maximumBodyBytes)))
             rest = rest.dropFirst(Self.maximumBodyBytes)
             guard pieces.count * 8 < room / 2 else {
-                throw StoreError(.tooLarge, "The schemas and names of the store are too long for a checkpoint.")
+                throw StoreError(
+                    .tooLarge,
+                    "The schemas and names of the store are too long for a checkpoint: clean history and compact the "
+                        + "store.")
             }
         }
         frame.appendZeros(FrameField.bytes)

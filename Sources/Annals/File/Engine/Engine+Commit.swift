@@ -108,7 +108,10 @@ extension Engine {
         let appended = try log.locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
             let isNewest = appender.state.lastNumber == base
             if draft.needsNewestState, !isNewest {
-                throw StoreError(.conflict, "Another transaction may have changed what this one has checked.")
+                throw StoreError(
+                    .conflict,
+                    "Another transaction may have changed objects that this transaction has read: begin the "
+                        + "transaction again.")
             }
             try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             do throws(StoreError) {
@@ -186,14 +189,19 @@ extension Draft {
     /// taken. With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
         if indexes.hasReservations, !allDrawn({ $1 >= indexes.reservedEnd($0) }) {
-            throw StoreError(.conflict, "Object numbers were reserved meanwhile: make the transaction again.")
+            throw StoreError(
+                .conflict,
+                "Another transaction has reserved object numbers that this transaction uses: begin the transaction "
+                    + "again.")
         }
         if allDrawn({ indexes.nextNumber($0) <= $1 }), changed.isEmpty || lastNumber == base.number { return }
         try frames.forEachEntry { (change, _) throws(StoreError) in
             let newest = try indexes.core.reading { () throws(StoreError) in try indexes.rows.newest(change.object) }
             guard newest == change.previous?.rawValue ?? 0 else {
                 throw StoreError(
-                    .conflict, "Another transaction has changed an object meanwhile: make the transaction again.")
+                    .conflict,
+                    "Another transaction has changed an object that this transaction changes: begin the "
+                        + "transaction again.")
             }
             return true
         }

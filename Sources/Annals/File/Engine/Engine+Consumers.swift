@@ -14,7 +14,7 @@ extension Engine {
     ) throws(StoreError) -> ConsumerRecord {
         try Self.validate(name: name)
         guard !kind.isEmpty else {
-            throw StoreError(.invalidArgument, "A consumer reads, or writes, or does both: say which.")
+            throw StoreError(.invalidArgument, "A consumer reads, writes, or does both: give its kinds.")
         }
         return try appendingConsumer(durability) { (state, now) throws(StoreError) in
             if var known = state.tracking.consumer(name) {
@@ -25,7 +25,7 @@ extension Engine {
             guard state.tracking.consumers.count < FormatLimits.maximumConsumers else {
                 throw StoreError(
                     .tooLarge,
-                    "A store has at most \(FormatLimits.maximumConsumers) consumers: remove those that are no more.")
+                    "A store may have at most \(FormatLimits.maximumConsumers) consumers: remove unused consumers.")
             }
             var place = place
             if isAtOldest {
@@ -92,20 +92,21 @@ extension Engine {
             guard record.cursor <= state.lastNumber else {
                 throw StoreError(
                     .invalidArgument,
-                    "The consumer cannot have seen transaction \(record.cursor): the last one is \(state.lastNumber)."
+                    "The consumer cannot have read transaction \(record.cursor): the last one is \(state.lastNumber)."
                 )
             }
             found = record
             return isNew ? [(.consumer, record.encoded())] : []
         }
-        guard let found else { preconditionFailure("What throws nothing has found a consumer.") }
+        guard let found else { preconditionFailure("A registration without an error has found a consumer.") }
         return found
     }
 
     private static func validate(name: String) throws(StoreError) {
         guard !name.isEmpty, name.utf8.count <= FormatLimits.maximumNameBytes else {
             throw StoreError(
-                .invalidArgument, "A consumer's name has 1 to \(FormatLimits.maximumNameBytes) bytes.")
+                .invalidArgument,
+                "A consumer's name must have 1 to \(FormatLimits.maximumNameBytes) bytes: choose another name.")
         }
     }
 }
@@ -133,8 +134,8 @@ extension Draft {
             guard prepared.advances[index].to == from else {
                 throw StoreError(
                     .consumerConflict,
-                    "The consumer “\(name)” was moved to transaction \(prepared.advances[index].to.number) in this "
-                        + "transaction already, and is not at \(from.number).")
+                    "The consumer “\(name)” was already moved to transaction \(prepared.advances[index].to.number) in "
+                        + "this transaction, and is not at \(from.number): move it once.")
             }
             prepared.advances[index].to = to
         } else {

@@ -18,7 +18,7 @@ extension Engine {
             try build?.finish(indexes.view(of: appender.state))
             return try append(draft, &appender, build?.indexes ?? [])
         }
-        guard let appended else { preconditionFailure("A commit that throws nothing has appended a transaction.") }
+        guard let appended else { preconditionFailure("A commit without an error has appended a transaction.") }
         try finish(appended, durability)
         return appended.transaction
     }

@@ -144,7 +144,8 @@ package final class Engine: Sendable {
         guard number <= newest.number, number >= log.header.baseNumber else {
             throw StoreError(
                 .invalidArgument,
-                "There is no transaction \(number): the store holds \(log.header.baseNumber + 1) to \(newest.number).",
+                "There is no transaction \(number): the store has transactions \(log.header.baseNumber + 1) to "
+                    + "\(newest.number).",
                 path: log.path)
         }
         if number == newest.number { return newest }
@@ -167,8 +168,8 @@ package final class Engine: Sendable {
         }
         throw StoreError(
             .invalidArgument,
-            "Another commit, write, wait or close is not possible in the body of a write: it would wait for itself. "
-                + "Make all changes with the body's transaction.",
+            "The body of a write cannot commit, write, wait or close, because it would wait for itself: make all "
+                + "changes with the body's transaction.",
             path: log.path)
     }
 }

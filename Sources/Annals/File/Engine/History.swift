@@ -193,7 +193,7 @@ extension TrackedView {
             return false
         }
         guard let found else {
-            throw StoreError(.damaged, "F11: transaction \(number) is not where it should be.", path: log.path)
+            throw StoreError(.damaged, "F11: transaction \(number) is missing from its place.", path: log.path)
         }
         return found
     }
@@ -211,7 +211,7 @@ extension TrackedView {
         }
         guard let first else {
             throw StoreError(
-                .damaged, "F11: transaction \(header.baseNumber + 1) is not where it should be.", path: log.path)
+                .damaged, "F11: transaction \(header.baseNumber + 1) is missing from its place.", path: log.path)
         }
         let isNewest = first.version == view.catalog.newestVersion
         let shape = isNewest ? view.shape : StoreShape(view.catalog.upTo(version: first.version))
@@ -266,7 +266,9 @@ extension ReadCore {
             // A newer program may mean something different by it.
             try TransactionField.requireKnown(table, offset)
             throw StoreError(
-                .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)
+                .damaged,
+                "F13: a transaction does not begin where its record specifies, or its count of changes is "
+                    + "wrong.", offset: offset)
         }
         return TransactionView(
             number: header.number, commitFrame: offset, end: end, view: view, names: names, table: table)

@@ -217,7 +217,7 @@ extension Indexes {
     ) throws(StoreError) -> RowImage {
         let version = try RowHeader(bytes).schemaVersion
         guard let layout = shape.layout(version: version, entity: entity) else {
-            throw StoreError(.damaged, "F21: a row is of a schema version or entity that there is not.")
+            throw StoreError(.damaged, "F21: a row has a missing schema version or entity.")
         }
         return try RowImage(bytes, layout: layout)
     }
@@ -230,7 +230,7 @@ extension Indexes {
             (_, _) throws(StoreError) in
             throw StoreError(
                 .damaged,
-                "F31: a value that an index is over does not stand in its row. Restore the store from a backup.")
+                "F31: an indexed value is not stored in its row. Restore the store from a backup.")
         }
     }
 

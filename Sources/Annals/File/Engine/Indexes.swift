@@ -334,7 +334,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         core.file.install(landmarks)
         core.file.begin(at: state.end)
         guard content.countedEnd <= offset, offset - content.countedEnd < 1 << 32 else {
-            throw StoreError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
+            throw StoreError(.damaged, "F29: a checkpoint counts frames after itself.", offset: offset)
         }
         counts = FrameCounts(content)
         try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
@@ -358,10 +358,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private func adoptCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         let content = try reader.checkpoint(at: frame.offset).content
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
-            throw StoreError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
+            throw StoreError(.damaged, "F29: a checkpoint does not match its place in the log.", offset: frame.offset)
         }
         guard content.landmarkFrames.count * LandmarkField.inNode <= landmarks.all.count else {
-            throw StoreError(.damaged, "F32: a checkpoint names more landmarks than there are.", offset: frame.offset)
+            throw StoreError(.damaged, "F32: a checkpoint has more landmarks than the log.", offset: frame.offset)
         }
         install(content, endingAt: frame.end)
     }

@@ -86,7 +86,7 @@ extension TrackedView {
                 }
                 position = header.end
             }
-            throw StoreError(.damaged, "F11: transaction \(number + 1) is not where it should be.", path: log.path)
+            throw StoreError(.damaged, "F11: transaction \(number + 1) is missing from its place.", path: log.path)
         }
     }
 
@@ -100,7 +100,7 @@ extension TrackedView {
         let lowest = try schemaVersion(ofTransactionAfter: range.after)
         let highest = try schemaVersion(ofTransactionAfter: last - 1)
         guard lowest <= highest else {
-            throw StoreError(.damaged, "F16: the schema versions of transactions fall.", path: log.path)
+            throw StoreError(.damaged, "F16: the schema versions of transactions descend.", path: log.path)
         }
         return lowest...highest
     }

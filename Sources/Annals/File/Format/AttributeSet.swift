@@ -33,7 +33,8 @@ package struct AttributeSet: Equatable, Sendable {
 
     private mutating func insertLate(_ position: Int) {
         precondition(
-            position >= 0 && position < ChangeField.maximumAttributeWords * 64, "No entity has so many attributes.")
+            position >= 0 && position < ChangeField.maximumAttributeWords * 64,
+            "An entity has fewer attributes than that.")
         let word = position / 64 - 1
         while rest.count <= word { rest.append(0) }
         rest[word] |= 1 << UInt64(position % 64)

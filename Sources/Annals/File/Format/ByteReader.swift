@@ -83,7 +83,7 @@ package struct ByteReader {
 
     /// Throws `damaged` unless everything was read.
     package func finish() throws(StoreError) {
-        guard isAtEnd else { throw damaged("There are bytes behind the last field.") }
+        guard isAtEnd else { throw damaged("Bytes follow the last field.") }
     }
 
     // MARK: Errors
@@ -95,5 +95,5 @@ package struct ByteReader {
     package func damaged(_ message: String) -> StoreError { StoreError(.damaged, message, offset: currentOffset) }
 
     @inline(never)
-    private func shortage() -> StoreError { damaged("A field reaches beyond the end of what holds it.") }
+    private func shortage() -> StoreError { damaged("A field extends beyond the bytes that contain it.") }
 }

@@ -48,7 +48,7 @@ package struct ByteWriter: ~Copyable {
 
     /// Forgets everything from `count` on, and keeps the memory.
     package mutating func truncate(to count: Int = 0) {
-        precondition(count >= 0 && count <= self.count, "A writer can only be cut to bytes it has.")
+        precondition(count >= 0 && count <= self.count, "A writer can only be cut to bytes that it has.")
         self.count = count
     }
 

@@ -191,14 +191,14 @@ package struct ChangeCursor {
         let bytes = ChangeField.bytes &+ (Int(hasPrevious) &+ words) &* 8
         guard word & 0xFFFF_60FC == 0 else { throw newer(word, at: position) }
         guard words <= ChangeField.maximumAttributeWords, remaining >= bytes else {
-            throw malformed("has an entry that is longer than possible")
+            throw malformed("has an entry that is too long")
         }
-        guard ObjectID(rawValue: change.objectBits) != nil else { throw malformed("has an entry of no object") }
+        guard ObjectID(rawValue: change.objectBits) != nil else { throw malformed("has an entry without an object ID") }
         let form = kind | hasPrevious << 2 | (words > 0 ? 8 : 0)
         guard (allowsBase ? Self.baseForms : Self.changeForms) >> form & 1 == 1,
             change.rowOffset.map(isRow) ?? (kind == UInt32(ChangeKind.delete.rawValue)),
             change.previousWord & 6 == 0, words == 0 || change.lastAttributeWord != 0
-        else { throw malformed("has an entry that lacks what its kind asks for") }
+        else { throw malformed("has an entry without a part that its kind requires") }
         return bytes
     }
 
@@ -231,7 +231,7 @@ package enum RowsField {
     /// frame.
     static func entries(_ frame: FrameView) throws(StoreError) -> UInt32 {
         guard frame.table.count >= bytes else {
-            throw StoreError(.damaged, "F17: the table of a rows frame has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F17: the table of a rows frame has the wrong form.", offset: frame.offset)
         }
         guard frame.table.integer(at: zero, as: UInt32.self) == 0 else {
             throw .newer("F17", "a reserved field of a rows frame is in use", offset: frame.offset)

@@ -30,7 +30,7 @@ struct ChangesValidator {
             if let offset = change.rowOffset {
                 guard offset == position else {
                     throw StoreError(
-                        .damaged, "F20: a row does not stand where the one before it ends.",
+                        .damaged, "F20: a row does not begin at the end of the row before it.",
                         offset: frame.offset + UInt64(change.entryOffset))
                 }
                 let found = try validate(change, at: offset, frame, catalog)
@@ -40,7 +40,7 @@ struct ChangesValidator {
             try visit(change, row)
         }
         guard entries == UInt64(expected) else {
-            throw StoreError(.damaged, "\(rule): a frame has not as many changes as it says.")
+            throw StoreError(.damaged, "\(rule): a frame's count of changes is wrong.")
         }
         guard position == Int(frame.header.frameBytes) else {
             throw StoreError(.damaged, "F20: the rows of a frame do not fill its body.")
@@ -60,14 +60,14 @@ struct ChangesValidator {
         let bytes = frame.body.slice(start, frame.body.count - start)
         let header = try RowHeader(bytes, fileOffset: offset)
         guard Int(header.entryDistance) * 8 == row - change.entryOffset else {
-            throw StoreError(.damaged, "F20: a row does not lead back to its change entry.", offset: offset)
+            throw StoreError(.damaged, "F20: a row does not point to its change entry.", offset: offset)
         }
         guard let layout = layouts.layout(header.schemaVersion, change.object.entityNumber, catalog) else {
-            throw StoreError(.damaged, "F21: a row is of a schema version or entity that there is not.", offset: offset)
+            throw StoreError(.damaged, "F21: a row has a missing schema version or entity.", offset: offset)
         }
         if let last = change.lastAttributePosition, last >= layout.count {
             throw StoreError(
-                .damaged, "F21: an attribute set names an attribute that the entity does not have.", offset: offset)
+                .damaged, "F21: an attribute set contains an attribute that the entity does not have.", offset: offset)
         }
         let view = try RowImage(bytes, layout: layout, fileOffset: offset)
         let hasReferences = try view.validate(isDeletion: change.kind == .delete)

@@ -31,7 +31,7 @@ package enum CheckpointField {
     static func features(_ frame: FrameView) throws(StoreError) -> FormatFeatures {
         let table = frame.table
         guard table.count >= bytes else {
-            throw StoreError(.damaged, "F29: a checkpoint's table has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F29: a checkpoint's table has the wrong form.", offset: frame.offset)
         }
         let features = FormatFeatures(
             reading: table.integer(at: readFeatures, as: UInt64.self),
@@ -277,7 +277,7 @@ extension CheckpointContent {
             content.transactions = try reader.readUInt64()
             content.changes = try reader.readUInt64()
             let step = try reader.readUInt64()
-            guard step <= 1 else { throw reader.newer("a checkpoint has a flag") }
+            guard step <= 1 else { throw reader.newer("a checkpoint has an unknown flag") }
             content.mayStepBack = step == 1
             content.countedEnd = try reader.readUInt64()
             for kind in 0..<kinds { content.frameBytes[kind] = try reader.readUInt64() }
@@ -303,14 +303,14 @@ extension CheckpointContent {
         guard countedEnd <= offset, self.frames <= frames, transactions <= frames, recoveries <= frames,
             self.changes <= changes, frameBytes.allSatisfy({ $0 <= offset }),
             entities.allSatisfy({ $0.liveObjects <= changes }), indexes.allSatisfy({ $0.entries <= changes })
-        else { throw Self.malformed("counts more than stands below it").at(offset: offset) }
+        else { throw Self.malformed("has counts too high for its offset").at(offset: offset) }
     }
 
     /// Reads a count of items of at least `itemBytes` each. Throws if the rest of the document cannot hold them, so a
     /// count in the file cannot claim memory.
     private static func count(_ reader: inout ByteReader, of itemBytes: Int) throws(StoreError) -> Int {
         let count = Int(try reader.readUInt32())
-        guard count <= reader.remaining / itemBytes else { throw malformed("counts more than it holds") }
+        guard count <= reader.remaining / itemBytes else { throw malformed("has a count too high for its size") }
         return count
     }
 
@@ -320,7 +320,7 @@ extension CheckpointContent {
         for _ in 0..<count {
             let bytes = Int(try reader.readUInt16())
             guard bytes > 0, bytes <= FormatLimits.maximumNameBytes else {
-                throw Self.malformed("has a name of no length")
+                throw Self.malformed("has an empty or too long name")
             }
             names.append(try reader.readText(bytes))
         }
@@ -336,7 +336,7 @@ extension CheckpointContent {
                 defer { lastBytes = bytes }
                 let table = try SchemaDefinition(table: try reader.readBytes(bytes), fileOffset: 0)
                 guard Int(table.version) == version + 1 else {
-                    throw Self.malformed("has schema versions out of order")
+                    throw Self.malformed("has schema versions in the wrong order")
                 }
                 guard let known = schema else {
                     schema = table
@@ -366,7 +366,7 @@ extension CheckpointContent {
             guard entity > last, depth >= 1, depth <= 6, root.root % 8 == 0, root.root < 1 << 56,
                 root.nextNumber >= 1, root.nextNumber <= FormatLimits.maximumObjectNumber + 1,
                 root.liveObjects < root.nextNumber
-            else { throw Self.malformed("has a root that cannot be") }
+            else { throw Self.malformed("has an impossible root") }
             entities.append(root)
         }
     }
@@ -378,14 +378,14 @@ extension CheckpointContent {
             let count = Int(try reader.readUInt16())
             guard flags <= 3 else { throw reader.newer("an index in a checkpoint has flags \(flags)") }
             guard count >= 1, count <= FormatLimits.maximumAttributes else {
-                throw Self.malformed("has an index that cannot be")
+                throw Self.malformed("has an impossible index")
             }
             var attributes: [UInt16] = []
             for _ in 0..<count { attributes.append(try reader.readUInt16()) }
             let root = OrderedRoot(
                 entity: entity, isUnique: flags & 1 != 0, isComplete: flags & 2 != 0, attributes: attributes,
                 root: try reader.readUInt64(), entries: try reader.readUInt64())
-            guard root.root % 8 == 0, root.root < 1 << 56 else { throw Self.malformed("has an index that cannot be") }
+            guard root.root % 8 == 0, root.root < 1 << 56 else { throw Self.malformed("has an impossible index") }
             indexes.append(root)
         }
     }
@@ -394,11 +394,14 @@ extension CheckpointContent {
         let nodes = Int(try reader.readUInt32())
         let count = Int(try reader.readUInt32())
         guard nodes <= reader.remaining / 8, count <= (reader.remaining - nodes * 8) / 16 else {
-            throw Self.malformed("counts more than it holds")
+            throw Self.malformed("has a count too high for its size")
         }
         for _ in 0..<nodes {
             let frame = try reader.readUInt64()
-            guard frame > landmarkFrames.last ?? 0 else { throw Self.malformed("has frames of landmarks out of order") }
+            guard frame > landmarkFrames.last ?? 0 else {
+                throw Self.malformed(
+                    "has frames of landmarks in the wrong order")
+            }
             landmarkFrames.append(frame)
         }
         for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
@@ -407,21 +410,21 @@ extension CheckpointContent {
     private mutating func readTracking(_ reader: inout ByteReader) throws(StoreError) {
         horizon = try reader.readUInt64()
         guard number <= FormatLimits.maximumTransactionNumber, horizon <= number else {
-            throw Self.malformed("speaks of transactions that are not there")
+            throw Self.malformed("refers to missing transactions")
         }
         retention = RetentionLimits(microseconds: try reader.readUInt64(), bytes: try reader.readUInt64())
         for _ in 0..<(try Self.count(&reader, of: 12)) {
             let entry = CleaningRecord.Hidden(author: try reader.readUInt32(), before: try reader.readUInt64())
             guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count,
                 entry.before <= number + 1
-            else { throw Self.malformed("hides an author twice, or what there is not") }
+            else { throw Self.malformed("hides an author twice, or a missing author or transaction") }
             hidden.append(entry)
         }
         for _ in 0..<(try Self.count(&reader, of: 48)) {
             let bytes = Int(try reader.readUInt32())
             guard let consumer = try ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
                 consumer.cursor <= number, consumers.count < FormatLimits.maximumConsumers
-            else { throw Self.malformed("has a consumer that cannot be") }
+            else { throw Self.malformed("has an impossible consumer") }
             consumers.append(consumer)
         }
     }
@@ -435,7 +438,7 @@ extension CheckpointContent {
             let number = try reader.readUInt64()
             let bytes = Int(try reader.readUInt32())
             guard kind > extensions.last?.kind ?? 0, number <= self.number else {
-                throw Self.malformed("has extensions out of order, or one of a later transaction")
+                throw Self.malformed("has extensions in the wrong order, or one of a later transaction")
             }
             extensions.append(
                 CheckpointExtension(

@@ -90,11 +90,13 @@ package struct FileHeader: Equatable, Sendable {
     package static func decode(_ page: UnsafeRawBufferPointer) throws(StoreError) -> FileHeader {
         guard page.count >= magic.count, page.prefix(magic.count).elementsEqual(magic) else {
             throw StoreError(
-                .notAStore, "This is not an Annals store: the file does not begin like one. Check the path.", offset: 0)
+                .notAStore,
+                "This is not an Annals store: the file does not begin with the header of one. Check the "
+                    + "path.", offset: 0)
         }
         guard page.count >= FormatLimits.pageBytes else {
             throw StoreError(
-                .truncated, "The store file ends within its header page; restore it from a backup.",
+                .truncated, "The store file ends within its header page: restore it from a backup.",
                 offset: UInt64(page.count))
         }
         let readVersion = page.integer(at: HeaderField.readVersion, as: UInt16.self)
@@ -104,14 +106,14 @@ package struct FileHeader: Equatable, Sendable {
         if isIntact, readVersion == 0 || readVersion > FormatLimits.readVersion {
             throw StoreError(
                 .unsupportedVersion,
-                "The store has format version \(readVersion), this program knows \(FormatLimits.readVersion): a newer "
-                    + "version of Annals wrote it, or a draft. Use that version.",
+                "The store has format version \(readVersion), but this program reads only version "
+                    + "\(FormatLimits.readVersion): a newer version of Annals or a draft wrote it. Use that version.",
                 offset: UInt64(HeaderField.readVersion))
         }
         guard isIntact, writeVersion >= readVersion,
             page.integer(at: HeaderField.headerBytes, as: UInt32.self) == UInt32(FormatLimits.pageBytes)
         else {
-            throw StoreError(.damaged, "F1: the header page is damaged; restore the store from a backup.", offset: 0)
+            throw StoreError(.damaged, "F1: the header page is damaged: restore the store from a backup.", offset: 0)
         }
         let isNewer = writeVersion > FormatLimits.writeVersion
         if !isNewer, let offset = firstStrayByte(page) {
@@ -120,7 +122,7 @@ package struct FileHeader: Equatable, Sendable {
                 throw .newer("F2", "a reserved field of the header page is in use", offset: UInt64(offset))
             }
             throw StoreError(
-                .damaged, "F2: the header page has a byte that must be zero and is not.", offset: UInt64(offset))
+                .damaged, "F2: the header page has a byte that is not zero but must be.", offset: UInt64(offset))
         }
         var header = FileHeader(
             storeID: UUIDBytes(
@@ -136,17 +138,17 @@ package struct FileHeader: Equatable, Sendable {
         if isNewer { header.newerPage = withoutHints(page) }
         guard header.generation > 0 || header.baseNumber == 0 else {
             throw StoreError(
-                .damaged, "F1: a store that was never compacted names a transaction before its first.",
+                .damaged, "F1: a store that was never compacted has a base transaction.",
                 offset: UInt64(HeaderField.baseNumber))
         }
         guard header.baseNumber > 0 || (header.baseTag == 0 && header.baseTime == .min) else {
             throw StoreError(
-                .damaged, "F1: the header page has a tag or a time of a transaction 0, which no store has.",
+                .damaged, "F1: the header page has the tag or time of a transaction 0, which does not exist.",
                 offset: UInt64(HeaderField.baseTag))
         }
         guard header.baseNumber <= FormatLimits.maximumTransactionNumber else {
             throw StoreError(
-                .damaged, "F1: the header page names a transaction that no store can have come to.",
+                .damaged, "F1: the header page has an impossible transaction number.",
                 offset: UInt64(HeaderField.baseNumber))
         }
         return header

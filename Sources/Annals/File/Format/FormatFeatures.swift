@@ -47,7 +47,7 @@ extension StoreError {
     static func newer(_ what: String, offset: UInt64?) -> StoreError {
         StoreError(
             .unsupportedVersion,
-            "\(what), which this program does not know: a newer version of Annals wrote this store, use that version.",
+            "\(what), which this program does not know: a newer version of Annals wrote this store. Use that version.",
             offset: offset)
     }
 
@@ -55,7 +55,7 @@ extension StoreError {
     static func readableOnly(offset: UInt64? = nil) -> StoreError {
         StoreError(
             .unsupportedVersion,
-            "A newer version of Annals wrote this store. This one can read it, and cannot write to it without harm: "
-                + "use the newer one.", offset: offset)
+            "A newer version of Annals wrote this store. This version can read it but not safely write to it: use the "
+                + "newer version.", offset: offset)
     }
 }

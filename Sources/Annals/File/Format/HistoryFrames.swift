@@ -71,7 +71,7 @@ package struct ConsumerRecord: Hashable, Sendable {
         } catch {
             throw error.at(offset: frame.offset)
         }
-        throw StoreError(.damaged, "F26: a consumer frame has another form.", offset: frame.offset)
+        throw StoreError(.damaged, "F26: a consumer frame has the wrong form.", offset: frame.offset)
     }
 
     /// Nil for another form. Throws `unsupportedVersion` for a kind of a later format.
@@ -151,7 +151,7 @@ package struct CleaningRecord: Hashable, Sendable {
 
     package static func decode(_ frame: FrameView) throws(StoreError) -> CleaningRecord {
         let table = frame.table
-        let malformed = StoreError(.damaged, "F26: a cleaning frame has another form.", offset: frame.offset)
+        let malformed = StoreError(.damaged, "F26: a cleaning frame has the wrong form.", offset: frame.offset)
         let newer = StoreError.newer("F26", "a reserved field of a cleaning frame is in use", offset: frame.offset)
         guard frame.body.isEmpty, table.count >= CleaningField.bytes else { throw malformed }
         guard table.integer(at: CleaningField.zero, as: UInt32.self) == 0 else { throw newer }
@@ -213,7 +213,7 @@ package struct ReplacingRecord: Hashable, Sendable {
 
     package static func decode(_ frame: FrameView) throws(StoreError) -> ReplacingRecord {
         guard frame.table.count == ReplacingField.bytes, frame.body.isEmpty else {
-            throw StoreError(.damaged, "F26: a replacing frame has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F26: a replacing frame has the wrong form.", offset: frame.offset)
         }
         return ReplacingRecord(
             generation: frame.table.integer(at: ReplacingField.generation, as: UInt64.self),

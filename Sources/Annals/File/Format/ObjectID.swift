@@ -53,7 +53,7 @@ extension ObjectID: Codable {
         let container = try decoder.singleValueContainer()
         guard let object = ObjectID(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "This is no object ID: one looks like “1:42”.")
+                in: container, debugDescription: "This is not an object ID: an ID looks like “1:42”.")
         }
         self = object
     }

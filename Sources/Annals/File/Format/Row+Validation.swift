@@ -22,7 +22,7 @@ extension RowImage {
         }
         guard end == rowBytes else { throw damaged("a row does not end with its last value.", RowField.rowBytes) }
         guard end - variableOffset <= FormatLimits.maximumInlineRowBytes else {
-            throw damaged("a row holds more than the limit.", RowField.rowBytes)
+            throw damaged("the values in a row exceed its limit.", RowField.rowBytes)
         }
         try validatePresenceRest()
         if hasPadding { try validatePadding() }
@@ -33,7 +33,7 @@ extension RowImage {
         let slot = slot(at: position)
         if isPresent(position) {
             guard !isDeletion || slot.isPreservedOnDeletion else {
-                throw damaged("a deleted object's row holds an attribute that is not preserved.", presenceOffset)
+                throw damaged("a deleted object's row has an attribute that is not preserved.", presenceOffset)
             }
         } else {
             guard slot.isOptional || isDeletion else {
@@ -73,12 +73,12 @@ extension RowImage {
             hasReferences = true
             guard reference(content, type) != nil else {
                 throw StoreError(
-                    .damaged, "F23: a reference cannot name a value.",
+                    .damaged, "F23: a reference to a large value is impossible.",
                     offset: fileOffset &+ UInt64(slot(at: position).offset))
             }
         } else {
             guard content.count <= FormatLimits.maximumInlineValueBytes else {
-                throw damaged("a value in a row is longer than the limit.", Int(slot(at: position).offset))
+                throw damaged("a value in a row is too long.", Int(slot(at: position).offset))
             }
             guard StoredForm.isCanonical(content, type) else { throw malformed(position) }
         }
@@ -88,7 +88,7 @@ extension RowImage {
     private func validatePresenceRest() throws(StoreError) {
         guard count % 8 != 0 else { return }
         guard bytes[variableOffset - 1] >> UInt8(count % 8) == 0 else {
-            throw damaged("presence bits that stand for no attribute are set.", variableOffset - 1)
+            throw damaged("presence bits beyond the last attribute are set.", variableOffset - 1)
         }
     }
 

@@ -28,7 +28,7 @@ package struct RowCells {
     @inline(__always)
     func slot(_ position: Int, type: UInt8) -> UnsafeRawPointer? {
         let slot = shape.slot(position)
-        precondition(slot.typeNumber == type, "The attribute is of another type.")
+        precondition(slot.typeNumber == type, "The attribute has another type.")
         return presence(position) ? base + Int(slot.offset) : nil
     }
 
@@ -56,7 +56,7 @@ package struct RowCells {
     @inline(__always)
     package func variableBytes(_ position: Int) -> UnsafeRawBufferPointer? {
         let slot = shape.slot(position)
-        precondition(slot.isVariable, "The attribute is of another type.")
+        precondition(slot.isVariable, "The attribute has another type.")
         let end = word(slot.offset)
         // The highest bit marks a reference: as an offset it is beyond any row.
         let start =
@@ -107,7 +107,7 @@ struct RowColumn {
     /// The slot of a present value; nil for an absent one. The row is of the layout's family.
     @inline(__always)
     func slot(_ cells: RowCells) -> UnsafeRawPointer? {
-        assert(cells.shape.family == family, "The row is of another layout.")
+        assert(cells.shape.family == family, "The row has another layout.")
         let presence = cells.base.load(fromByteOffset: Int(presenceOffset), as: UInt8.self)
         return presence & presenceBit != 0 ? cells.base + Int(slotOffset) : nil
     }

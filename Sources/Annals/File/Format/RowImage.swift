@@ -18,7 +18,7 @@ package struct RowHeader: Equatable, Sendable {
         let size = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.rowBytes, as: UInt32.self))
         rowBytes = Int(truncatingIfNeeded: size)
         guard rowBytes >= RowField.bytes, rowBytes <= bytes.count else {
-            throw RowHeader.damaged("the size of a row is not possible.", fileOffset)
+            throw RowHeader.damaged("the size of a row is impossible.", fileOffset)
         }
     }
 
@@ -160,14 +160,14 @@ package struct RowImage {
     @inline(__always)
     func variableBytes(_ position: Int) throws(StoreError) -> (UnsafeRawBufferPointer, isLarge: Bool) {
         let slot = slot(at: position)
-        precondition(slot.type.isVariable, "The attribute is of another type.")
+        precondition(slot.type.isVariable, "The attribute has another type.")
         let word = cells.word(slot.offset)
         let end = Int(truncatingIfNeeded: word & ~RowField.largeBit)
         let start =
             slot.previousOffset == 0
             ? variableOffset : Int(truncatingIfNeeded: cells.word(slot.previousOffset) & ~RowField.largeBit)
         guard start >= variableOffset, start <= end, end <= rowBytes else {
-            throw RowHeader.damaged("a value does not lie in its row.", fileOffset &+ UInt64(slot.offset))
+            throw RowHeader.damaged("a value is not within its row.", fileOffset &+ UInt64(slot.offset))
         }
         return (UnsafeRawBufferPointer(start: base + start, count: end &- start), word & RowField.largeBit != 0)
     }
@@ -221,6 +221,6 @@ package struct RowImage {
         if StoredForm.isNewer(bytes.slice(start, type.slotBytes), type) {
             return .newer("F22", "a value in a row has another form", offset: offset)
         }
-        return StoreError(.damaged, "F22: a value in a row is not one of its type.", offset: offset)
+        return StoreError(.damaged, "F22: a value in a row does not have the form of its type.", offset: offset)
     }
 }

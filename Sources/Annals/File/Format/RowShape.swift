@@ -73,7 +73,7 @@ package struct RowShape {
     /// The position of a variable attribute.
     @inline(__always)
     func variable(_ index: Int) -> Int {
-        precondition(index >= 0 && index < variableCount, "The entity has not so many variable attributes.")
+        precondition(index >= 0 && index < variableCount, "The entity has fewer variable attributes.")
         return Int(content.pointee.variables[index])
     }
 }

@@ -20,8 +20,8 @@ extension SchemaDefinition {
             guard bytes <= maximumTableBytes - SchemaField.bytes else {
                 throw StoreError(
                     .tooLarge,
-                    "The definition of an entity does not fit a frame. Give it fewer attributes, shorter names or "
-                        + "defaults."
+                    "The definition of an entity does not fit into a frame: give the entity fewer attributes, shorter "
+                        + "names or shorter defaults."
                 )
             }
             if table.bytes + bytes > maximumTableBytes {
@@ -137,12 +137,12 @@ extension ByteReader {
         let start = currentOffset
         let size = try readUInt32()
         guard size % 8 == 0, size >= EntityField.bytes, let size = Int(exactly: size) else {
-            throw StoreError(.damaged, "The size of a definition is not possible.", offset: start)
+            throw StoreError(.damaged, "The size of a definition is impossible.", offset: start)
         }
         var part = try readPart(size - 4)
         let definition = try part.readEntityBody()
         // The part begins after the size, so its multiples of 8 are 4 off: the rest is padding, and less than 8 bytes.
-        guard part.remaining < 8 else { throw part.damaged("There are bytes behind the last field.") }
+        guard part.remaining < 8 else { throw part.damaged("Bytes follow the last field.") }
         try part.readZeros(part.remaining)
         do {
             try definition.validate()
@@ -192,7 +192,7 @@ extension ByteReader {
         var defaultValue: [UInt8]?
         if defaultBytes != AttributeField.noDefault {
             let content = try readBytes(Int(defaultBytes))
-            guard !StoredForm.isNewer(content, type) else { throw newer("A default value has another form") }
+            guard !StoredForm.isNewer(content, type) else { throw newer("A default value has an unknown form") }
             defaultValue = Array(content)
         }
         var definition = AttributeDefinition(

@@ -25,16 +25,20 @@ extension EntityDefinition {
 extension AttributeDefinition {
     func validate() throws(StoreError) {
         try require(number != 0, "An attribute has the number 0.")
-        try require(flags.isSubset(of: .known), "An attribute has flags that mean nothing.")
+        try require(flags.isSubset(of: .known), "An attribute has unknown flags.")
         try name.validate()
         if !type.isReference {
             try require(
                 target == 0 && inverse == nil && deleteRule == .noAction,
-                "An attribute that refers to no objects has a target, an inverse or a delete rule.")
+                "An attribute that does not refer to objects has a target, an inverse or a delete rule.")
         }
         try require(target != 0 || inverse == nil, "An attribute has an inverse but no target.")
         try inverse?.validate()
-        if let defaultValue { try require(type.accepts(defaultValue), "A default value is not one of its type.") }
+        if let defaultValue {
+            try require(
+                type.accepts(defaultValue),
+                "A default value does not have the attribute's type.")
+        }
     }
 }
 
@@ -51,9 +55,11 @@ extension KeyDefinition {
     /// `numbers` are those of the entity's attributes, in ascending order.
     func validate(_ numbers: [UInt16]) throws(StoreError) {
         try require(!attributes.isEmpty, "A key has no attributes.")
-        try require(attributes.count <= numbers.count, "A key names an attribute twice.")
-        try require(!attributes.sorted().hasNeighbours, "A key names an attribute twice.")
-        try require(attributes.allSatisfy(numbers.hasSorted), "A key names an attribute that the entity does not have.")
+        try require(attributes.count <= numbers.count, "A key contains an attribute twice.")
+        try require(!attributes.sorted().hasNeighbours, "A key contains an attribute twice.")
+        try require(
+            attributes.allSatisfy(numbers.hasSorted),
+            "A key contains an attribute that the entity does not have.")
     }
 }
 

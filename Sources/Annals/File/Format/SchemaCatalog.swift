@@ -244,7 +244,7 @@ package struct SchemaCatalog: Sendable {
     /// Numbers keep their meaning permanently: a removed entity or attribute does not come back, and types stay.
     private func validateNumbers(_ definition: EntityDefinition) throws(StoreError) {
         guard let types = history(definition.number)?.types else {
-            try require(definition.state == .present, "A schema version removes an entity that there is not.")
+            try require(definition.state == .present, "A schema version removes a missing entity.")
             return
         }
         guard let before = current(definition.number) else {

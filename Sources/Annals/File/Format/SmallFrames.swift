@@ -44,7 +44,7 @@ package struct ValuePiece: Equatable, Sendable {
     package static func decode(_ frame: FrameView) throws(StoreError) -> ValuePiece {
         let table = frame.table
         guard table.count == ValueField.bytes else {
-            throw StoreError(.damaged, "F24: a value frame's table has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F24: a value frame's table has the wrong form.", offset: frame.offset)
         }
         try ValueField.requireKnown(table, frame.offset)
         let piece = ValuePiece(
@@ -113,7 +113,7 @@ package enum MetadataRecord: Equatable, Sendable {
         var records: [MetadataRecord] = []
         var position = 0
         let table = frame.table
-        let malformed = StoreError(.damaged, "F26: a metadata frame has another form.", offset: frame.offset)
+        let malformed = StoreError(.damaged, "F26: a metadata frame has the wrong form.", offset: frame.offset)
         guard frame.body.isEmpty else { throw malformed }
         while position < table.count {
             guard table.count - position >= recordHeaderBytes else { throw malformed }
@@ -189,7 +189,7 @@ package struct RecoveryRecord: Equatable, Sendable {
 
     package static func decode(_ frame: FrameView) throws(StoreError) -> RecoveryRecord {
         guard frame.table.count == bytes, frame.body.isEmpty else {
-            throw StoreError(.damaged, "F26: a recovery frame has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F26: a recovery frame has the wrong form.", offset: frame.offset)
         }
         return RecoveryRecord(
             random: frame.table.integer(at: 0, as: UInt64.self),
@@ -218,7 +218,7 @@ package struct SealRecord: Equatable, Sendable {
 
     package static func decode(_ frame: FrameView) throws(StoreError) -> SealRecord {
         guard frame.table.count == bytes, frame.body.isEmpty else {
-            throw StoreError(.damaged, "F26: a seal frame has another form.", offset: frame.offset)
+            throw StoreError(.damaged, "F26: a seal frame has the wrong form.", offset: frame.offset)
         }
         return SealRecord(
             time: frame.table.integer(at: 0, as: Int64.self),

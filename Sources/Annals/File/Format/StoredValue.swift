@@ -186,7 +186,7 @@ package enum ObjectList {
         case .orderedObjects(let objects):
             try requireCount(objects)
             guard isDistinct(objects) else {
-                throw StoreError(.invalidArgument, "An ordered list names an object twice: name each once.")
+                throw StoreError(.invalidArgument, "An ordered list contains an object twice: list each object once.")
             }
         case .objects(let objects): try requireCount(objects)
         default: break
@@ -197,8 +197,8 @@ package enum ObjectList {
         guard objects.count <= FormatLimits.maximumListElements else {
             throw StoreError(
                 .tooLarge,
-                "A list of objects has at most \(FormatLimits.maximumListElements) of them, and this one has "
-                    + "\(objects.count): let the others refer to this object instead.")
+                "A list may have at most \(FormatLimits.maximumListElements) objects, and this one has "
+                    + "\(objects.count): let the other objects refer to this object instead.")
         }
     }
 

@@ -240,7 +240,7 @@ package final class StoreHandle: @unchecked Sendable {
             } catch  where Self.isOfNoStore(error) {
                 throw StoreError(
                     .storeReplaced,
-                    "A file that is no store has taken the store's place: put the store back, and open it again.",
+                    "A file that is not a store has replaced the store's file: put the store back, and open it again.",
                     path: old.log.path)
             } catch {
                 throw error.at(path: old.log.path)
@@ -249,7 +249,7 @@ package final class StoreHandle: @unchecked Sendable {
                 try? next.log.closeReplaced()
                 if let error = old.log.overwritten() { throw error }
                 throw StoreError(
-                    .storeReplaced, "Another store has taken the store's place: open the store again.",
+                    .storeReplaced, "Another store has replaced the store's file: open the store again.",
                     path: old.log.path)
             }
             old.log.retire()

@@ -44,9 +44,9 @@ extension IndexKey {
     ) throws(StoreError) -> Bool {
         guard !type.isObjectList else { throw listRefused() }
         guard value.fits(type) else {
-            throw refused("A value is not of the type of the attribute that the index is over.")
+            throw refused("A value does not have the type of the indexed attribute.")
         }
-        if case .large = value { throw refused("A large value must be read before it is looked for in an index.") }
+        if case .large = value { throw refused("A large value must be read before it is searched for in an index.") }
         append(value, to: &writer)
         if case .absent = value { return false }
         return true
@@ -86,6 +86,6 @@ extension IndexKey {
 
     @inline(never)
     private static func listRefused() -> StoreError {
-        refused("A list of objects has no key: look for one of its elements.")
+        refused("A list of objects has no key: search for one of its elements.")
     }
 }

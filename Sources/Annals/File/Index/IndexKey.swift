@@ -109,7 +109,9 @@ package enum IndexKey {
         _ = try append(values, types, &writer)
         switch values.last {
         case .string, .data: writer.truncate(to: writer.count - OrderedKey.endBytes)
-        default: throw refused("Only a text or data has a beginning to look for: the last value is of another type.")
+        default:
+            throw refused(
+                "Only a text or data can be searched for by its beginning, and the last value has another type.")
         }
         return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
     }

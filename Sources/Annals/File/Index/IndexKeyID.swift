@@ -54,8 +54,8 @@ package struct IndexID: Hashable, Sendable {
             guard attribute.flags.isDisjoint(with: [.indexed, .unique]), !inKeys.contains(attribute.number) else {
                 throw StoreError(
                     .invalidArgument,
-                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither "
-                        + "indexed nor unique, nor part of a key. Its elements have an index by themselves.")
+                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it cannot be "
+                        + "indexed, unique or part of a key. Its elements already have an index.")
             }
         }
     }
@@ -71,7 +71,9 @@ package struct IndexID: Hashable, Sendable {
         columns.reserveCapacity(attributes.count)
         for number in attributes {
             guard let attribute = entity.attributes.first(where: { $0.number == number }) else {
-                throw StoreError(.invalidArgument, "An index is over an attribute that the entity does not have.")
+                throw StoreError(
+                    .invalidArgument,
+                    "An index is defined for an attribute that the entity does not have.")
             }
             if let position = layout.position(ofAttribute: number) {
                 columns.append(.position(position))

@@ -118,8 +118,9 @@ extension IndexShape {
         let what = entity.map { "\(named) of “\($0)”" } ?? "A value"
         var error = StoreError(
             .tooLarge,
-            "\(what) is too long for an index, in which a value has at most \(FormatLimits.maximumInlineValueBytes) "
-                + "bytes, and those of one object together \(FormatLimits.maximumInlineRowBytes): shorten it."
+            "\(what) is too long for an index: shorten it. An indexed value may have at most "
+                + "\(FormatLimits.maximumInlineValueBytes) bytes, and all indexed values of an object together at most "
+                + "\(FormatLimits.maximumInlineRowBytes)."
         )
         if let entity { error.facts = ObjectFacts(entity, attributes, object: object) }
         return error

@@ -48,7 +48,7 @@ package struct Landmarks: Sendable {
             guard let last = all.last else { return }
             all.append(last)
         }
-        assert(UInt64(all.count) == offset >> Self.stepBits, "M1: a landmark is not of its MiB.")
+        assert(UInt64(all.count) == offset >> Self.stepBits, "M1: a landmark is outside of its MiB.")
         all.append(Landmark(offset: offset, number: number))
     }
 

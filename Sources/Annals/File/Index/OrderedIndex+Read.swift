@@ -70,7 +70,7 @@ extension OrderedIndex {
         let step = isReversed ? -1 : 1
         for _ in start..<end {
             let (key, number) = try leaf.keyAndObject(at: index)
-            guard let object = ObjectID(rawValue: number) else { throw leaf.damaged("an entry names no object.") }
+            guard let object = ObjectID(rawValue: number) else { throw leaf.damaged("an entry has no object ID.") }
             guard try body(key, object) else { return false }
             index &+= step
         }
@@ -90,7 +90,7 @@ extension OrderedIndex {
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, limit: Int,
         into objects: inout [ObjectID], _ source: any NodeSource
     ) throws(StoreError) -> IndexBound? {
-        precondition(limit > 0, "At least one object must be asked for.")
+        precondition(limit > 0, "At least one object must be requested.")
         var left = limit
         var next: IndexBound?
         try forEach(from: from, to: to, reversed: reversed, source) { (key, object) throws(StoreError) in
@@ -134,7 +134,7 @@ extension OrderedIndex {
         }
         guard found == entries else {
             throw StoreError(
-                .damaged, "F31: an index has not as many entries as it should.",
+                .damaged, "F31: an index's count of entries is wrong.",
                 offset: rootOffset == 0 ? nil : rootOffset)
         }
     }

@@ -34,7 +34,7 @@ extension OrderedIndex {
         node.write(to: scratch, childOffsets: offsets)
         let offset = try write(UnsafeRawBufferPointer(scratch))
         precondition(
-            offset != 0 && offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot stand at that offset.")
+            offset != 0 && offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot begin at that offset.")
         return offset
     }
 
@@ -76,7 +76,7 @@ extension OrderedIndex {
         node.write(to: scratch, childOffsets: [])
         let offset = try write(UnsafeRawBufferPointer(scratch))
         precondition(
-            offset != 0 && offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot stand at that offset.")
+            offset != 0 && offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot begin at that offset.")
         return offset
     }
 }

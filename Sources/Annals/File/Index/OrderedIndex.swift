@@ -85,7 +85,7 @@ package struct OrderedIndex: Sendable {
     }
 
     private static func target(_ key: UnsafeRawBufferPointer, _ object: ObjectID) -> OrderedTarget {
-        precondition(key.count <= OrderedLimits.maximumKeyBytes, "A key is longer than an index can hold.")
+        precondition(key.count <= OrderedLimits.maximumKeyBytes, "A key is too long for an index.")
         return OrderedTarget(key, object: object.rawValue)
     }
 
@@ -141,7 +141,7 @@ package struct OrderedIndex: Sendable {
     private mutating func parent(of place: Place) throws(StoreError) -> OrderedNode {
         if let parent = place.parent { return parent }
         guard place.node.level < OrderedLimits.maximumLevel else {
-            throw StoreError(.tooLarge, "An index cannot become higher. Compact the store.")
+            throw StoreError(.tooLarge, "An index has its greatest height: compact the store.")
         }
         let parent = OrderedNode(level: place.node.level + 1)
         parent.insert(UnsafeRawBufferPointer(start: nil, count: 0), 0, at: 0, child: place.node)

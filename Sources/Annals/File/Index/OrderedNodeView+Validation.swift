@@ -20,17 +20,17 @@ extension OrderedNodeView {
         guard field(OrderedNodeField.lowestEntry) == lowest,
             field(OrderedNodeField.entryBytes) == OrderedLimits.nodeBytes - lowest,
             isZero(OrderedNodeField.zero, OrderedNodeField.bytes)
-        else { throw damaged("the header of a node does not fit its entries.") }
+        else { throw damaged("the header of a node does not match its entries.") }
     }
 
     private func validateInner(_ index: Int, _ start: Int, _ keyBytes: Int) throws(StoreError) {
         let reference = load8(start + OrderedEntryField.child)
         guard reference != 0, reference % UInt64(FormatLimits.frameAlignment) == 0 else {
-            throw damaged("the place of a child is not possible.")
+            throw damaged("the offset of a child is impossible.")
         }
         if index == 0 {
             guard keyBytes == 0, load8(start + OrderedEntryField.object) == 0 else {
-                throw damaged("the first entry of an inner node separates something.")
+                throw damaged("the first entry of an inner node has a key or an object ID.")
             }
         }
     }
@@ -42,7 +42,7 @@ extension OrderedNodeView {
             try validateLayout()
             let slotsEnd = OrderedNodeField.bytes + count * OrderedSlotField.bytes
             guard isZero(slotsEnd, field(OrderedNodeField.lowestEntry)) else {
-                throw damaged("what is left of a node is not zero.")
+                throw damaged("the unused bytes of a node are not zero.")
             }
             if !isLeaf, head(at: 0) != 0 { throw damaged("the head of a slot is wrong.") }
         }
@@ -55,7 +55,7 @@ extension OrderedNodeView {
                 OrderedBytes.commonBytes(key, common, limit: prefix) == prefix,
                 head(at: index) == OrderedBytes.head(key, after: prefix, filler: 0)
             else { throw damaged("the head of a slot is wrong.") }
-            if isLeaf, ObjectID(rawValue: object) == nil { throw damaged("an entry names no object.") }
+            if isLeaf, ObjectID(rawValue: object) == nil { throw damaged("an entry has no object ID.") }
             if index > firstKey {
                 let last = try keyAndObject(at: index - 1)
                 try requireAscending(last, (key, object))

@@ -26,7 +26,7 @@ struct OrderedNodeView {
     /// The node at that offset of the file.
     init(stored offset: UInt64, _ source: any NodeSource) throws(StoreError) {
         guard offset != 0, offset % UInt64(FormatLimits.frameAlignment) == 0 else {
-            throw OrderedNodeView.damaged("the place of a node is not possible.", offset)
+            throw OrderedNodeView.damaged("the offset of a node is impossible.", offset)
         }
         let bytes = try source.node(at: offset)
         guard bytes.count >= OrderedLimits.nodeBytes, let base = bytes.baseAddress else {
@@ -37,7 +37,7 @@ struct OrderedNodeView {
         level = Int(OrderedNodeView.field(base, OrderedNodeField.level))
         count = Int(OrderedNodeView.field(base, OrderedNodeField.count))
         guard level <= OrderedLimits.maximumLevel, count >= 1, count <= OrderedLimits.maximumSlots else {
-            throw OrderedNodeView.damaged("the header of a node is not possible.", offset)
+            throw OrderedNodeView.damaged("the header of a node is impossible.", offset)
         }
     }
 
@@ -70,11 +70,11 @@ struct OrderedNodeView {
     /// The offset of an entry in the node, and the size of its key. The whole entry lies in the node.
     @inline(__always)
     func entry(at index: Int) throws(StoreError) -> (start: Int, keyBytes: Int) {
-        assert(index >= 0 && index < count, "An entry was asked for that is not there.")
+        assert(index >= 0 && index < count, "The requested entry does not exist.")
         let start = Int(OrderedNodeView.field(slot(index), OrderedSlotField.entry))
         let keyBytes = Int(OrderedNodeView.field(slot(index), OrderedSlotField.keyBytes))
         guard start &+ entryHeaderBytes &+ keyBytes <= OrderedLimits.nodeBytes else {
-            throw damaged("an entry does not lie in its node.")
+            throw damaged("an entry is not within its node.")
         }
         return (start, keyBytes)
     }
@@ -120,7 +120,7 @@ struct OrderedNodeView {
         } else {
             child = try OrderedNodeView(stored: reference, source)
         }
-        guard child.level == level &- 1 else { throw child.damaged("a node is at a wrong level.") }
+        guard child.level == level &- 1 else { throw child.damaged("a node has the wrong level.") }
         return child
     }
 
@@ -158,7 +158,7 @@ extension OrderedNodeView {
         while low < high {
             let middle = (low &+ high) / 2
             let (key, object) = try keyAndObject(at: middle)
-            guard key.count >= prefix else { throw damaged("a key is shorter than what all keys have in common.") }
+            guard key.count >= prefix else { throw damaged("a key is shorter than the common prefix of all keys.") }
             let order = target.order(of: key, object, equal: prefix)
             if order == 0 { return (middle, true) }
             if order < 0 { low = middle &+ 1 } else { high = middle }
@@ -183,7 +183,7 @@ extension OrderedNodeView {
     @inline(__always)
     private func side(of target: OrderedTarget, _ prefix: Int) throws(StoreError) -> Int? {
         let key = try key(at: firstKey)
-        guard key.count >= prefix else { throw damaged("a key is shorter than what all keys have in common.") }
+        guard key.count >= prefix else { throw damaged("a key is shorter than the common prefix of all keys.") }
         let order = OrderedBytes.compare(key, target.key, from: 0, to: min(prefix, target.key.count))
         if order != 0 { return order }
         if target.key.count >= prefix { return nil }

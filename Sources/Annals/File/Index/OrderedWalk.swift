@@ -38,7 +38,7 @@ struct OrderedWalk {
         if isValidating { try leaf.validate() }
         while !leaf.isLeaf {
             let index = if let cut { try leaf.childIndex(of: cut) } else { isReversed ? leaf.count - 1 : 0 }
-            guard depth < above.count else { throw leaf.damaged("an index is higher than possible.") }
+            guard depth < above.count else { throw leaf.damaged("an index is too high.") }
             above[depth] = Step(view: leaf, index: index)
             depth += 1
             leaf = try child(of: leaf, at: index)
@@ -49,7 +49,7 @@ struct OrderedWalk {
     private func child(of view: OrderedNodeView, at index: Int) throws(StoreError) -> OrderedNodeView {
         let child = try view.child(at: index, source)
         if isValidating, view.isStored, child.fileOffset >= view.fileOffset {
-            throw view.damaged("a node names one that does not stand below it.")
+            throw view.damaged("a node refers to a node that does not precede it.")
         }
         return child
     }
@@ -87,6 +87,6 @@ struct OrderedWalk {
         let first = try right.keyAndObject(at: 0)
         guard separator.order(of: last.key, last.object, equal: 0) < 0,
             separator.order(of: first.key, first.object, equal: 0) >= 0
-        else { throw node.damaged("a separator does not separate.") }
+        else { throw node.damaged("a separator does not separate its children.") }
     }
 }

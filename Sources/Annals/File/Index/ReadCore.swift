@@ -90,7 +90,8 @@ final class ReadCore: Sendable {
     @inline(never)
     static func badLink(_ offset: UInt64) -> StoreError {
         StoreError(
-            .damaged, "F18: a row or change leads to no version of its object. Restore the store from a backup.",
+            .damaged,
+            "F18: a row or change refers to a missing version of its object. Restore the store from a backup.",
             offset: offset)
     }
 
@@ -112,7 +113,7 @@ final class ReadCore: Sendable {
     @inline(never)
     private static func badRow(_ offset: UInt64) -> StoreError {
         StoreError(
-            .damaged, "F21: no row of that entity stands here. Restore the store from a backup.", offset: offset)
+            .damaged, "F21: no row of that entity begins here. Restore the store from a backup.", offset: offset)
     }
 }
 

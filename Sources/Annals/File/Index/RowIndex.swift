@@ -32,7 +32,9 @@ final class RowIndex: @unchecked Sendable {
 
     init(_ source: VerifiedFile, _ sections: ReadSections) throws(StoreError) {
         guard let memory = PrivateMemory(count: Self.maximumEntities * 8) else {
-            throw StoreError(.outOfMemory, "The process has not enough addresses left to open the store.")
+            throw StoreError(
+                .outOfMemory,
+                "The process has too little address space left to open the store: raise its limit (ulimit -v).")
         }
         roots = memory
         self.source = source

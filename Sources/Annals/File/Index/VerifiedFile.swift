@@ -82,7 +82,7 @@ final class VerifiedFile: @unchecked Sendable {
     }
 
     private static let noAddresses = StoreError(
-        .outOfMemory, "The process has not enough addresses left to read the store: raise its limit (ulimit -v).")
+        .outOfMemory, "The process has too little address space left to read the store: raise its limit (ulimit -v).")
 
     var isMapped: Bool { copies == nil }
 
@@ -105,7 +105,7 @@ final class VerifiedFile: @unchecked Sendable {
     func requireReach(_ end: UInt64) throws(StoreError) {
         guard end <= capacity else {
             throw StoreError(
-                .tooLarge, "The store has outgrown the addresses reserved for it: open it again.", path: path)
+                .tooLarge, "The store has outgrown its reserved address space: open it again.", path: path)
         }
     }
 
@@ -228,7 +228,7 @@ final class VerifiedFile: @unchecked Sendable {
         let end = offset.addingReportingOverflow(UInt64(count))
         guard offset >= UInt64(FormatLimits.pageBytes), !end.overflow, end.partialValue <= readableEnd else {
             throw StoreError(
-                .damaged, "F30: something in the store leads to a place outside of it. Restore it from a backup.",
+                .damaged, "F30: an offset in the store points outside of the store. Restore it from a backup.",
                 path: path, offset: offset)
         }
         try monitor.withLock { () throws(StoreError) in

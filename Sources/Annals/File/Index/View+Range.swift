@@ -17,7 +17,7 @@ extension View {
     /// The number of an index in this state. Throws `invalidArgument` if the entity has no such index.
     package func indexNumber(_ id: IndexID) throws(StoreError) -> Int {
         guard let number = shape.index(of: id.entity, over: id.attributes) else {
-            throw StoreError(.invalidArgument, "The entity has no index over these attributes: sort its rows instead.")
+            throw StoreError(.invalidArgument, "The entity has no index on these attributes: sort its rows instead.")
         }
         return number
     }
@@ -80,7 +80,8 @@ extension View {
         if case .including(let key) = keys.lower, case .including(key) = keys.upper { return }
         throw StoreError(
             .invalidArgument,
-            "The index of a list of objects is read for one element at a time: give one as both ends.")
+            "The index of a list of objects can be read for only one element at a time: give the same element as both "
+                + "bounds.")
     }
 
     /// The place of an object in an index. For the index of a list, its key is that of the requested element.
@@ -89,7 +90,7 @@ extension View {
     ) throws(StoreError) -> EntryPlace {
         guard object.entityNumber == index.id.entity else {
             throw StoreError(
-                .invalidArgument, "A range continues after an object of its own entity: give the ID of one.")
+                .invalidArgument, "A range continues after an object of its own entity: give the ID of such an object.")
         }
         var place: EntryPlace?
         _ = try withRow(object) { (row) throws(StoreError) in
@@ -104,8 +105,8 @@ extension View {
         guard let place else {
             throw StoreError(
                 .objectNotFound,
-                "The object \(object.number) after which a range continues is not in this state: continue in the "
-                    + "snapshot that it was read from, or from its values.")
+                "The object \(object.number), after which the range continues, is missing in this state: continue in "
+                    + "the snapshot that it was read from, or after its values.")
         }
         return place
     }
@@ -411,6 +412,6 @@ private struct RangeBatch: ~Copyable {
 extension ReadCore {
     @inline(never)
     static func badIndex(_ entity: UInt16) -> StoreError {
-        StoreError(.damaged, "F31: an ordered index of entity \(entity) names an object that there is not.")
+        StoreError(.damaged, "F31: an ordered index of entity \(entity) refers to a missing object.")
     }
 }

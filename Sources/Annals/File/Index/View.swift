@@ -283,7 +283,8 @@ extension ReadCore {
 
     private static func lostValue(_ offset: UInt64) -> StoreError {
         StoreError(
-            .damaged, "F23: no piece of the value that a row names stands here. Restore the store from a backup.",
+            .damaged,
+            "F23: a row refers to a large value, and no piece of it begins here. Restore the store from a backup.",
             offset: offset)
     }
 }

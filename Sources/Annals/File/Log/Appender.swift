@@ -47,14 +47,17 @@ package struct Appender {
 
     mutating func append(_ transaction: PreparedFrames) throws(StoreError) -> AppendedTransaction {
         guard let last = transaction.last else {
-            preconditionFailure("A transaction is appended before it is complete.")
+            preconditionFailure("A transaction must be complete before it is appended.")
         }
         let consumers = try state.records(for: transaction.advances, log)
         try recoverIfTorn()
         try reserve(
             transaction.spool.count + UInt64(last.bytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
         guard state.lastNumber < FormatLimits.maximumTransactionNumber else {
-            throw StoreError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
+            throw StoreError(
+                .tooLarge,
+                "The last transaction has the highest possible number, so no transaction can follow: begin a new "
+                    + "store.")
         }
         let (time, origin) = try settle(transaction)
         let start = state.end
@@ -149,7 +152,7 @@ package struct Appender {
         if relocations.isEmpty { return bodyChecksum }
         for relocation in relocations {
             guard relocation.value < places.count else {
-                throw StoreError(.invalidArgument, "A row names a large value of another transaction.")
+                throw StoreError(.invalidArgument, "A row refers to a large value of another transaction.")
             }
             let place = places[relocation.value]
             frame.store(place.first, at: relocation.position + ReferenceField.offset)
@@ -171,7 +174,7 @@ package struct Appender {
             } else {
                 guard state.lastTime < .max else {
                     throw StoreError(
-                        .tooLarge, "The last transaction has the highest time there is: set the clock right.")
+                        .tooLarge, "The last transaction has the latest possible time: correct the clock.")
                 }
                 time = state.lastTime + 1
             }
@@ -209,13 +212,15 @@ package struct Appender {
         if let index = added.firstIndex(of: name) { return UInt32(state.names.count + index + 1) }
         guard text.utf8.count <= FormatLimits.maximumNameBytes else {
             throw StoreError(
-                .tooLarge, "A name has at most \(FormatLimits.maximumNameBytes) bytes, this one \(text.utf8.count).")
+                .tooLarge,
+                "A name may have at most \(FormatLimits.maximumNameBytes) bytes, and this one has "
+                    + "\(text.utf8.count): shorten it.")
         }
         guard state.names.count + added.count < FormatLimits.maximumNames else {
             throw StoreError(
                 .tooLarge,
-                "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no "
-                    + "more: clean history and compact the store, which frees the names that its history no longer has."
+                "The store already holds \(FormatLimits.maximumNames) different names of authors, contexts and "
+                    + "processes, the maximum: clean history and compact the store, which frees unused names."
             )
         }
         added.append(name)
@@ -410,7 +415,10 @@ package struct Appender {
         let small: UInt64 = 8192
         let needed = state.end + bytes + small + UInt64(FormatLimits.pageBytes)
         guard needed < FormatLimits.maximumFileBytes else {
-            throw StoreError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
+            throw StoreError(
+                .tooLarge,
+                "A store file may have at most \(FormatLimits.maximumFileBytes) bytes: clean history and compact the "
+                    + "store.")
         }
         if fileSize >= needed { return }
         // Another handle may have extended it, and its reserved space must not be cut.

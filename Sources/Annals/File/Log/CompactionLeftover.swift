@@ -39,7 +39,7 @@ package struct CompactionLeftover {
             if try kind() == .foreign {
                 throw StoreError(
                     .alreadyExists,
-                    "“\(name)” is no leftover of a compaction of this store, so it was not removed. Compaction writes "
+                    "“\(name)” was not left by a compaction of this store, so it was not removed. Compaction writes "
                         + "its file under this name: move it away, and try again.")
             }
             try files.unlink(name, in: directory)

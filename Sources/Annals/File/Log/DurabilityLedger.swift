@@ -78,7 +78,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// With `monitor` locked.
     private func prove(_ mark: UInt64) {
         guard mark > proven else { return }
-        assert(mark <= written, "D1: what was not written is claimed durable.")
+        assert(mark <= written, "D1: bytes that were not written were marked durable.")
         proven = mark
         knownMark.store(mark, ordering: .releasing)
     }
@@ -162,8 +162,8 @@ package final class DurabilityLedger: @unchecked Sendable {
             if inheritedEnd != nil {
                 throw StoreError(
                     .durabilityUnknown,
-                    "What an earlier process wrote is not proved durable, and a sync of this handle would prove "
-                        + "nothing about it."
+                    "The file has bytes of an earlier process that may not be durable, and a sync by this handle would "
+                        + "not prove that they are."
                 )
             }
             isSynchronizing = true
@@ -238,8 +238,8 @@ package final class DurabilityLedger: @unchecked Sendable {
             setPoison(
                 StoreError(
                     .durabilityUnknown,
-                    "A sync failed (\(failure.message)): transactions committed since the last one may be lost with "
-                        + "the power. Open the store again; it shows what is there.",
+                    "A sync failed (\(failure.message)): transactions committed since the last sync may be lost if the "
+                        + "power fails. Open the store again to see its content.",
                     call: failure.call, systemError: failure.systemError))
             return
         }

@@ -64,7 +64,7 @@ package final class ExternalSorter<Record: SortRecord> {
         if let failure { throw failure }
         assert(
             fileBytes == (runs.last.map { $0.start + $0.records * UInt64(MemoryLayout<Record>.stride) } ?? 0),
-            "ES2: a run does not stand behind the last one.")
+            "ES2: a run does not begin at the end of the last one.")
         runs.append(SortedRun(start: fileBytes, records: UInt64(pending.count)))
         fileBytes += UInt64(pending.count * MemoryLayout<Record>.stride)
         pending.removeAll(keepingCapacity: true)

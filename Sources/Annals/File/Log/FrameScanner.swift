@@ -27,15 +27,15 @@ package enum ScanStop: Equatable, Sendable {
     package var sentence: String {
         switch self {
         case .nothing: "nothing was written here"
-        case .badHeader: "F4: no frame header checks here"
-        case .impossibleSize: "F6: the header of this frame checks, but its sizes are not possible"
+        case .badHeader: "F4: no valid frame header begins here"
+        case .impossibleSize: "F6: the header of this frame matches its checksum, but its sizes are impossible"
         case .brokenChain: "F5: the frame here does not follow the one before it"
         case .badTable: "F7: the table of this frame does not match its checksum"
         case .badBody: "F7: the body of this frame does not match its checksum"
         case .cutShort: "F4: the file ends within this frame"
         case .unsupported(let kind, let flags) where kind > 0 && FrameKind(rawValue: kind) != nil && flags <= 1:
             "F8: a reserved field of this frame's header is in use"
-        case .unsupported(let kind, let flags): "F8: kind \(kind) with flags \(flags) is not known"
+        case .unsupported(let kind, let flags): "F8: kind \(kind) with flags \(flags) is unknown"
         }
     }
 }

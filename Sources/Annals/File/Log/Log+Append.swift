@@ -21,7 +21,7 @@ extension Log {
         guard transaction.salt == header.salt, !transaction.isCommitted, transaction.last != nil else {
             throw StoreError(
                 .invalidArgument,
-                "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
+                "A transaction can be committed once only, whole, and in its own store: begin another transaction.",
                 path: path)
         }
         guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
@@ -114,8 +114,8 @@ extension Log {
         guard found.links == 1 else {
             throw StoreError(
                 .hardLinked,
-                "The store file has \(found.links) names (hard links), and would become as many stores when it is "
-                    + "compacted: remove the others.")
+                "The store file has \(found.links) names (hard links), and compaction would turn them into separate "
+                    + "stores: remove the other names.")
         }
     }
 
@@ -162,8 +162,8 @@ extension Log {
             overwritten()
             ?? StoreError(
                 .durabilityUnknown,
-                "What an earlier process wrote is no longer what was read when the store was opened: it was lost "
-                    + "before it was durable. Open the store again; it shows what is there.",
+                "The file's content has changed since the store was opened: writes of an earlier process were lost "
+                    + "before they were durable. Open the store again to see its content.",
                 path: path, offset: offset)
         ledger.poison(unknown)
         return unknown
@@ -209,9 +209,8 @@ extension Log {
         guard error.code == .inputOutput else { return error }
         let unknown = StoreError(
             .durabilityUnknown,
-            "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store "
-                + "again; it shows "
-                + "what is there.", call: error.call, systemError: error.systemError, path: path)
+            "A write failed (\(error.message)): it is unknown whether the transaction was committed. Open the store "
+                + "again to see its content.", call: error.call, systemError: error.systemError, path: path)
         ledger.poison(unknown)
         return unknown
     }

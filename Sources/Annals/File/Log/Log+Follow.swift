@@ -56,8 +56,8 @@ extension Log {
             throw overwritten()
                 ?? StoreError(
                     .diverged,
-                    "The last transaction that this handle has seen is no longer there: it was lost before it was "
-                        + "durable, or an older copy was written over the file. Open the store again.",
+                    "The last transaction that this handle has read is missing: it was lost before it was durable, or "
+                        + "an older copy was written over the file. Open the store again.",
                     path: path, offset: last)
         }
     }

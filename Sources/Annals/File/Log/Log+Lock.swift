@@ -76,7 +76,7 @@ extension Log {
         guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw StoreError(
                 .busy,
-                "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
+                "Another thread of this process is writing, and did not finish in time: try again, or wait longer.",
                 path: path)
         }
     }

@@ -32,7 +32,7 @@ extension Log {
             throw StoreError(.storeRemoved, StoreError.wasRemoved)
         }
         guard found.isSameFile(as: identity) else {
-            throw StoreError(.storeReplaced, "Another file has taken the store's place: open the store again.")
+            throw StoreError(.storeReplaced, "Another file has replaced the store's file: open the store again.")
         }
         return found
     }

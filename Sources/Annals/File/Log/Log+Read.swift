@@ -28,7 +28,7 @@ extension Log {
                 case .stop(let stop):
                     throw StoreError(
                         .damaged,
-                        "The store is damaged: \(stop.sentence), and this was read before. Restore it from a "
+                        "The store is damaged: \(stop.sentence), although it was readable before. Restore it from a "
                             + "backup.", offset: reading.reach)
                 }
             }
@@ -82,7 +82,7 @@ extension Log {
     private static func lostValue(_ offset: UInt64) -> StoreError {
         StoreError(
             .damaged,
-            "F23: no piece of the value that a row names stands here. Restore the store from a backup.",
+            "F23: a row refers to a large value, and no piece of it begins here. Restore the store from a backup.",
             offset: offset)
     }
 }

@@ -48,7 +48,7 @@ extension Log {
         guard try window.bytes(at: place, count: count).elementsEqual(read) else { return }
         throw StoreError(
             .storeReplaced,
-            "The file was copied to the upper layer of an overlay file system, and this handle shows the lower one: "
+            "An overlay file system has copied the file to its upper layer, and this handle reads the lower layer: "
                 + "open the store again.", path: path)
     }
 
@@ -58,8 +58,8 @@ extension Log {
         if let found = try? Self.readHeader(window).0, found.checksum == header.checksum { return nil }
         return StoreError(
             .storeReplaced,
-            "The store file was overwritten: it is no longer the store that was opened. Open the store again. To "
-                + "restore a copy, rename it over the store; never write over a file that is open.", path: path)
+            "The store file was overwritten with another file: open the store again. To restore a copy, rename it to "
+                + "the store's name; never write over an open file.", path: path)
     }
 
     /// Removes the temporary file of a dead compactor, unless one is at work. Call with the writer lock, so that the

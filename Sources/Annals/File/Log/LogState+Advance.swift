@@ -17,8 +17,8 @@ extension LogState {
             guard advance.to.number <= lastNumber else {
                 throw StoreError(
                     .invalidArgument,
-                    "The consumer “\(advance.name)” cannot have seen transaction \(advance.to.number): the last one "
-                        + "is \(lastNumber)."
+                    "The consumer “\(advance.name)” cannot have read transaction \(advance.to.number): the last one is "
+                        + "\(lastNumber)."
                 )
             }
             (record.cursor, record.tag) = (advance.to.number, advance.to.tag)
@@ -44,22 +44,22 @@ extension TrackingState {
         guard advance.from == place else {
             throw StoreError(
                 .consumerConflict,
-                "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): "
-                    + "somebody else has moved it. Read its cursor again and go on from there.")
+                "The consumer “\(advance.name)” is at transaction \(place.number), not at \(advance.from.number): "
+                    + "another process or handle has moved it. Read its cursor again and continue from there.")
         }
         guard advance.to.number >= place.number else {
             throw StoreError(
                 .invalidArgument,
-                "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to "
+                "The consumer “\(advance.name)” is at transaction \(place.number) and cannot go back to "
                     + "\(advance.to.number): reset it to read again.")
         }
         // For any target: transactions between its place and the horizon were never shown to it.
         guard !record.kind.contains(.reads) || place.number >= horizon else {
             throw StoreError(
                 .consumerLost,
-                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and "
-                    + "history begins behind \(horizon). Read everything anew, then reset the consumer to the token "
-                    + "that came with it."
+                "The consumer “\(advance.name)” is at transaction \(place.number), but history now begins after "
+                    + "\(horizon). Read everything again, then reset the consumer to the token of the state that you "
+                    + "read."
             )
         }
     }

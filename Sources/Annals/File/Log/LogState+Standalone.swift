@@ -64,10 +64,12 @@ extension LogState {
                 try require(
                     Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
                         && known.nameNumbers.insert(IdentifierName(text), number),
-                    "F15: name numbers do not count up, or a name stands twice")
+                    "F15: name numbers do not ascend, or a name occurs twice")
                 known.names.append(text)
             case .clockStep(let from, let to):
-                try require(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
+                try require(
+                    from == lastTime && isClockStep(from: from, to: to),
+                    "F12: a clock step has impossible times")
                 mayStepBack = true
             case .retention(let limits): uniqueShared().tracking.retention = limits
             case .features(let features): try accept(features)
@@ -87,7 +89,7 @@ extension LogState {
     mutating func accept(checkpoint frame: FrameView) throws(StoreError) {
         let features = try CheckpointField.features(frame)
         try require(
-            features.isSuperset(of: rare.features), "F36: a checkpoint lacks features that the frames below it use")
+            features.isSuperset(of: rare.features), "F36: a checkpoint lacks features that earlier frames use")
         try accept(features)
     }
 
@@ -116,27 +118,28 @@ extension LogState {
 
     func consumer(_ frame: FrameView) throws(StoreError) -> ConsumerRecord {
         let record = try ConsumerRecord.decode(frame)
-        try require(record.cursor <= lastNumber, "F33: a consumer has seen a transaction that is not there yet")
+        try require(record.cursor <= lastNumber, "F33: a consumer has read a transaction that does not exist yet")
         return record
     }
 
     func apply(_ consumer: ConsumerRecord, _ known: SharedLogState) throws(StoreError) {
         known.tracking.apply(consumer)
         try require(
-            known.tracking.consumers.count <= FormatLimits.maximumConsumers, "F33: there are too many consumers")
+            known.tracking.consumers.count <= FormatLimits.maximumConsumers, "F33: too many consumers")
     }
 
     mutating func accept(cleaning frame: FrameView) throws(StoreError) {
         let record = try CleaningRecord.decode(frame)
         let highest = record.hidden.reduce(record.before) { max($0, $1.before) }
         try require(
-            highest > 0 && highest - 1 <= lastNumber, "F33: a cleaning mark names nothing, or what is not there")
-        try require((record.hidden.last?.author ?? 0) <= names.count, "F15: a name is referred to and not defined")
+            highest > 0 && highest - 1 <= lastNumber,
+            "F33: a cleaning mark is empty, or beyond the last transaction")
+        try require((record.hidden.last?.author ?? 0) <= names.count, "F15: a frame refers to an undefined name")
         uniqueShared().tracking.apply(record)
     }
 
     func accept(replacing frame: FrameView) throws(StoreError) {
         let record = try ReplacingRecord.decode(frame)
-        try require(record.generation > header.generation, "F33: a file is to be replaced by an older one")
+        try require(record.generation > header.generation, "F33: a replacing file is older than the replaced one")
     }
 }

@@ -162,7 +162,7 @@ package struct LogState: Sendable {
         self.init(header: header, layouts: layouts)
         guard content.number == frame.number, content.number >= header.baseNumber,
             content.horizon >= header.baseNumber, frame.kind == .checkpoint, frame.durableMark <= offset
-        else { throw StoreError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }
+        else { throw StoreError(.damaged, "F29: a checkpoint is out of place.", offset: offset) }
         for schema in content.schemas {
             do throws(StoreError) { try rare.catalog.apply(schema) } catch { throw error.under("F29") }
         }
@@ -170,7 +170,7 @@ package struct LogState: Sendable {
             rare.names.append(name)
             let number = UInt32(rare.names.count)
             guard rare.nameNumbers.insert(IdentifierName(name), number) else {
-                throw StoreError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
+                throw StoreError(.damaged, "F29: a checkpoint contains a name twice.", offset: offset)
             }
         }
         rare.tracking = TrackingState(content)
@@ -201,7 +201,7 @@ package struct LogState: Sendable {
             try validateMembership(header)
             try validateMark(header, offset: frame.offset)
             try require(
-                rare.baseValue == nil || (header.kind == .value && !header.isMember), "F24: a value is not complete")
+                rare.baseValue == nil || (header.kind == .value && !header.isMember), "F24: a value is incomplete")
             if header.isMember { return try acceptMember(frame) }
             if header.kind == .transaction { return try acceptCommit(frame) }
             return try acceptStandalone(frame)
@@ -249,7 +249,7 @@ package struct LogState: Sendable {
 
     private func accept(member frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
         try require(frame.header.number == next.number, "F11: a member has another transaction's number")
-        try require(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
+        try require(next.value == nil || frame.header.kind == .value, "F24: a value is incomplete")
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
         switch frame.header.kind {
         case .part: try accept(part: frame, &next)
@@ -267,12 +267,14 @@ package struct LogState: Sendable {
     private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
         let record = try TransactionRecord.decode(frame.table)
         try require(
-            record.tag == 0 && record.totalChanges == 0 && !record.lacksChanges, "F13: a part has a tag or a total")
-        try require(!record.changesSchema, "F16: a part says that it changes the schema")
+            record.tag == 0 && record.totalChanges == 0 && !record.lacksChanges,
+            "F13: a part frame has a tag or a total")
+        try require(!record.changesSchema, "F16: a part frame has the schema flag")
         try validateTransaction(record, start: next.start, changes: next.changes, like: next.record)
         next.record = next.record ?? record
         try require(
-            record.schemaVersion == (next.catalog ?? catalog).newestVersion, "F16: a part has another schema version")
+            record.schemaVersion == (next.catalog ?? catalog).newestVersion,
+            "F16: a part frame has another schema version")
         next.changes += UInt64(record.changes)
     }
 
@@ -297,7 +299,7 @@ package struct LogState: Sendable {
     }
 
     private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
-        try require(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
+        try require(next.frames == (next.schemaFrames), "F16: a schema frame follows other members")
         var definition = try definition(frame)
         try require(
             definition.version == (next.schema?.version ?? definition.version),
@@ -356,7 +358,7 @@ package struct LogState: Sendable {
             let tag = TransactionRecord.tag(
                 previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
                 bodyChecksum: frame.header.bodyChecksum, table: frame.table)
-            try require(record.tag == tag, "F14: a transaction's tag is not that of its content")
+            try require(record.tag == tag, "F14: a transaction's tag does not match its content")
         }
         if let settled, !settled.transaction.consumers.isEmpty {
             let known = uniqueShared()
@@ -374,7 +376,7 @@ package struct LogState: Sendable {
     }
 
     private func validateCommit(_ record: TransactionRecord, endOf open: OpenTransaction) throws(StoreError) {
-        try require(open.value == nil, "F24: a value is not complete")
+        try require(open.value == nil, "F24: a value is incomplete")
         try validateTransaction(record, start: open.start, changes: open.changes, like: open.record)
         try validateTotals(
             record, changesInParts: open.changes, hasSchema: open.schema != nil,
@@ -386,22 +388,22 @@ package struct LogState: Sendable {
     ) throws(StoreError) {
         try require(
             record.totalChanges == changesInParts + UInt64(record.changes),
-            "F13: a transaction's parts do not add up")
+            "F13: a transaction's parts do not add up to its total")
         try require(
-            record.isCopied || !record.lacksChanges, "F13: changes are left out of a transaction that was not copied")
+            record.isCopied || !record.lacksChanges, "F13: changes are missing in a transaction that was not copied")
         try require(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
         try require(
-            record.schemaVersion == version, "F16: a transaction has another schema version than the newest")
+            record.schemaVersion == version, "F16: a transaction does not have the newest schema version")
     }
 
     private func validateTransaction(
         _ record: TransactionRecord, start: UInt64, changes: UInt64, like first: TransactionRecord?
     ) throws(StoreError) {
-        try require(record.start == start, "F13: a transaction begins elsewhere than it says")
-        try require(record.firstChange == changes, "F13: a transaction's changes are not counted right")
+        try require(record.start == start, "F13: a transaction does not begin where its record specifies")
+        try require(record.firstChange == changes, "F13: a transaction's count of changes is wrong")
         try require(!record.isCopied || header.generation > 0, "F13: a copied transaction in generation 0")
         let last = max(record.author, record.context, record.process)
-        try require(last <= rare.names.count, "F15: a name is referred to and not defined")
+        try require(last <= rare.names.count, "F15: a frame refers to an undefined name")
         if let first {
             try require(record.time == first.time, "F12: the times of a transaction's frames differ")
             try require(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
@@ -417,7 +419,7 @@ package struct LogState: Sendable {
         try require(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
         case .rows:
-            try require(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
+            try require(mayHoldRows, "F8: rows without history follow frames that compaction has not written")
             _ = try RowsField.entries(frame)
         case .value: uniqueShared().baseValue = try value(rare.baseValue, after: frame)
         case .schema: try accept(baseSchema: frame)
@@ -431,7 +433,7 @@ package struct LogState: Sendable {
             recoveries += 1
         case .seal:
             let record = try SealRecord.decode(frame)
-            try require(record.checkpoint < frame.offset, "F26: a seal names a checkpoint above itself")
+            try require(record.checkpoint < frame.offset, "F26: a seal refers to a checkpoint after itself")
         case .nodes, .checkpoint:
             try require(
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
@@ -462,7 +464,8 @@ package struct LogState: Sendable {
         guard rare.baseValue != nil else { return }
         throw StoreError(
             .damaged,
-            "F24: the base ends in the middle of a large value. Restore the store from a backup, or salvage it.",
+            "F24: the compacted part ends in the middle of a large value. Restore the store from a backup, or salvage "
+                + "it.",
             offset: end)
     }
 

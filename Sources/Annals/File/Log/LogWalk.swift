@@ -132,7 +132,7 @@ package struct LogWalk {
     /// Continues from the end of the groups that count: later bytes may have been overwritten.
     private mutating func startOver(_ mayRepeat: Bool) throws(StoreError) {
         if state.open != nil, !mayRepeat {
-            throw StoreError(.busy, "A writer has replaced what was being read: ask again.")
+            throw StoreError(.busy, "A writer has replaced the bytes while they were read: try again.")
         }
         state.dropOpenTransaction()
         scanner = FrameScanner(
@@ -141,11 +141,10 @@ package struct LogWalk {
 
     private func damage(_ stop: ScanStop, at place: UInt64) -> StoreError {
         let proof =
-            stop.place == .invalid ? "and no crash writes such a header" : "and bytes above were durable"
+            stop.place == .invalid ? "and no crash writes such a header" : "and later bytes were durable"
         return StoreError(
             .damaged,
-            "\(stop.sentence), \(proof): the store is damaged. Restore it from a backup, or salvage what can still be "
-                + "read of it.",
+            "\(stop.sentence), \(proof): the store is damaged. Restore it from a backup, or salvage the readable part.",
             offset: place
         ).under("F4")
     }
@@ -153,6 +152,6 @@ package struct LogWalk {
     private func unsupported(_ stop: ScanStop, at place: UInt64) -> StoreError {
         StoreError(
             .unsupportedVersion,
-            "\(stop.sentence): a newer version of Annals wrote this store, use that version.", offset: place)
+            "\(stop.sentence): a newer version of Annals wrote this store. Use that version.", offset: place)
     }
 }

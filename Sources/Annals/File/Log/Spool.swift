@@ -51,7 +51,9 @@ struct Spool: ~Copyable {
     func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(StoreError) {
         if offset >= fileBytes {
             let start = Int(offset - fileBytes)
-            precondition(start + buffer.count <= memory.count, "A spool gives back only what it was given.")
+            precondition(
+                start + buffer.count <= memory.count,
+                "Only bytes that were written to a spool can be read from it.")
             buffer.copyMemory(from: memory.bytes.slice(start, buffer.count))
             return
         }
@@ -90,7 +92,7 @@ extension FileSystem {
             let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
             let read = try read(file, at: offset + UInt64(done), into: rest)
             guard read > 0 else {
-                throw StoreError(.inputOutput, "A temporary file is shorter than what was written to it: try again.")
+                throw StoreError(.inputOutput, "A temporary file is shorter than the bytes written to it: try again.")
             }
             done += read
         }

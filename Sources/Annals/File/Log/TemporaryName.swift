@@ -23,7 +23,7 @@ package enum TemporaryName: String, CaseIterable, Sendable {
         for suffix in allCases.map(\.rawValue) where name.hasSuffix(suffix) {
             throw StoreError(
                 .invalidArgument,
-                "Names that end in “\(suffix)” belong to unfinished files, which may be removed: give another name.")
+                "Names that end in “\(suffix)” are for unfinished files, which may be removed: choose another name.")
         }
     }
 }

@@ -100,16 +100,16 @@ extension Verdict {
             reason: "A writer may still be writing this frame: the next reading looks again."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .notLooked, verdict: .lookAbove,
-            reason: "Zeros may be a hole below frames that were acknowledged."),
+            reason: "Zeros may be a hole before frames that were acknowledged."),
         VerdictRow(
             asker: .judge, place: .bad, above: .notLooked, verdict: .lookAbove,
-            reason: "Torn or damaged: the bytes above decide."),
+            reason: "Torn or damaged: the later bytes decide."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .evidence, secondLook: StopFindings.SecondLook.none,
-            verdict: .lookAgain, reason: "A writer may have finished this frame while we looked above."),
+            verdict: .lookAgain, reason: "A writer may have finished this frame while we looked at later bytes."),
         VerdictRow(
             asker: .judge, place: .bad, above: .evidence, secondLook: StopFindings.SecondLook.none,
-            verdict: .lookAgain, reason: "A writer may have finished this frame while we looked above."),
+            verdict: .lookAgain, reason: "A writer may have finished this frame while we looked at later bytes."),
         VerdictRow(
             asker: .judge, place: .nothing, above: .evidence, secondLook: .changed, verdict: .readOn,
             reason: "A writer has finished the frame."),
@@ -132,10 +132,10 @@ extension Verdict {
             asker: .judge, place: .nothing, above: .otherBytes, verdict: .tornTail,
             reason: "A write that did not finish left a hole here."),
         VerdictRow(
-            asker: .judge, place: .bad, above: .zeros, verdict: .tornTail, reason: "A write that did not finish."),
+            asker: .judge, place: .bad, above: .zeros, verdict: .tornTail, reason: "A write did not finish."),
         VerdictRow(
             asker: .judge, place: .bad, above: .otherBytes, verdict: .tornTail,
-            reason: "A write that did not finish."),
+            reason: "A write did not finish."),
     ]
 
     package static func of(_ findings: StopFindings) -> Verdict {

@@ -32,7 +32,7 @@ package enum WriterLock {
             busy = foreign(process)
             if let other = compactor(of: found) {
                 busy = busy.saying(
-                    "Process \(other) is compacting the store: there is nothing to do until it has ended.")
+                    "Process \(other) is compacting the store: wait until it has ended.")
             }
             environment.sleep(microseconds: 1000)
         }
@@ -143,8 +143,8 @@ package enum WriterLock {
         // In another container, a process may have the same number.
         let advice =
             holderID == processID
-            ? " This process has that number, too. If it has opened the store twice, the body of a write through one "
-                + "handle must not write through the other: they wait for each other. Open the store once."
+            ? " This process has the same number. If it has opened the store twice, a write through one handle must "
+                + "not write through the other: they wait for each other. Open the store once."
             : ""
         var error = StoreError(
             .busy,

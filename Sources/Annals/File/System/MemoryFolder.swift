@@ -131,7 +131,7 @@ package final class MemoryFolder: FileSystem {
     private func requireFree(_ name: String, _ files: [String: Entry]) throws(StoreError) {
         if files[name] != nil {
             throw StoreError(
-                .alreadyExists, "There is a file of this name already.", path: StorePlace.path(of: name, in: path))
+                .alreadyExists, "A file of this name exists already.", path: StorePlace.path(of: name, in: path))
         }
     }
 

@@ -20,8 +20,8 @@ extension FileSystem {
         guard let name = NetworkFileSystem.name(ofType: try fileSystemType(directory)) else { return }
         throw StoreError(
             .networkFileSystem,
-            "The file is on a network file system (\(name)), where the locks and mappings of several machines do not "
-                + "keep a store whole: put the store on a local disk, and carry transactions to other machines by "
-                + "exporting and applying them. Opening it for reading only is possible.")
+            "The file is on a network file system (\(name)), where file locks and memory maps do not protect a store "
+                + "that several machines use: put the store on a local disk, and export and apply transactions between "
+                + "machines. You can open it for reading only.")
     }
 }

@@ -264,7 +264,8 @@ extension RealFileSystem {
     private static func signed(_ number: UInt64, _ file: Descriptor) throws(StoreError) -> Int {
         guard let number = Int(exactly: number) else {
             throw StoreError(
-                .tooLarge, "No file of this system reaches that far.", path: path(of: file), offset: number)
+                .tooLarge,
+                "The offset is beyond the largest file of this system.", path: path(of: file), offset: number)
         }
         return number
     }
@@ -345,7 +346,7 @@ extension RealFileSystem {
 
     private static func signed(_ range: LockRange, _ file: Descriptor) throws(StoreError) -> (start: Int, count: Int) {
         guard range.start < range.end else {
-            throw StoreError(.invalidArgument, "A range to lock must hold at least one byte.", path: path(of: file))
+            throw StoreError(.invalidArgument, "A locked range must have at least one byte.", path: path(of: file))
         }
         // For the system, a count of 0 reaches to the largest offset of a file.
         let end = try signed(range.end, file)

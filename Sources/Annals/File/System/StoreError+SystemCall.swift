@@ -11,8 +11,8 @@ extension StoreError {
     static func nameTaken(_ name: String, by writer: String) -> StoreError {
         StoreError(
             .notARegularFile,
-            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this name "
-                + "until the file is complete: move it away or remove it, and try again.")
+            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its unfinished file "
+                + "under this name: move it away or remove it, and try again.")
     }
 
     /// The error for a failed system call. Its message omits the path, which `description` adds.
@@ -38,14 +38,12 @@ extension StoreError {
         case ("inotify_init1", EMFILE):
             (
                 .tooManyFiles,
-                "The user has no inotify instances left: raise fs.inotify.max_user_instances; until then changes are "
-                    + "looked for in intervals."
+                "The user has no inotify instances left, so changes are polled: raise fs.inotify.max_user_instances."
             )
         case ("inotify_add_watch", ENOSPC):
             (
                 .tooManyFiles,
-                "The user has no inotify watches left: raise fs.inotify.max_user_watches; until then changes are "
-                    + "looked for in intervals."
+                "The user has no inotify watches left, so changes are polled: raise fs.inotify.max_user_watches."
             )
         case ("pthread_create", EAGAIN):
             (.outOfMemory, "The system gives this process no more threads: end some or raise the limit, and try again.")
@@ -55,7 +53,7 @@ extension StoreError {
                 "The path goes through too many symbolic links, perhaps in a circle: name the file itself."
             )
         case ("openat", EWOULDBLOCK):
-            (.busy, "Another process holds a lease on the file: try again when it has given it back.")
+            (.busy, "Another process holds a lease on the file: try again when the lease has ended.")
         default: nil
         }
     }
@@ -63,14 +61,14 @@ extension StoreError {
     private static func general(_ number: Int32) -> (code: Code, sentence: String)? {
         switch number {
         case ENOENT: (.notFound, "There is no such file or directory: check the path.")
-        case ENOTDIR: (.notFound, "Something on the way to the file is not a directory: check the path.")
-        case EEXIST: (.alreadyExists, "The name is taken already: choose another one or open what is there.")
+        case ENOTDIR: (.notFound, "A part of the path is not a directory: check the path.")
+        case EEXIST: (.alreadyExists, "The name is already in use: choose another name, or open the existing file.")
         case EISDIR: (.notARegularFile, "This is a directory: name a file in it.")
         case ELOOP:
             (
                 .notARegularFile,
-                "This is a symbolic link where a file was expected: somebody has just put it there, or it leads "
-                    + "nowhere; check the path."
+                "This is a symbolic link instead of a file. It was just created, or its target is missing: check the "
+                    + "path."
             )
         case ENXIO, ENODEV:
             (
@@ -78,7 +76,7 @@ extension StoreError {
                 "This is a device, a pipe or a socket without a partner: a store must be a regular file."
             )
         case ENAMETOOLONG: (.invalidArgument, "The path or a name in it is too long: shorten it.")
-        case EILSEQ: (.invalidArgument, "The path is not valid UTF-8: rename what stands on the way to the file.")
+        case EILSEQ: (.invalidArgument, "The path is not valid UTF-8: rename the file or its directories.")
         case EACCES:
             (
                 .permissionDenied,
@@ -108,12 +106,12 @@ extension StoreError {
         case EIO:
             (
                 .inputOutput,
-                "The device failed to read or write: look into the system's log and check the disk before trusting it "
+                "The device failed to read or write: check the system's log and the disk before you use the store "
                     + "again."
             )
         case ESTALE:
             (.inputOutput, "The file server no longer knows this file: open the store again.")
-        case EBADF: (.closed, "The file is not open any more, or not for this: open the store again.")
+        case EBADF: (.closed, "The file is closed, or not open for this operation: open the store again.")
         default: nil
         }
     }
@@ -121,7 +119,7 @@ extension StoreError {
     /// The consequence of the failure for the written data.
     private static func consequence(of error: SystemError, _ code: Code) -> String {
         if error.call == "fdatasync" || error.call == "fsync" {
-            return " What was written since the last successful synchronisation may be lost with the power."
+            return " Changes since the last successful sync may be lost if the power fails."
         }
         return code == .noSpace ? " Nothing was lost." : ""
     }

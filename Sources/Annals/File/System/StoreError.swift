@@ -133,8 +133,8 @@ public struct StoreError: Error, Hashable, Sendable {
 extension StoreError {
     /// The message of `storeRemoved`.
     static let wasRemoved =
-        "The store file was removed or renamed, and nothing is written to it any more: close the store, and open it "
-        + "again if the file is back."
+        "The store file was removed or renamed, so nothing more is written to it: close the store, and open it again "
+        + "when the file is back."
 }
 
 extension StoreError: CustomStringConvertible {
@@ -352,7 +352,7 @@ extension StoreError {
     /// The text with one full stop at its end, unless it ends a sentence already.
     package static func sentence(_ text: String) -> String {
         let end = text.lastIndex { !$0.isWhitespace }
-        guard let end else { return "The reason is not known." }
+        guard let end else { return "The reason is unknown." }
         let text = text[...end]
         // After the last sentence, `description` adds the location.
         let isEnded = ".!?…".contains(text[end]) || (text.hasSuffix("]") && text.contains(". ["))

@@ -45,7 +45,9 @@ extension FileSystem {
 extension FileStatus {
     func requireRegularFile() throws(StoreError) {
         guard isRegularFile else {
-            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
+            throw StoreError(
+                .notARegularFile,
+                "A store must be a regular file, and this is something else: check the path.")
         }
     }
 }

@@ -95,7 +95,7 @@ package struct OwnProcess: Hashable, @unchecked Sendable {
     package func refusal(path: String? = nil) -> StoreError {
         StoreError(
             .forked,
-            "This was opened before the process was forked, and is the parent's: open the store again in the child.",
+            "The parent process opened this store before the fork: open the store again in the child.",
             path: path)
     }
 }

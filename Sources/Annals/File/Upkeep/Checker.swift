@@ -98,7 +98,7 @@ struct CheckPass {
         for (index, slot) in again.enumerated() where slot == .bad && hints[index] == .bad {
             checker.findings.add(
                 "F3", at: UInt64(HintField.slots[index]),
-                "A hint slot is neither empty nor good. A power cut may leave it so, and nothing is lost by it.",
+                "A hint slot is neither empty nor valid. A power failure may cause this, and nothing is lost.",
                 isDamage: false)
         }
     }
@@ -139,7 +139,7 @@ struct CheckPass {
     ) throws(StoreError) {
         if state.isSealed, report.fileBytes < state.end + UInt64(FormatLimits.pageBytes) {
             checker.findings.add(
-                "F27", at: report.fileBytes, "The file was cut: it has no spare page behind the seal.")
+                "F27", at: report.fileBytes, "The file was cut: the spare page after the seal is missing.")
         }
         guard end.verdict == .tornTail else { return }
         let dropped = report.fileBytes > state.end ? report.fileBytes - state.end : 0
@@ -147,15 +147,15 @@ struct CheckPass {
         let (rule, reason) = tornTailReason(end, state)
         checker.findings.add(
             rule, at: end.place,
-            "\(reason): what stands from offset \(state.end) on was not finished, and does not count.",
+            "\(reason): the bytes from offset \(state.end) on are an unfinished write, and do not count.",
             isDamage: false)
     }
 
     private func tornTailReason(_ end: WalkEnd, _ state: LogState) -> (String, String) {
-        if state.isSealed { return ("F27", "Bytes behind the seal are not zero") }
+        if state.isSealed { return ("F27", "Bytes after the seal are not zero") }
         if end.stop == .nothing {
             return state.open == nil
-                ? ("F4", "Bytes behind a hole are not zero") : ("F9", "A transaction's commit frame is missing")
+                ? ("F4", "Bytes after a hole are not zero") : ("F9", "A transaction's commit frame is missing")
         }
         let error = StoreError(.damaged, end.stop.sentence).under("F4")
         return (error.rule ?? "F4", String(error.message.dropFirst((error.rule?.utf8.count ?? 0) + 2)))

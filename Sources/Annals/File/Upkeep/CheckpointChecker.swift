@@ -70,7 +70,7 @@ final class CheckpointChecker {
 
     private func checkNodes(_ frame: FrameView, into findings: inout FindingList) throws(StoreError) {
         try NodesField.requireKnown(frame)
-        if !NodesField.fits(frame) { findings.add("F28", at: frame.offset, "A nodes frame has another form.") }
+        if !NodesField.fits(frame) { findings.add("F28", at: frame.offset, "A nodes frame has the wrong form.") }
         // References to the nodes of a malformed frame are not wrong for that reason.
         let count = frame.body.count / IndexNode.bytes
         if count > 0 { try nodes.append(NodeRecord(nodes: count, from: frame.end - UInt64(frame.body.count))) }
@@ -109,16 +109,16 @@ final class CheckpointChecker {
     /// The difference of the document from the log; nil without one.
     private func difference(_ content: CheckpointContent, _ state: LogState) -> String? {
         guard content.number == state.lastNumber, content.tag == state.lastTag, content.time == state.lastTime else {
-            return "names another last transaction than the log has there"
+            return "has another last transaction than the log at this point"
         }
         guard content.recoveries == UInt64(state.recoveries), content.mayStepBack == state.mayStepBack else {
-            return "counts other recoveries or clock steps than the log has there"
+            return "counts other recoveries or clock steps than the log at this point"
         }
         guard TrackingState(content) == state.tracking else {
-            return "holds another horizon or retention, other hidden authors or other consumers than the log"
+            return "has another horizon or retention, other hidden authors or other consumers than the log"
         }
-        guard content.names == state.names else { return "holds other names than the log" }
-        return content.schemas == schemas ? nil : "holds other schemas than the log"
+        guard content.names == state.names else { return "has other names than the log" }
+        return content.schemas == schemas ? nil : "has other schemas than the log"
     }
 
     /// The definitions of a version never change: only new versions are looked up.
@@ -131,7 +131,7 @@ final class CheckpointChecker {
 
     private func difference(_ roots: [EntityRoot]) -> String? {
         let expected = totals.all
-        guard roots.map(\.entity) == expected.map(\.entity) else { return "holds other entities than the log" }
+        guard roots.map(\.entity) == expected.map(\.entity) else { return "has other entities than the log" }
         let isSame = zip(roots, expected).allSatisfy { root, entity in
             root.nextNumber == entity.totals.nextNumber && root.liveObjects == entity.totals.live
         }
@@ -145,21 +145,21 @@ final class CheckpointChecker {
                 IndexID(entity: root.entity, attributes: root.attributes, isUnique: root.isUnique) == index.id
                     && (root.isComplete || (root.root == 0 && root.entries == 0))
             }
-        return isSame ? nil : "holds other indexes than the schema asks for"
+        return isSame ? nil : "has other indexes than the schema requires"
     }
 
     private func difference(
         _ content: CheckpointContent, _ pieces: [UInt64], _ frame: FrameView, _ before: CheckCounts
     ) -> String? {
         guard nodesBefore.suffix(pieces.count) == pieces[...], content.countedEnd == pieces.first ?? frame.offset else {
-            return "does not stand behind its own pieces"
+            return "does not follow its own pieces"
         }
         var frameBytes = before.frameBytes
         frameBytes[Int(FrameKind.nodes.rawValue)] -= frame.offset - content.countedEnd
         frameBytes += repeatElement(0, count: CheckpointContent.kinds - frameBytes.count)
         guard content.frames == before.frames - UInt64(pieces.count), content.transactions == before.transactions,
             content.changes == before.changes, content.frameBytes == frameBytes
-        else { return "counts other frames than the log has there" }
+        else { return "counts other frames than the log at this point" }
         return nil
     }
 }

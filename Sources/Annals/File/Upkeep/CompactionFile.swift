@@ -91,9 +91,9 @@ struct CompactionFile {
                     try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
                 } catch  where error.code == .permissionDenied {
                     throw error.saying(
-                        "The store is user \(status.owner)'s, of group \(status.group), and this process (user "
-                            + "\(own.owner)) may not give the compacted file that owner and group. So only that user "
-                            + "or root compacts the store: run `annals compact` as one of them, and turn "
+                        "The store belongs to user \(status.owner) and group \(status.group), and this process (user "
+                            + "\(own.owner)) may not give the compacted file that owner and group. Only that user or "
+                            + "root can compact the store: run `annals compact` as one of them, and turn "
                             + "`automaticCompaction` off in the programs of other users.")
                 }
             }

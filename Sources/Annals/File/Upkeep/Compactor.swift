@@ -125,8 +125,8 @@ final class Compactor {
         guard !source.log.current.stopsCopies else {
             throw StoreError(
                 .unsupportedVersion,
-                "A newer version of Annals has written something to this store that a copy made by this one would "
-                    + "lack: use the newer one.", path: source.log.path)
+                "A newer version of Annals has written something to this store that a copy by this version would lack: "
+                    + "use the newer version.", path: source.log.path)
         }
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let log = source.log
@@ -156,7 +156,7 @@ final class Compactor {
     private static func requireCountable(_ source: Engine) throws(StoreError) {
         guard source.log.header.generation < .max else {
             throw StoreError(
-                .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
+                .tooLarge, "The store was compacted as often as its generation can count: export it to a new store.",
                 path: source.log.path)
         }
     }
@@ -233,7 +233,7 @@ final class Compactor {
         if !isCaughtUp { options.pace?() }
         guard let progress = options.progress else { return }
         guard progress(done, source.log.current.end) else {
-            throw StoreError(.cancelled, "It was cancelled: the store is as it was.", path: source.log.path)
+            throw StoreError(.cancelled, "Copying was cancelled: the store is unchanged.", path: source.log.path)
         }
     }
 
@@ -406,7 +406,7 @@ final class Compactor {
         guard tag ?? consumer.tag == consumer.tag else {
             throw StoreError(
                 .damaged,
-                "F33: the tag of the consumer “\(consumer.name)” is not that of the transaction that it has seen. "
+                "F33: the tag of the consumer “\(consumer.name)” does not match the transaction that it has read. "
                     + "Reset or remove the consumer.",
                 path: source.log.path)
         }

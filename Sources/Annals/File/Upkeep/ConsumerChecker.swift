@@ -63,6 +63,6 @@ struct ConsumerChecker {
     }
 
     private func report(_ offset: UInt64, _ findings: inout FindingList) {
-        findings.add("F33", at: offset, "The tag of a consumer is not that of the transaction that it has seen.")
+        findings.add("F33", at: offset, "The tag of a consumer does not match the transaction that it has read.")
     }
 }

@@ -21,7 +21,7 @@ struct CopiedNames {
 
     private func number(_ source: UInt32) throws(StoreError) -> UInt32 {
         guard let number = numbers[source] else {
-            throw StoreError(.damaged, "F15: a name is referred to and not defined.")
+            throw StoreError(.damaged, "F15: a frame refers to an undefined name.")
         }
         return number
     }
@@ -68,7 +68,7 @@ struct CopiedNames {
         var writer = StandaloneWriter(target)
         for number in wanted where numbers[number] == nil {
             guard number <= names.count else {
-                throw StoreError(.damaged, "F15: a name is referred to and not defined.")
+                throw StoreError(.damaged, "F15: a frame refers to an undefined name.")
             }
             let next = UInt32(numbers.count)
             try writer.add(.name(number: next, text: names[Int(number) - 1]), &appender)

@@ -9,7 +9,7 @@ struct FeatureChecker {
     /// Checks a skipped frame.
     func check(skipped frame: FrameView, _ header: FileHeader, into findings: inout FindingList) {
         guard frame.header.stopsWriters, !stopsWriters(header) else { return }
-        findings.add("F36", at: frame.offset, "A frame stops writers, and no feature is declared for it.")
+        findings.add("F36", at: frame.offset, "A frame stops writers, but no feature is declared for it.")
     }
 
     /// Checks a checkpoint. Accepting the frame has already verified that it lacks no feature.
@@ -17,10 +17,10 @@ struct FeatureChecker {
         _ content: CheckpointContent, at offset: UInt64, _ header: FileHeader, into findings: inout FindingList
     ) {
         if !declared.isSuperset(of: content.features) {
-            findings.add("F36", at: offset, "A checkpoint names a feature that no record below it declares.")
+            findings.add("F36", at: offset, "A checkpoint has a feature that no earlier record declares.")
         }
         if content.extensions.contains(where: \.stopsWriters), !stopsWriters(header) {
-            findings.add("F36", at: offset, "An extension stops writers, and no feature is declared for it.")
+            findings.add("F36", at: offset, "An extension stops writers, but no feature is declared for it.")
         }
     }
 

@@ -85,7 +85,7 @@ final class FrameChecker {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
             if hint.checkpoint != 0, hint.checkpoint >= hint.durableEnd {
-                findings.add("F3", at: slot, "A hint names a checkpoint above the end of what was durable.")
+                findings.add("F3", at: slot, "A hint refers to a checkpoint after its durable end.")
             }
         }
         try OffsetRecord.check(places, into: &findings)
@@ -129,7 +129,7 @@ final class FrameChecker {
 
     private func checkHintNumbers(end: UInt64, lastNumber: UInt64) {
         for (slot, hint) in hints where hint.durableEnd == end && hint.number != lastNumber {
-            findings.add("F3", at: slot, "The number of a hint is not that of the last transaction below its end.")
+            findings.add("F3", at: slot, "The number of a hint does not match the last transaction before its end.")
         }
     }
 

@@ -293,12 +293,13 @@ final class FrameCopier {
             value.sourceChecksum == reference.checksum
         else {
             throw StoreError(
-                .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
+                .damaged, "F23: a row refers to a missing large value. Restore the store from a backup.",
                 offset: reference.offset)
         }
         guard value.forms.isSuperset(of: .needed(for: place.type)) else {
             throw StoreError(
-                .damaged, "F22: a large value is not of the type of its attribute. Restore the store from a backup.",
+                .damaged,
+                "F22: a large value does not have the type of its attribute. Restore the store from a backup.",
                 offset: reference.offset)
         }
         return value
@@ -411,7 +412,7 @@ extension RowImage {
     /// The part of F21 that the validator cannot check, because it has all versions of the source.
     func require(schemaVersionUpTo newest: UInt16) throws(StoreError) {
         guard bytes.integer(at: RowField.schemaVersion, as: UInt16.self) > newest else { return }
-        throw RowHeader.damaged("a row is of a schema version that comes after it.", fileOffset)
+        throw RowHeader.damaged("a row has a schema version that is defined after it.", fileOffset)
     }
 
     func referencePlaces() throws(StoreError) -> [ReferencePlace] {

@@ -133,9 +133,9 @@ final class IndexChecker {
         checked[place].isRowIndexDone = true
         let sentence: String
         if let entry, entry.object == expected?.object {
-            sentence = "The row index does not name the newest version of an object."
+            sentence = "The row index does not contain the newest version of an object."
         } else if let entry, entry.object < expected?.object ?? .max {
-            sentence = "The row index holds an object that never was."
+            sentence = "The row index contains an object that never existed."
         } else {
             sentence = "The row index lacks an object."
         }
@@ -253,7 +253,7 @@ final class IndexChecker {
                 findings.add(
                     "F34", at: record.row,
                     "Objects \(other.number) and \(object.number) of entity \(object.entityNumber) have the same value "
-                        + "in an index that is unique.")
+                        + "in a unique index.")
             }
             last = record
         }
@@ -281,7 +281,7 @@ final class IndexChecker {
     private static func noLargeKeys(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
-        throw StoreError(.damaged, "F37: a value that an index is over is not in its row.")
+        throw StoreError(.damaged, "F37: an indexed value is not in its row.")
     }
 
     /// Each entry of an index must have its counterpart among the entries that rows require.
@@ -307,6 +307,6 @@ final class IndexChecker {
         let id = checked[place].found.shape.indexes[number].id
         findings.add(
             "F31", at: checked[place].found.offset,
-            "An ordered index of entity \(id.entity) does not hold the keys of the entity's rows.")
+            "An ordered index of entity \(id.entity) does not contain exactly the keys of the entity's rows.")
     }
 }

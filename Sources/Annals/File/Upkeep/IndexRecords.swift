@@ -32,7 +32,7 @@ struct NodeRecord: SortRecord {
             }
             let distance = (record.place & ~7) - first
             guard distance < bytes, distance % UInt64(IndexNode.bytes) == 0 else {
-                return findings.add(rule.name, at: record.value, "An index names a place where no node stands.")
+                return findings.add(rule.name, at: record.value, "An index refers to a missing node.")
             }
         }
     }
@@ -152,7 +152,7 @@ struct ReferenceRecord: SortRecord {
             findings.add(
                 "F35", at: record.row,
                 "“\(reference.name)” of “\(index.layout.entity.name)” refers to \(object), which "
-                    + (isOfEntity ? "does not exist: it reads as null." : "is not of its target's entity."),
+                    + (isOfEntity ? "does not exist: it reads as null." : "is not an object of its target's entity."),
                 isDamage: false)
         }
     }

@@ -35,22 +35,25 @@ final class LandmarkChecker {
         }
         let count = content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count
         let possible = first.all.lastIndex { $0.offset < content.countedEnd }.map { $0 + 1 } ?? 0
-        guard count == possible else { throw damaged("A checkpoint has not one landmark for each MiB below it.") }
+        guard count == possible else {
+            throw damaged(
+                "A checkpoint does not have one landmark for each MiB before it.")
+        }
     }
 
     private func stored(at offset: UInt64, below checkpoint: UInt64) throws(StoreError) -> [Landmark] {
-        guard offset < checkpoint else { throw damaged("A frame of landmarks does not stand below its checkpoint.") }
+        guard offset < checkpoint else { throw damaged("A frame of landmarks does not precede its checkpoint.") }
         do throws(StoreError) {
             return try reader.landmarks(inFrameAt: offset)
         } catch  where error.isBreach {
-            throw damaged("A frame of landmarks is not where a checkpoint says.")
+            throw damaged("A frame of landmarks is missing from the offset in a checkpoint.")
         }
     }
 
     private func check(_ landmark: Landmark, _ index: Int, below checkpoint: UInt64) throws(StoreError) {
         guard landmark.offset >> Landmarks.stepBits == UInt64(index), landmark.offset < checkpoint,
             try number(ofFrameAt: landmark.offset) == landmark.number
-        else { throw damaged("A landmark is not a frame of its MiB, or has another number.") }
+        else { throw damaged("A landmark is outside of its MiB, or has a wrong number.") }
     }
 
     /// The number of the frame at that offset; nil if no frame begins there. Walks from the first frame of that MiB.

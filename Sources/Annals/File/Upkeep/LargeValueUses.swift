@@ -54,16 +54,16 @@ struct ValueRecord: SortRecord {
 
     private func fault(of value: ValueRecord?) -> (rule: String, sentence: String)? {
         guard let value, value.place | 1 == place else {
-            return ("F23", "A reference names a place where no large value begins.")
+            return ("F23", "A reference points to an offset where no large value begins.")
         }
         guard value.valueBytes == valueBytes, value.checksum == checksum else {
-            return ("F23", "A reference names a large value of another size or checksum.")
+            return ("F23", "A reference has a wrong size or checksum for its large value.")
         }
         guard value.number <= number else {
-            return ("F23", "A reference names a large value of a later transaction.")
+            return ("F23", "A reference points to a large value of a later transaction.")
         }
-        guard value.place < row else { return ("F23", "A reference stands before the large value that it names.") }
+        guard value.place < row else { return ("F23", "A reference precedes its large value.") }
         return forms.isSubset(of: value.forms)
-            ? nil : ("F22", "A large value is not one of the type of an attribute that refers to it.")
+            ? nil : ("F22", "A large value does not have the type of an attribute that refers to it.")
     }
 }

@@ -49,9 +49,9 @@ struct OffsetRecord: SortRecord {
         switch role {
         case .groupEnd, .checkpoint: break
         case .durableMark: findings.add("F10", at: source, "A durable mark is not the end of a group.")
-        case .sealCheckpoint: findings.add("F26", at: source, "A seal names a checkpoint where there is none.")
+        case .sealCheckpoint: findings.add("F26", at: source, "A seal refers to a missing checkpoint.")
         case .hintEnd: findings.add("F3", at: source, "The durable end of a hint is not the end of a group.")
-        case .hintCheckpoint: findings.add("F3", at: source, "A hint names a checkpoint where there is none.")
+        case .hintCheckpoint: findings.add("F3", at: source, "A hint refers to a missing checkpoint.")
         }
     }
 }

@@ -32,7 +32,7 @@ final class CheckedNodes: NodeSource {
     func read(_ offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         guard offset >= UInt64(FormatLimits.pageBytes), offset < checkpoint,
             checkpoint - offset >= UInt64(IndexNode.bytes), offset % UInt64(FormatLimits.frameAlignment) == 0
-        else { throw damaged("an index names a place that is not below its checkpoint.") }
+        else { throw damaged("an index refers to an offset that does not precede its checkpoint.") }
         let bytes = try window.bytes(at: offset, count: IndexNode.bytes)
         guard bytes.count == IndexNode.bytes else { throw damaged("a node is cut off.") }
         try nodes.append(NodeRecord(use: offset, rule: rule, checkpoint: checkpoint))
@@ -117,10 +117,10 @@ struct RowIndexStream {
 
     private mutating func descend(to offset: UInt64, first: UInt64, isFirst: Bool) throws(StoreError) {
         guard first <= FormatLimits.maximumObjectNumber else {
-            throw nodes.damaged("the row index holds numbers that no object has.")
+            throw nodes.damaged("the row index contains impossible object numbers.")
         }
         guard offset < path.last?.offset ?? .max else {
-            throw nodes.damaged("a node names one that does not stand below it.")
+            throw nodes.damaged("a node refers to a node that does not precede it.")
         }
         let bytes = try nodes.read(offset)
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }

@@ -51,8 +51,8 @@ final class RowProof {
         else {
             throw StoreError(
                 .damaged,
-                "F7: rows of the store changed while they were copied, so the copy was given up. Nothing was replaced: "
-                    + "run `annals verify`, look for errors of the disk and the memory, and try again.")
+                "F7: rows of the store changed while they were copied, so the copy was cancelled. Nothing was "
+                    + "replaced: run `annals verify`, check the disk and the memory, and try again.")
         }
     }
 

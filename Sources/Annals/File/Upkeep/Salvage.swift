@@ -24,7 +24,7 @@ package struct SalvageOptions: Sendable {
     /// Reports progress. Throws `cancelled` if the salvage should end.
     func report(_ done: UInt64, of total: UInt64) throws(StoreError) {
         guard let progress, !progress(done, total) else { return }
-        throw StoreError(.cancelled, "It was cancelled: there is no new store.")
+        throw StoreError(.cancelled, "Salvage was cancelled: no new store was created.")
     }
 }
 
@@ -100,13 +100,12 @@ private struct SalvageRun {
         if report.framesRead == 0, let fault {
             throw StoreError(
                 fault.code,
-                "The header page cannot be read, and no frame checks with the salt that stands there: nothing can be "
-                    + "salvaged. "
+                "The header page cannot be read, and no frame matches its salt, so nothing can be salvaged. "
                     + "(\(fault.message))", offset: 0)
         }
         guard report.framesRead > 0 || report.bytesPassedOver == 0 else {
             throw StoreError(
-                .damaged, "No frame of this file checks: nothing can be salvaged.",
+                .damaged, "No frame of this file is valid, so nothing can be salvaged.",
                 offset: UInt64(FormatLimits.pageBytes))
         }
         let base = header?.baseNumber ?? scan.transactions.lowest
@@ -124,7 +123,7 @@ private struct SalvageRun {
         guard page.count == FormatLimits.pageBytes else {
             throw StoreError(
                 page.isEmpty ? .notAStore : .truncated,
-                "The file ends within its header page: nothing can be salvaged.", offset: UInt64(page.count))
+                "The file ends within its header page, so nothing can be salvaged.", offset: UInt64(page.count))
         }
         salt = page.withUnsafeBytes { $0.integer(at: HeaderField.salt, as: UInt64.self) }
         let decoded = page.withUnsafeBytes { bytes -> Result<FileHeader, StoreError> in
@@ -159,7 +158,7 @@ private struct SalvageRun {
         report.schemaVersionsMissing = schema.missingVersions
         // The new store has neither skipped frames nor extensions. It stops writers only if the features declare this.
         if let offset = scan.stopsWriters, scan.features.allowsWriting, header?.allowsWriting ?? true {
-            throw .newer("F36", "something that writers must know was not declared", offset: offset)
+            throw .newer("F36", "content that writers must understand was not declared", offset: offset)
         }
     }
 
@@ -169,7 +168,7 @@ private struct SalvageRun {
     mutating func write(
         to unfinished: UnfinishedStore, _ environment: any Environment
     ) throws(StoreError) -> SalvageResult {
-        guard let scan else { preconditionFailure("What is written was read before.") }
+        guard let scan else { preconditionFailure("A salvaged store must be read before it is written.") }
         let isWhole = report.framesBad == 0 && report.bytesPassedOver == 0 && report.schemaVersionsMissing == 0
         let definitions = schema.newest(isWhole: isWhole, &report.schemaChanges)
         var header = FileHeader(

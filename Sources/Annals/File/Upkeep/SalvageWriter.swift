@@ -134,7 +134,8 @@ final class SalvageWriter {
             for position in (missing[entity.number] ?? []).sorted() {
                 wanted[index].attributes[position].flags.insert(.optional)
                 schemaChanges.append(
-                    "“\(entity.name).\(entity.attributes[position].name)” is optional now: objects have lost its value."
+                    "“\(entity.name).\(entity.attributes[position].name)” is optional now, because objects have lost "
+                        + "its value."
                 )
             }
         }
@@ -142,7 +143,8 @@ final class SalvageWriter {
         // First without unique keys, then with each possible one.
         var kept = wanted.map(\.withoutUniqueness)
         guard try change(to: kept) else {
-            schemaChanges.append("Nothing is indexed or unique now: some object's value is too long for an index.")
+            schemaChanges.append(
+                "The new store has no indexes and no unique keys, because an object's value is too long for an index.")
             _ = try change(to: wanted.map(\.withoutIndexes))
             return
         }
@@ -154,8 +156,8 @@ final class SalvageWriter {
                     kept = more
                 } else {
                     schemaChanges.append(
-                        "“\(wanted[index].name).\(wanted[index].name(of: part))” is not unique now: objects have the "
-                            + "same value."
+                        "“\(wanted[index].name).\(wanted[index].name(of: part))” is no longer unique, because objects "
+                            + "have the same value."
                     )
                 }
             }

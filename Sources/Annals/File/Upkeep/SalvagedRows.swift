@@ -162,7 +162,9 @@ final class SalvagedValues {
         var taken = 0
         return try transaction.addLargeValue(bytes: reference.valueBytes) { (buffer) throws(StoreError) in
             guard let piece = try piece(of: reference, at: offset, position) else {
-                throw StoreError(.damaged, "The file was changed while it was salvaged: do it again.", offset: offset)
+                throw StoreError(
+                    .damaged,
+                    "The file was changed while it was salvaged: salvage it again.", offset: offset)
             }
             next = piece.end
             let count = min(buffer.count, piece.bytes.count - taken)

@@ -67,7 +67,7 @@ struct SalvagedSchema {
                 var other = IdentifierName("entity \(number)")
                 while !names.insert(other).inserted { other = IdentifierName(other.text + "'") }
                 changes.append(
-                    "Two entities are named “\(definition.name)”: the one with number \(number) is now “\(other)”.")
+                    "Two entities are named “\(definition.name)”: the entity with number \(number) is now “\(other)”.")
                 definition.name = other
             }
             definitions.append(definition)
@@ -88,7 +88,8 @@ struct SalvagedSchema {
             if all.contains(where: { $0.number == attribute.target }) { continue }
             (definition.attributes[index].target, definition.attributes[index].inverse) = (0, nil)
             changes.append(
-                "“\(definition.name).\(attribute.name)” refers to an entity that was not found: now to any.")
+                "“\(definition.name).\(attribute.name)” refers to an entity that was not found: it now refers to any "
+                    + "entity.")
         }
         return definition
     }

@@ -48,14 +48,14 @@ package struct UnfinishedStore {
         } catch  where error.code == .notFound {
             return
         }
-        throw StoreError(.alreadyExists, "There is something of that name already: give another name, or remove it.")
+        throw StoreError(.alreadyExists, "A file of that name exists already: choose another name, or remove the file.")
     }
 
     private static func make(
         _ name: String, _ mode: UInt32, _ range: LockRange, _ purpose: TemporaryName, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) -> Descriptor {
-        let busy = StoreError(.busy, "Another process is writing a \(purpose) to that name: give another name.")
+        let busy = StoreError(.busy, "Another process is writing a \(purpose) to that name: choose another name.")
         do throws(StoreError) {
             return try create(name, mode, range, busy, files, directory)
         } catch  where error.code == .alreadyExists {

@@ -65,20 +65,20 @@ struct VersionChain {
         switch record.kind {
         case .base: nil
         case .insert where record.previous == ChangeRecord.noPrevious: nil
-        case .insert: ("F18", "An object's first version names one before it.")
-        case .update, .delete: ("F18", "An object is changed that was never inserted.")
+        case .insert: ("F18", "An object's first version refers to an earlier version.")
+        case .update, .delete: ("F18", "A missing object is changed.")
         }
     }
 
     private func requireNext(_ record: ChangeRecord, _ newest: ChangeRecord) -> (rule: String, sentence: String)? {
         switch record.kind {
-        case .base: return ("F18", "A row without history belongs to an object that is there already.")
-        case .insert where newest.kind != .delete: return ("F18", "An object is inserted that is there already.")
+        case .base: return ("F18", "A row without history belongs to an existing object.")
+        case .insert where newest.kind != .delete: return ("F18", "An existing object is inserted.")
         case .update where newest.kind == .delete, .delete where newest.kind == .delete:
-            return ("F18", "An object is changed that was deleted.")
+            return ("F18", "A deleted object is changed.")
         case .insert, .update, .delete: break
         }
         return record.previous == newest.version
-            ? nil : ("F18", "The previous version that a change names is not the newest one.")
+            ? nil : ("F18", "The previous version of a change is not the newest one.")
     }
 }

@@ -45,8 +45,8 @@ package struct WrittenStore {
         else {
             throw StoreError(
                 .damaged,
-                "The new file does not read back as it was written, so it was not put in place. Nothing was lost: look "
-                    + "for errors of the disk, and try again.", path: place.path)
+                "The new file was read back with different content, so it did not replace the store. Nothing was lost: "
+                    + "check the disk, and try again.", path: place.path)
         }
     }
 
@@ -61,7 +61,7 @@ package struct WrittenStore {
     private static func otherFile(_ name: String) -> StoreError {
         StoreError(
             .busy,
-            "Another program has put a file in the place of “\(name)”, so nothing was replaced. Find that program, "
-                + "and try again.")
+            "Another program has put a file in the place of “\(name)”, so nothing was replaced: find that program, and "
+                + "try again.")
     }
 }
