@@ -18,6 +18,7 @@ struct IndexShape: Sendable {
     static func all(of layout: RowLayout) -> [IndexShape] {
         IndexID.all(of: layout.entity).map { id in
             let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+            assert(positions.count == id.attributes.count, "An index is over an attribute that its layout lacks.")
             return IndexShape(
                 id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
         }
