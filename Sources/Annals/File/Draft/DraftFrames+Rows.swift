@@ -62,6 +62,9 @@ extension DraftFrames {
         // A transaction whose frames could not be kept is never committed. And a frame that was ended before the row
         // was refused has no part of the row; the row's large values then stay, unused.
         if state == .broken || changesInFrame != before.changesInFrame { return }
+        assert(
+            body.count >= before.row && prepared.members.count >= before.frames,
+            "A row that is dropped has left its frame.")
         body.truncate(to: before.row)
         prepared.members.removeLast(prepared.members.count - before.frames)
         values = before.values
@@ -108,6 +111,7 @@ extension DraftFrames {
 
     /// - Returns: the start of the row.
     func appendScratchAsRow() -> Int {
+        assert(body.count >= headroom, "B3: a row lies in front of the rows.")
         let start = body.count
         let distance = distance
         body.append(scratch.bytes)
