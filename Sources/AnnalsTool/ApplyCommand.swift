@@ -49,6 +49,7 @@ enum ApplyCommand {
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
+        // Before a store is created: TA2.
         guard var transaction = try next(reader) else {
             try output.line(format == "json" ? json(counts).text : sentence(counts))
             return .done
@@ -82,6 +83,7 @@ enum ApplyCommand {
         return nil
     }
 
+    /// Applies one line: TA1.
     private static func apply(
         _ transaction: ExportedTransaction, to store: Store, _ policy: ConflictPolicy, _ arguments: Arguments,
         _ reader: LineReader, _ counts: inout Counts, _ output: inout Output

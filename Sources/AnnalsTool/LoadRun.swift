@@ -56,7 +56,7 @@ final class LoadRun {
         return counts
     }
 
-    /// Nil if the store does not exist and need not be created.
+    /// Nil if the store does not exist and need not be created (TL3).
     private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
         do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
@@ -75,8 +75,8 @@ final class LoadRun {
 
     // MARK: Reading
 
-    /// The types in the batches before the first line that cannot be read. That line is read again, and reported, in
-    /// its batch.
+    /// The types in the batches before the first line that cannot be read. That line is read (TL2) again, and reported,
+    /// in its batch.
     private func readTypes() throws(ToolFailure) -> TypeGuesses {
         var guesses = TypeGuesses()
         var whole = guesses
@@ -173,6 +173,7 @@ final class LoadRun {
         }
     }
 
+    /// In one transaction: TL1.
     private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) {
         let schema = LoadSchema(options: options, lines: batch, known: known, own: own)
         let ((added, rows), token) = try writing(batch) {

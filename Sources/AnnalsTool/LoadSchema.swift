@@ -75,6 +75,7 @@ struct LoadSchema {
             }
             let needed = try guesses[name].widened(there.type) { true }
             if needed != there.type, let misfit = misfit(name, there.type) {
+                // TL4.
                 guard options.widens || own.contains(ExactText(name)) else {
                     throw refusal(name, there.type, misfit)
                 }

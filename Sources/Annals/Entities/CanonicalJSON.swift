@@ -38,7 +38,7 @@ enum CanonicalJSON {
         storedForm.keys.contains { encoder.userInfo[$0] != nil }
     }
 
-    /// Whether values of the type have no unordered part, and `JSONEncoder` may have a form of its own for them.
+    /// Whether values of the type have no unordered part, and `JSONEncoder` may have a form of its own for them (CJ2).
     fileprivate static func isPlain(_ type: Any.Type) -> Bool { plainTypes.contains(ObjectIdentifier(type)) }
 
     private static let plainTypes: Set<ObjectIdentifier> = Set(
@@ -72,7 +72,7 @@ private struct Ordered<V: Encodable>: Encodable {
 
 /// A collection whose equal values may be iterated in different orders.
 private protocol UnorderedCollection {
-    /// Encodes the elements in an order that depends on nothing but them.
+    /// Encodes the elements in an order that depends on nothing but them (CJ1).
     func encodeInOrder(to encoder: OrderingEncoder) throws
 }
 

@@ -6,7 +6,7 @@
 
 internal import FoundationEssentials
 
-/// A set of values as predicates compare them. (`Set<Value>` compares stored values.)
+/// A set of values as predicates compare them (CO1). (`Set<Value>` compares stored values.)
 package struct ConstantSet: Sendable {
     private var hasNull = false
     private var ints: Set<Int64> = []

@@ -81,6 +81,7 @@ final class DerivedUpkeep: TransactionUpkeep {
         plan(draft).isWorkedOut(attribute, of: entity)
     }
 
+    /// Computes what objects derive from their own properties: DU3.
     private func deriveFromOwn(_ draft: Draft, _ plan: DerivedPlan) throws(StoreError) {
         var objects: [(object: ObjectID, model: EntityModel)] = []
         try draft.frames.forEachEntry(withRows: false) { (change, _) in
@@ -110,7 +111,7 @@ final class DerivedUpkeep: TransactionUpkeep {
     }
 }
 
-/// The work of one transaction for the objects on the one side.
+/// The work of one transaction for the objects on the one side (DU2).
 private struct DerivedWork {
     /// The contribution of the objects that refer to one object.
     private struct Total {
@@ -141,7 +142,7 @@ private struct DerivedWork {
 
     // MARK: The transaction's changes
 
-    /// Finds the objects whose values are to be computed. Linear in the transaction.
+    /// Finds the objects whose values are to be computed (DU1). Linear in the transaction.
     mutating func collect() throws(StoreError) {
         try draft.frames.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
             let entity = change.object.entityNumber

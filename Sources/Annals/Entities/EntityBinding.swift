@@ -33,7 +33,7 @@ final class EntityBinding: @unchecked Sendable {
     /// The mark of the store (`UUIDBytes.mark`).
     let storeMark: UInt32
     private let columns: UnsafeMutablePointer<Column>
-    /// In the order of the columns.
+    /// In the order of the columns (EB1).
     let properties: [EntityModel.Property]
     private let count: Int
     /// The numbers of their attributes.
@@ -193,8 +193,8 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// Reads one property of a row of this layout. Returns false, without having touched the property, if that takes
-    /// more work.
+    /// Reads one property of a row of this layout (EB2). Returns false, without having touched the property, if that
+    /// takes more work.
     ///
     /// If `isNew`, the property is not initialized, but its bytes are those of the initial value.
     @inline(__always)

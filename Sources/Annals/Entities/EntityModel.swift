@@ -108,7 +108,7 @@ final class EntityModel: Sendable {
         hasRules = rules.hasRules
     }
 
-    /// The stored property at an offset in a value; nil without one.
+    /// The stored property at an offset in a value (EM1); nil without one.
     func property(at offset: Int?) -> Property? {
         guard let offset else { return nil }
         return properties.first { $0.offset == offset }
@@ -173,7 +173,7 @@ protocol EntityRules: Sendable {
 // MARK: All models
 
 extension Entity {
-    /// The model of this type. Usually one look into a table without a lock.
+    /// The model of this type (EM2). Usually one look into a table without a lock.
     static var model: EntityModel { EntityModels.shared.model(of: Self.self) }
 }
 

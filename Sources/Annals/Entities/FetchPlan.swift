@@ -25,7 +25,7 @@ struct FetchPlan {
     private(set) var isReversed = false
     /// The access as text for explanations.
     private(set) var title = "scan of all objects"
-    /// The tests of each row, if the condition consists of comparisons only.
+    /// The tests of each row (FP2), if the condition consists of comparisons only.
     private(set) var tests: [RowTest]?
     /// Whether the access is one key of an index in which each key has one object.
     private var isOfOneObject = false
@@ -123,7 +123,7 @@ struct FetchPlan {
 
     // MARK: Reading
 
-    /// Lends the rows that the access finds, until `body` returns false.
+    /// Lends the rows that the access finds (FP1), until `body` returns false.
     ///
     /// - Parameters:
     ///   - isWhole: Whether `body` wants all of them, so that the first step may be a large one.

@@ -11,7 +11,7 @@ struct FormerNames {
     let entity: String
     /// For each version the properties that it has, and their names then. The last one has the present names.
     private(set) var stages: [[(property: Int, name: String)]] = []
-    /// The rings, under the keys by which a store notes them.
+    /// The rings, under the keys by which a store notes them (FN2).
     let rings: Set<String>
 
     init(_ model: EntityModel) {
@@ -109,7 +109,7 @@ extension EntityDeclaration {
 }
 
 extension Store {
-    /// Adds missing parts of a store if attributes had other names, version by version. Does nothing otherwise.
+    /// Adds missing parts of a store if attributes had other names, version by version (FN1). Does nothing otherwise.
     func addUnderFormerNames(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
         let view = try newest().view
         var added = try declaration.unfinished(view, hasPending: !migrations.isEmpty && lacks(migrations))

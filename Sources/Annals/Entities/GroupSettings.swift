@@ -36,6 +36,7 @@ public final class GroupSettings: Sendable {
 
     private init(_ store: Store) { self.store = store }
 
+    /// The settings of a folder, with the one handle of this process: GS1.
     fileprivate static func opened(_ path: String, _ sharing: Store.Sharing) throws -> GroupSettings {
         try known.withLock { known in
             if let settings = known[path]?.settings { return settings }
@@ -129,6 +130,7 @@ public struct GroupSettingValues<Value: Decodable & Equatable & Sendable>: Async
             // Whatever ends this has ended it for good.
             hasEnded = true
             guard let (watcher, token, value) = last else {
+                // The watcher first, then the value: GS2.
                 let watcher = try values.store.snapshotWatcher()
                 return try show(values.store.newestSnapshot(), watcher)
             }

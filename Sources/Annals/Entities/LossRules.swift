@@ -13,7 +13,7 @@ struct LossRules {
     init(_ draft: Draft, _ validates: Bool) { (self.draft, self.validates) = (draft, validates) }
 
     /// Computes the objects' derived attributes again, and throws `deleteDenied` or `requiredMissing` if one needs a
-    /// lost reference.
+    /// lost reference (LO1).
     func hold(_ models: [EntityModel]) throws(StoreError) {
         var byEntity: [UInt16: EntityModel] = [:]
         for model in models where model.mayLoseWhatItNeeds {
@@ -106,7 +106,7 @@ extension Draft {
 }
 
 extension EntityBinding {
-    /// Computes a value's attributes that it derives from its own properties. Returns the differences.
+    /// Computes a value's attributes that it derives from its own properties (LO2). Returns the differences.
     func derive(_ value: UnsafeMutableRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let before = try changes(UnsafeRawPointer(value))
         model.rules.derive(value)

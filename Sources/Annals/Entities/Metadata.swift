@@ -135,7 +135,7 @@ extension Transaction {
         }
     }
 
-    /// The record of a key as this transaction sees it.
+    /// The record of a key (MD1) as this transaction sees it.
     private func metadataObject(_ key: String, _ layout: RowLayout) throws(StoreError) -> ObjectID? {
         let draft = draft
         var found: ObjectID?

@@ -327,6 +327,7 @@ extension Transaction {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.exchangePrefix + ring)
     }
 
+    /// Called in the migration's own transaction: MG1.
     func note(_ migration: Migration) throws {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
     }
@@ -462,7 +463,7 @@ extension SchemaChange {
 }
 
 extension SchemaCatalog {
-    /// Whether the newest version has no entity but the store's own.
+    /// Whether the newest version has no entity but the store's own (MG2).
     var isWithoutEntities: Bool { entities(version: newestVersion).allSatisfy(\.name.isReserved) }
 
     /// Whether an entity has that name, or had it before it was renamed.

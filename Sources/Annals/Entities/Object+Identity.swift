@@ -14,6 +14,7 @@
 // ON4  A property that is a reference is also a dynamic member of the type `Reference`. So the members of `Reference`
 //      are disfavored, too.
 
+// The condition is always true: ON1.
 extension Object: Equatable where E._ObjectForm == _PlainObject {
     /// Whether both are the same object. A context has one object for each ID. The objects in a predicate over a
     /// snapshot are the same if their references are.

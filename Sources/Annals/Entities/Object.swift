@@ -24,7 +24,7 @@ public final class Object<E: Entity> {
     /// See `objectReference`.
     @exclusivity(unchecked) var reference: Reference<E>
     @usableFromInline let source: ObjectSource
-    /// The properties as they are shown; nil until they are read.
+    /// The properties as they are shown (OJ1); nil until they are read.
     @exclusivity(unchecked) @usableFromInline var loaded: E? {
         didSet { if source.logsEdits { source.noteLoaded(self) } }
     }
@@ -37,7 +37,7 @@ public final class Object<E: Entity> {
     var isRegistered = false
     /// The ID that it had first: a temporary one if it was inserted here.
     let firstID: ObjectID
-    /// Made for the first observer of the object.
+    /// Made for the first observer of the object (OO1).
     var registrar: ObjectRegistrar?
 
     init(_ reference: Reference<E>, _ source: ObjectSource) {
@@ -138,6 +138,7 @@ public final class Object<E: Entity> {
         }
     }
 
+    // A key path that need not be sendable: ON3.
     /// The objects that refer to this one, in the order in which they were inserted.
     public subscript<T: Entity>(dynamicMember path: KeyPath<E, ToMany<T>>) -> [Object<T>] {
         get {

@@ -22,8 +22,8 @@ extension Draft: UncommittedChanges {
 struct Overlay {
     /// Whether other objects decide, too: then the state alone does not.
     let dependsOnOthers: Bool
-    /// Finds the objects of the state that satisfy the parts of the condition about their own properties. Its access
-    /// also serves for searching the changes.
+    /// Finds the objects of the state that satisfy the parts of the condition about their own properties (UC1). Its
+    /// access also serves for searching the changes.
     let plan: FetchPlan
     private let condition: Condition
     private let snapshot: Snapshot
@@ -92,7 +92,8 @@ struct Overlay {
 
     // MARK: Deciding
 
-    /// Whether the condition holds for an object with these properties; nil if other objects or the program decide.
+    /// Whether the condition holds for an object with these properties (UC2); nil if other objects or the program
+    /// decide.
     func decided<E: Entity>(_ object: ObjectID, _ value: E) -> Bool? {
         withUnsafePointer(to: value) { decided(condition, object, UnsafeRawPointer($0)) }
     }

@@ -27,6 +27,9 @@ struct OwnIndex {
             let found = leaves[leaf][place]
             if found.object == object, found.key == key { return }
         }
+        assert(
+            place == 0 || Self.isBefore(leaves[leaf][place - 1], key, object),
+            "OI1: the entries of a leaf do not ascend.")
         leaves[leaf].insert(Entry(key: key, object: object), at: place)
         count += 1
         guard leaves[leaf].count > Self.leafEntries else { return }

@@ -16,7 +16,7 @@ package final class PropertyTest: @unchecked Sendable {
         case lessOrEqual
         case greater
         case greaterOrEqual
-        /// The property is one of several constants.
+        /// The property is one of several constants (PT2).
         case oneOf
         case startsWith
         case contains
@@ -133,7 +133,7 @@ package final class PropertyTest: @unchecked Sendable {
 
     // MARK: A row
 
-    /// Whether a row satisfies the condition. `layout` is the newest one of its entity.
+    /// Whether a row satisfies the condition (PT1). `layout` is the newest one of its entity.
     func matches(_ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout) throws(StoreError) -> Bool {
         guard row.isLike(layout) else { return matches(try slowValue(row, object, view, layout)) }
         switch fast {

@@ -58,7 +58,7 @@ struct ApplyPlan {
         formerNames = NamesBefore(draft.catalog)
     }
 
-    /// Finds the object of each change, then plans each change.
+    /// Finds the object of each change (AP3), then plans each change.
     mutating func work() throws(StoreError) {
         var named: Set<ForeignObject> = []
         for change in transaction.changes where !named.insert(foreign(change.object)).inserted {
@@ -86,7 +86,7 @@ struct ApplyPlan {
         }
     }
 
-    /// Writes the steps. Deletions that delete rules deny are conflicts, and left out.
+    /// Writes the steps (AP1). Deletions that delete rules deny are conflicts, and left out.
     mutating func carryOut() throws(StoreError) {
         for (object, step) in steps {
             switch step {
@@ -365,8 +365,8 @@ struct ApplyPlan {
         positions.map { layout.entity.attributes[$0].name.text }
     }
 
-    /// The values as this store has them, by position; nil for a reference to an unknown object. The positions of these
-    /// are returned too. A list lacks only its unknown objects.
+    /// The values as this store has them, by position; nil for a reference to an unknown object (AP2). The positions of
+    /// these are returned too. A list lacks only its unknown objects.
     mutating func values(
         _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
     ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {

@@ -14,7 +14,7 @@ internal import FoundationEssentials
 
 /// The last transaction of the exports up to a given one, which was applied or only noted.
 struct ExportReach {
-    /// The last transaction that is not a mere note: the given one, or one before it. Number 0 for none.
+    /// The last transaction that is not a mere note (LX2): the given one, or one before it. Number 0 for none.
     var whole: HistoryToken
     /// The store in which `whole` was made; nil if it was made here, or does not exist.
     var store: UUID?
@@ -33,7 +33,7 @@ struct ExportReach {
             HistoryToken(
                 storeIdentifier: state.storeIdentifier, number: Self.number(number) ?? 0, tag: Self.number(tag) ?? 0)
         }
-        // The transaction's own tag was not known when the record was written.
+        // The transaction's own tag was not known when the record was written (LX1).
         whole = values[1].int == nil ? state.token : token(values[1], values[2])
         store = values[3].uuid
         other = token(values[4], values[5])

@@ -39,7 +39,7 @@ struct ExportReader {
 
     // MARK: Transactions
 
-    /// Whether a transaction is exported.
+    /// Whether a transaction is exported (ER1).
     func includes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
         guard let record = try transaction.appliedRecord() else { return true }
         if let target, record.origin.storeIdentifier == target { return false }
@@ -206,6 +206,7 @@ struct ExportReader {
         return names
     }
 
+    /// The name of an object in every store: ER2.
     private mutating func name(of object: ObjectID) throws(StoreError) -> ExportedObject {
         guard let foreign = try map.foreign(of: object) else { return ExportedObject(object) }
         return ExportedObject(foreign.id, of: foreign.store)

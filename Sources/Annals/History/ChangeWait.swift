@@ -90,6 +90,7 @@ final class ChangeWait: Sendable {
         static let absence: UInt64 = 1_000_000
     }
 
+    /// The file decides (H1), regardless of the reason for looking.
     private func looking<Result>(
         _ engine: Engine, _ doubt: inout Doubt, _ look: Look<Result>
     ) throws(StoreError) -> Result? {
@@ -104,7 +105,7 @@ final class ChangeWait: Sendable {
         } catch {
             if error.code == .storeReplaced {
                 try engine.log.awaitAppend()
-                // Look at the new file, if it continues the old one.
+                // Look at the new file, if it continues the old one (H2).
                 let newer = try? store.engineInPlace()
                 if let newer, newer !== engine { return try look(newer) }
             }

@@ -6,7 +6,7 @@
 
 internal import FoundationEssentials
 
-/// The state and transaction that a view of a transaction refers to.
+/// The state and transaction that a view of a transaction refers to (HV1).
 struct HistoryContext {
     let view: View
     let storeIdentifier: UUID

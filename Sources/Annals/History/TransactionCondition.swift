@@ -50,7 +50,7 @@ public struct TransactionFacts: Hashable, Sendable {
 /// A condition in one state of a store.
 indirect enum TransactionCondition {
     case constant(Bool)
-    /// The number of its author is one of these.
+    /// The number of its author is one of these (TP2).
     case authors(Set<UInt32>)
     /// The number of its context is one of these.
     case contexts(Set<UInt32>)
@@ -64,7 +64,7 @@ indirect enum TransactionCondition {
         self = translator.condition(predicate.expression)
     }
 
-    /// Throws `invalidArgument` if the predicate throws.
+    /// The result of the predicate (TP1). Throws `invalidArgument` if the predicate throws.
     func isTrue(of transaction: TransactionView) throws(StoreError) -> Bool {
         switch self {
         case .constant(let isTrue): return isTrue

@@ -15,7 +15,7 @@
 internal import FoundationEssentials
 
 enum ReservedEntity {
-    /// The last transaction that was applied from each store.
+    /// The last transaction that was applied from each store (OR2).
     static let origins = EntityDescription(
         EntityDefinition.reservedPrefix + "origins",
         attributes: [
@@ -47,7 +47,7 @@ enum ReservedEntity {
 
     static let all = [origins, objects, leftOut]
 
-    /// Ranges of foreign objects and the corresponding objects here. The numbers of both are consecutive.
+    /// Ranges of foreign objects and the corresponding objects here (OR3). The numbers of both are consecutive.
     static let objects = EntityDescription(
         EntityDefinition.reservedPrefix + "objects",
         attributes: [
@@ -78,7 +78,7 @@ enum ReservedEntity {
     }
 }
 
-/// The store's note about an applied transaction of another store.
+/// The store's note about an applied transaction of another store (OR1).
 struct AppliedRecord {
     /// The transaction's token in its store.
     var token: HistoryToken

@@ -43,6 +43,7 @@ public struct RowView: ~Copyable {
         self.role = role
         self.row = row
         isCurrent = row.pointee.isLike(layout)
+        // R1.
         self.view = .passUnretained(view)
         self.layout = .passUnretained(layout)
     }
@@ -198,7 +199,7 @@ public struct RowView: ~Copyable {
     // MARK: Another schema version
 
     /// The position in the row of the attribute at `position` of the layout. Nil if the row has none of that number and
-    /// type.
+    /// type (R2).
     @inline(never)
     private func place(of position: Int) -> Int? {
         let (mine, asked) = (row.pointee.layout, layout.takeUnretainedValue())

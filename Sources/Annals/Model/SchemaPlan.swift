@@ -40,8 +40,8 @@ package struct SchemaPlan {
         entities = catalog.entities(version: catalog.newestVersion)
     }
 
-    /// Returns the definitions of the next version; empty if nothing differs. Throws `schemaRefused`, `unknownEntity`,
-    /// `unknownAttribute`.
+    /// Returns the definitions of the next version (SP2); empty if nothing differs. Throws `schemaRefused`,
+    /// `unknownEntity`, `unknownAttribute`.
     package static func definitions(
         for changes: [SchemaChange], catalog: SchemaCatalog, addsReserved: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
@@ -259,6 +259,7 @@ package struct SchemaPlan {
         references.append(Reference(entity: entity.number, attribute: number, target: target))
     }
 
+    /// A number that the entity never used: SP1.
     private mutating func nextAttributeNumber(in index: Int) throws(StoreError) -> UInt16 {
         let entity = entities[index]
         var number = Int(lastNumbers[entity.number] ?? 0) + 1

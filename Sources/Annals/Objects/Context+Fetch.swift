@@ -186,7 +186,7 @@ struct ContextSearch<E: Entity> {
         return page.of(columns.order(of: keyed).map { all[$0] })
     }
 
-    /// The unsaved objects that are shown and satisfy the predicate.
+    /// The unsaved objects that are shown and satisfy the predicate (FU1).
     private func own() throws -> [Object<E>] {
         var own: [Object<E>] = []
         for object in try candidates() {
@@ -196,7 +196,7 @@ struct ContextSearch<E: Entity> {
         return own
     }
 
-    /// The unsaved objects among which those are that satisfy the predicate.
+    /// The unsaved objects among which those are that satisfy the predicate (FU2).
     private func candidates() throws(StoreError) -> [any LiveObject] {
         switch overlay?.plan.access ?? .scan {
         case .nothing: return []

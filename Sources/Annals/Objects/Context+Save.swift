@@ -291,8 +291,8 @@ struct SavePlan: Sendable {
         }
     }
 
-    /// The body of the transaction. Throws `conflict` if an object was changed since the state of the plan. Returns the
-    /// IDs of the inserted objects by their temporary ones.
+    /// The body of the transaction (CS2). Throws `conflict` if an object was changed since the state of the plan (CS3).
+    /// Returns the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction) throws(StoreError) -> PermanentIDs {
         let now = transaction.snapshot
         var permanent: PermanentIDs = [:]
@@ -352,8 +352,8 @@ extension ContextCore {
         return flight
     }
 
-    /// Moves to a state that contains the save. Committed changes must not look unsaved, so this throws nothing. If the
-    /// newest state cannot be read, the next read throws the error, and the save lands later.
+    /// Moves to a state that contains the save. Committed changes must not look unsave (BS1)d, so this throws nothing.
+    /// If the newest state cannot be read, the next read throws the error, and the save lands later.
     func land(_ flight: SaveInFlight, in store: Store) {
         guard flight.ending == nil else { return }
         do throws(StoreError) {
@@ -364,7 +364,7 @@ extension ContextCore {
         }
     }
 
-    /// The changes of a save that was not written are unsaved again.
+    /// The changes of a save that was not written are unsaved again (CS1).
     func takeBack(_ flight: SaveInFlight) {
         guard flight.ending == nil else { return }
         flight.ending = .takenBack

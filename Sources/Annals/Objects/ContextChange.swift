@@ -111,7 +111,7 @@ extension ContextCore {
         if telling.depth == 0 { tell() }
     }
 
-    /// Calls the listeners once, when `body` has ended.
+    /// Calls the listeners once, when `body` has ended (CL1).
     func batch<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         telling.depth += 1
         defer {

@@ -61,7 +61,7 @@ final class ContextCore: ObjectSource {
     /// The attributes of deleted objects that their types do not know. See `keepUnknownValues`.
     var unknownValues: [ObjectID: UnknownValues] = [:]
     private(set) var isClosed = false
-    /// The save whose changes lie over the store's values.
+    /// The save whose changes lie over the store's values (BS2).
     var inFlight: SaveInFlight?
     private var isSaving = false
     /// The background saves that wait for their turn.
@@ -69,7 +69,7 @@ final class ContextCore: ObjectSource {
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides are observed.
     private var observedSides: Set<ObjectID> = []
-    /// Observed objects, and some that are no longer observed: these are removed when the table has grown.
+    /// Observed objects (CX3), and some that are no longer observed: these are removed when the table has grown.
     private var observed: [ObjectIdentifier: ObservedObject] = [:]
     private var observedLimit = 64
     var telling = ContextTelling()
@@ -515,7 +515,7 @@ final class ContextCore: ObjectSource {
         }
     }
 
-    /// The objects of an entity that refer to an object by a property, as the context shows them.
+    /// The objects of an entity that refer to an object by a property, as the context shows them (CX4).
     func referring(to object: ObjectID, _ model: EntityModel, _ name: String) throws(StoreError) -> [ObjectID] {
         var found = object.isTemporary ? [] : try snapshot.referring(to: object, model, name)
         guard !pending.isEmpty, let slot = model.properties.firstIndex(where: { $0.name == name }) else { return found }

@@ -8,7 +8,7 @@
 internal import FoundationEssentials
 
 extension EntityModel {
-    /// Whether a property is the same in two values at these addresses.
+    /// Whether a property is the same in two values at these addresses (EC1).
     func isEqual(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
         let place = places[slot]
         let (left, right) = (left + place.offset, right + place.offset)

@@ -62,7 +62,7 @@ struct LiveRows<Content> {
         }
     }
 
-    /// The number of objects of the list before one with a key.
+    /// The number of objects of the list before one with a key (LR2).
     private func position(_ key: LiveKey, _ id: ObjectID) -> Int {
         var (low, high) = (0, order.count)
         while low < high {
@@ -89,7 +89,7 @@ struct LiveRows<Content> {
 
     // MARK: Changing
 
-    /// The next list. Costs a binary search for each change, and one copy of the order.
+    /// The next list (LR1). Costs a binary search for each change, and one copy of the order.
     func plan(_ changes: [Change]) -> Plan {
         // The objects that leave their place, and those that come to one.
         var leaving: [(position: Int, change: Int)] = []

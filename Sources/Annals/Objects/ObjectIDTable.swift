@@ -105,6 +105,7 @@ package struct ObjectIDTable<Value> {
             let found = slots[index].id
             if found == id.rawValue || found == 0 {
                 if found == 0 { count &+= 1 }
+                assert(count <= slots.count - slots.count / 4, "OT2: too few slots are free.")
                 slots[index] = Slot(id: id.rawValue, value: value)
                 return
             }

@@ -143,6 +143,7 @@ public class Results<E: Entity>: Observable {
         }
     }
 
+    /// Changes the list, then calls observers: LV2.
     private func show(_ plan: LiveRows<Object<E>?>.Plan) {
         guard !plan.diff.isEmpty else {
             list.show(plan)
@@ -159,7 +160,7 @@ public class Results<E: Entity>: Observable {
     /// The list is another one.
     func didShow() {}
 
-    /// The changes of the list after a change of the context.
+    /// The changes of the list after a change of the context (LV1).
     private func changes(_ change: ContextChange) throws -> [LiveRows<Object<E>?>.Change] {
         let order = try search.order(core.snapshot)
         var changes: [LiveRows<Object<E>?>.Change] = []

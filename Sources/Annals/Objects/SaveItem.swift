@@ -43,7 +43,7 @@ protocol SaveItem: AnyObject, Sendable {
     func reasons(
         of error: StoreError, in transaction: Transaction, _ permanent: PermanentIDs
     ) throws(StoreError) -> [StoreError]
-    /// The object that lies over the store's value until the save lands; nil if the object no longer exists.
+    /// The object that lies over the store's value until the save lands (BS3); nil if the object no longer exists.
     func send(_ core: ContextCore) -> (any SentObject)?
     /// Gives its object the ID that the transaction has given it. `permanent` has the IDs of the inserted objects by
     /// their temporary ones.
@@ -69,12 +69,12 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// The slots that an update writes; nil for all. Properties that the context has not changed keep their stored
     /// value, even if they read otherwise: a missing value, or a reference to a deleted object.
     private let written: [Int]?
-    /// By position, if the program's own code encodes some of the values.
+    /// By position, if the program's own code encodes some of the values (OS1).
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
     /// The error because of which the program's own code cannot encode one of the values.
     private let unstorable: StoreError?
-    /// The object's attributes that the type does not know, if the context keeps them.
+    /// The object's attributes that the type does not know, if the context keeps them (UV1).
     private let unknown: UnknownValues?
     /// The state in which the object has attributes that the type does not know; nil if the type knows everything.
     private let place: Snapshot?

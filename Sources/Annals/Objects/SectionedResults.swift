@@ -36,6 +36,7 @@ public final class SectionedResults<SectionValue, E: Entity>: Results<E> {
         return found.map { ResultsSection(value: $0.value, objects: ResultsSlice(self, order[$0.range])) }
     }
 
+    /// The sections are ranges of the list, because it is sorted by their property first (LS1).
     private func ranges(_ order: [ObjectID]) -> [(value: SectionValue, range: Range<Int>)] {
         var found: [(value: SectionValue, range: Range<Int>)] = []
         var start = 0

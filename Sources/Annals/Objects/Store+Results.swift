@@ -133,7 +133,7 @@ private struct FollowedList<E: Entity>: Sendable {
         try await watcher.next(after: snapshot.token, isolation: nil)
     }
 
-    /// Moves to a newer state. Nil if the list is the same there.
+    /// Moves to a newer state (SR1). Nil if the list is the same there.
     mutating func update(to newer: Snapshot) throws -> ResultsUpdate<E>? {
         let older = snapshot
         snapshot = newer

@@ -26,18 +26,21 @@ struct ThreeWayMerge<E: Entity> {
         for slot in model.differences(base, theirs) {
             let isMine = !model.properties[slot].isDerived && Self.isDifferent(model, slot, base, mine)
             let isSame = isMine && (model.isSame(slot, mine, theirs) || model.isSame(slot, base, theirs))
+            // TW1, TW4, TW5.
             if !isMine || !isSame && model.isSame(slot, base, mine) {
                 taken.append(slot)
                 rebased.append(slot)
             } else if isSame {
                 rebased.append(slot)
             } else if model.properties[slot].codec.attributeType.isObjectList {
+                // TW3.
                 let merged = mergedList(
                     base: model.references(at: slot, in: base), mine: model.references(at: slot, in: mine),
                     theirs: model.references(at: slot, in: theirs))
                 model.setReferences(merged, at: slot, in: &value)
                 rebased.append(slot)
             } else {
+                // TW2.
                 conflicts.append(slot)
             }
         }

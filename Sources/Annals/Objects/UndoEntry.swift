@@ -91,7 +91,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         self.isShown = isShown
     }
 
-    /// Adds changes of the context.
+    /// Adds changes of the context (UE1).
     func extend(_ changed: [Int], from value: E, to now: E) {
         let model = E.model
         // UE2: changes by other writers in between are not reverted.

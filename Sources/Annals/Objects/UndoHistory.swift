@@ -264,7 +264,7 @@ final class UndoHistory: ChangeRecorder {
         redoable.removeLast()
     }
 
-    /// Reverts a group. Returns the group that reverts this.
+    /// Reverts a group. Returns the group that reverts this (UH2).
     private func revert(_ group: UndoGroup, _ skippingConflicts: Bool) throws(StoreError) -> UndoGroup? {
         isReverting = true
         defer { isReverting = false }
@@ -274,6 +274,7 @@ final class UndoHistory: ChangeRecorder {
         return inverse
     }
 
+    /// Releases its objects: UH3.
     func removeAll() {
         (undoable, redoable, open, depth) = ([], [], nil, 0)
     }

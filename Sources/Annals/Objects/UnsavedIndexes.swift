@@ -34,6 +34,7 @@ final class UnsavedIndexes {
     /// Objects that are, or were, pending and not shown.
     fileprivate var hidden: [ObjectIdentifier: Set<ObjectID>] = [:]
 
+    /// Notes an object for the next search: UI1.
     func note(_ object: ObjectID) { noted.append(object) }
 
     func noteHidden(_ object: ObjectID, _ model: EntityModel) {
@@ -117,7 +118,7 @@ extension ContextCore {
 
     // MARK: By key
 
-    /// The pending objects of an entity that may be in ranges of an index: all that are, and perhaps more.
+    /// The pending objects of an entity that may be in ranges of an index: all that are, and perhaps more (UI2).
     func unsaved(
         of model: EntityModel, _ index: IndexID, _ ranges: [KeyRange], _ layout: RowLayout
     ) throws(StoreError) -> [any LiveObject] {

@@ -22,7 +22,7 @@ extension TrackerCore {
         var isLast = true
     }
 
-    /// The state that a round reads, and its findings for contexts.
+    /// The state that a round reads (TR6), and its findings for contexts.
     private struct Round {
         let snapshot: Snapshot
         var changed = ChangedObjects()
@@ -64,6 +64,7 @@ extension TrackerCore {
 
     // MARK: Fetching
 
+    /// Reads the next piece of history, for observers and contexts: TR10.
     private func fetch(after start: HistoryToken, in round: inout Round) throws -> Batch {
         let snapshot = round.snapshot
         var batch = Batch(end: snapshot.token)
@@ -248,7 +249,7 @@ extension TrackerCore {
             error: "\(error)", attempts: 4, bodyID: observer.name == nil ? observer.id : nil)
     }
 
-    /// Calls a writing observer in the transaction that moves its cursor. Errors of the store end the round.
+    /// Calls a writing observer in the transaction that moves its cursor (TR5). Errors of the store end the round.
     private func write(
         _ observer: Observer, _ cursor: String, _ groups: [ChangeGroup],
         _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void
@@ -293,7 +294,7 @@ extension TrackerCore {
 
     // MARK: Hooks
 
-    /// Whether contexts are to be merged.
+    /// Whether contexts are to be merged (TR9).
     private func callHooks(_ batch: Batch) async throws -> Bool {
         guard let last = batch.transactions.last else { return true }
         let (hooks, hooked, goesOn) = state.withLock { ($0.hooks, $0.hooked, $0.hooksGoOn) }
@@ -318,6 +319,7 @@ extension TrackerCore {
 
     // MARK: Deduplicator, cursor, cleaning
 
+    /// Moves the cursor after everything else: TR4.
     private func finish(_ batch: Batch, from start: HistoryToken) async throws {
         guard batch.end.number > start.number else { return }
         var isMoved = false

@@ -111,7 +111,7 @@ struct TrackerPace: Sendable {
     }
 }
 
-/// All of a tracker that its task needs.
+/// All of a tracker that its task needs (TR3).
 final class TrackerCore: Sendable {
     static let deduplicatorName = "deduplicator"
     /// The tracker in whose body the current code runs.
@@ -139,7 +139,7 @@ final class TrackerCore: Sendable {
 
     // MARK: Starting and stopping
 
-    /// Starts, once `isolation` is free: its code has then registered its observers.
+    /// Starts, once `isolation` is free (TR1): its code has then registered its observers.
     func start(after isolation: (any Actor)?) {
         state.withLock { state in
             guard state.task == nil || state.isStopping && !state.isWanted else { return }
@@ -262,7 +262,7 @@ final class TrackerCore: Sendable {
         return .stopped
     }
 
-    /// Rounds, until the tracker is to stop.
+    /// Rounds, until the tracker is to stop (TR2).
     private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
         defer { state.withLock { $0.watcher = nil } }
         if let lost {
@@ -286,7 +286,7 @@ final class TrackerCore: Sendable {
         state.withLock { $0.pace = nil }
     }
 
-    /// Waits for this time, or until the tracker is to stop.
+    /// Waits for this time, or until the tracker is to stop (TR8).
     private func pause(for duration: Duration) async {
         let clock = settings.clock
         let pause = Task<Void, Never> { try? await clock.sleep(for: duration) }

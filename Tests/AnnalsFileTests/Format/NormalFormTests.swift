@@ -12,7 +12,7 @@ import Testing
 
     private static func bytes(_ text: String) -> [UInt8] { Array(NormalForm.of(text).utf8) }
 
-    /// Every scalar alone and after a letter, and every one that combines before and after others that do.
+    /// NF1: every scalar alone and after a letter, and every one that combines before and after others that do.
     @Test func everyScalarIsEqualToItsNormalForm() {
         var combining: [UInt32] = []
         var isSwapped = 0
@@ -134,6 +134,7 @@ import Testing
         }
     }
 
+    /// NF3.
     @Test func invalidBytesStayAsTheyAre() {
         for bytes: [UInt8] in [
             [0xC3], [0xE1, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0x65, 0xCC], [0x80],

@@ -53,7 +53,7 @@ import Testing
         for file in sources { #expect(Self.foreignImports(in: file) == [], "\(file.path)") }
     }
 
-    /// A path that is cut by counting leads to another file as soon as a name has more bytes than characters.
+    /// OD2: a path that is cut by counting leads to another file as soon as a name has more bytes than characters.
     @Test func onlyTheirOwnTypePutsPathsTogetherAndTakesThemApart() {
         let others = sources.filter {
             !["Entities", "Objects"].contains($0.folder) && !Self.cutsPaths.contains($0.name)
@@ -107,9 +107,27 @@ import Testing
         #expect(found.count > 100)
         #expect(Set(found).count == found.count, "\(found.filter { name in found.count { $0 == name } > 1 })")
         let quoted = Self.quotedInvariants(in: all)
-        #expect(quoted.count > 3)
+        #expect(quoted.count > 80)
         #expect(Set(quoted).subtracting(found) == [])
     }
+
+    /// An invariant that nothing quotes is forgotten when code breaks it.
+    @Test func everyInvariantIsQuotedWhereItMatters() {
+        let all = sources + SourceFile.all(under: "Sources/AnnalsTool")
+        let found = Set(Self.invariants(in: all))
+        let quoted = Self.quotes(of: found, in: all + ["Tests", "Fuzz"].flatMap { SourceFile.all(under: $0) })
+        #expect(found.subtracting(quoted).sorted() == [])
+    }
+
+    @Test func theFileLayerAssertsWhatItReliesOn() {
+        let files = sources.filter { $0.folder.hasPrefix("File/") && !Self.tables.contains($0.name) }
+        let lines = files.reduce(0) { $0 + $1.text.count { $0 == "\n" } }
+        #expect(lines > 20_000)
+        #expect(Self.assertions(in: files) * 1000 >= lines * 8)
+    }
+
+    /// Data that a script makes.
+    private static let tables = ["CaseTables.swift", "CompositionTables.swift", "UnicodeTables.swift"]
 
     @Test func noLineIsLongerThan120Columns() {
         let files = ["Sources", "Tests", "Fuzz"].flatMap { SourceFile.all(under: $0) }
@@ -226,6 +244,10 @@ import Testing
         #expect(Self.invariants(in: [planted("Model", invariants)]) == ["Q1", "Q1"])
         let asserts = "assert(\n  a(1), \"Q3: no.\")\nassert(b, \"No.\")"
         #expect(Self.quotedInvariants(in: [planted("Model", asserts)]) == ["Q3"])
+        #expect(Self.assertions(in: [planted("Model", asserts + "\nprecondition(c)\n// assert(d)")]) == 3)
+        let quotes = "// Q1  One.\n/// By Q2, and (Q4).\nlet Q5 = QQ6 // Q60\nassert(\n  a, \"Q7: no.\")"
+        let numbers: Set<Substring> = ["Q1", "Q2", "Q4", "Q5", "Q6", "Q7"]
+        #expect(Self.quotes(of: numbers, in: [planted("Model", quotes)]) == ["Q2", "Q4", "Q7"])
 
         let early = planted("File/Format", "let x: LaterThing? = nil // EarlierThing")
         let late = planted("File/Upkeep", "package final class LaterThing { struct Inner {} }")
@@ -270,6 +292,29 @@ extension SourceRulesTests {
 
     static func quotedInvariants(in files: [SourceFile]) -> [Substring] {
         files.flatMap { $0.text.matches(of: #/\bassert\([^"]*"([A-Z]+[0-9]+): /#).map(\.output.1) }
+    }
+
+    /// The numbers that comments, and messages of asserts, name outside of the lines that declare them.
+    static func quotes(of numbers: Set<Substring>, in files: [SourceFile]) -> Set<Substring> {
+        var quoted: Set<Substring> = []
+        for line in files.lazy.flatMap({ $0.text.split(separator: "\n") }) {
+            guard let start = line.firstRange(of: "//")?.lowerBound ?? line.firstIndex(of: "\"") else { continue }
+            if line.prefixMatch(of: #/// [A-Z]+[0-9]+  /#) != nil { continue }
+            let words = line[start...].split { !$0.isASCII || !$0.isLetter && !$0.isNumber }
+            for word in words where numbers.contains(word) { quoted.insert(word) }
+        }
+        return quoted
+    }
+
+    /// The number of statements that check something in debug builds, or always.
+    static func assertions(in files: [SourceFile]) -> Int {
+        files.reduce(0) { count, file in
+            count
+                + file.text.split(separator: "\n").count { line in
+                    let code = line.drop { $0 == " " }
+                    return code.hasPrefix("assert(") || code.hasPrefix("precondition(")
+                }
+        }
     }
 
     static func functions(in files: [SourceFile]) -> Set<Substring> {

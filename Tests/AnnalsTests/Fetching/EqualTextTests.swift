@@ -337,6 +337,7 @@ struct EqualTexts {
 
     // MARK: Folding
 
+    /// FT1 and FT2.
     @Test func foldedTextsAreThoseOfUnicode() {
         let equal = [
             ("Stra\u{df}e", "STRASSE"), ("\u{39f}\u{394}\u{39f}\u{3a3}", "\u{3bf}\u{3b4}\u{3bf}\u{3c2}"),

@@ -144,6 +144,7 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// RH2.
     @Test func validatingSaysWhatSavingSays() throws {
         let context = store.makeContext()
         let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))

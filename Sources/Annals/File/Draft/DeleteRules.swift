@@ -50,6 +50,8 @@ struct DeleteRules {
             }
         }
         for object in deleted { nullified[object] = nil }
+        assert(all.count == Set(objects).count + deleted.count, "DR1: an object is deleted twice.")
+        assert(deleted.allSatisfy { nullified[$0] == nil }, "DR2: a deleted object loses references.")
     }
 
     /// Returns those of the objects that cannot be deleted, each with an object that must keep its reference: the rule
@@ -169,6 +171,7 @@ extension Draft {
         guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
         areRulesApplied = true
         let rules = try DeleteRules(deleted, self, shape)
+        // Before anything changes: DR3.
         for denial in rules.denials { try refuse(denial) }
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         for object in rules.deleted { try delete(object) }

@@ -78,6 +78,7 @@ package final class Draft {
 
     /// Begins on a state, as if new.
     func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
+        assert(taken.isEmpty && lastDrawn == nil, "T3: a draft begins with the numbers of another transaction.")
         frames.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
         frames.prepared.setOrigin(author: author, context: context)
         heldBase = base
@@ -240,6 +241,7 @@ package final class Draft {
         do throws(StoreError) {
             try base.core.reading { () throws(StoreError) in
                 guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+                assert(offset < base.end, "T2: a version is replaced that the transaction does not see.")
                 let old = try base.core.row(at: offset, object.entityNumber, base.shape)
                 try write(object, layout, old: old, previous: .row(offset: offset), set)
             }
@@ -255,6 +257,7 @@ package final class Draft {
         _ object: ObjectID, _ layout: RowLayout, old: RowImage, previous: PreviousVersion,
         _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
+        assert(!isChangedHere(object), "T1: a second change of an object does not include the first one.")
         try frames.write(.init(.update, object, previous: previous), layout, old: old, .difference, set)
     }
 
@@ -316,6 +319,7 @@ package final class Draft {
         if !shape.hasReferences || shape.referring(to: object.entityNumber).isEmpty { return }
         deleted.append(object)
         deletedSet.insert(object.rawValue)
+        assert(deletedSet.count == deleted.count, "DR1: an object is deleted twice.")
     }
 
     func noteVanished(_ object: ObjectID) { vanished.insert(object.rawValue) }
@@ -421,6 +425,9 @@ package final class Draft {
                 "An entity may have at most \(FormatLimits.maximumObjectNumber) objects, including deleted ones.")
         }
         lastDrawn?.numbers.next += 1
+        assert(
+            lastDrawn.map { $0.entity == entity && $0.numbers.next <= $0.numbers.end } ?? false,
+            "T3: a number is used that was not drawn.")
         return object
     }
 
@@ -429,6 +436,7 @@ package final class Draft {
         let before = lastDrawn?.numbers
         let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
         let first = numbers.draw(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
+        assert(first >= base.totals?[entity].nextNumber ?? 1, "T3: the number of another object is drawn.")
         var more = DrawnNumbers(first: first, next: first, end: first + count)
         if let before {
             if before.end == first {

@@ -40,6 +40,9 @@ extension DraftFrames {
 
     /// Reads an entry of a complete frame and its row, but not the rest of the frame.
     private func spooledChange(_ frame: PreparedFrame, _ position: Int) throws(StoreError) -> OwnChange {
+        assert(
+            position >= TransactionField.bytes && position < Int(frame.tableBytes),
+            "OC1: the place of a change is outside of its table.")
         let start = FrameField.bytes + position
         let most = min(Int(frame.tableBytes) - position, ChangeField.maximumBytes)
         var (found, row) = try prepared.spool.withBytes(at: frame.spoolOffset + UInt64(start), count: most) { (bytes) in
@@ -58,6 +61,7 @@ extension DraftFrames {
     /// The range in `body` of the row of an entry of the open frame, with its padding.
     private func rowRange(of entry: ChangeView) -> Range<Int>? {
         guard let offset = entry.rowOffset else { return nil }
+        assert(offset >= FrameField.bytes, "B3: a row lies in front of the rows.")
         let start = headroom + offset - FrameField.bytes
         let bytes = Int(body.bytes.integer(at: start + RowField.rowBytes, as: UInt32.self))
         return start..<(start + bytes.paddedTo8)
@@ -82,6 +86,7 @@ extension DraftFrames {
             found.passFrame()
         }
         superseded += found.continueThrough(table.bytes)
+        assert(superseded <= changes, "B6: more changes are superseded than there are.")
         return found
     }
 
@@ -167,6 +172,9 @@ extension DraftFrames {
             }
             position += entryBytes
         }
+        assert(
+            entryEnd <= table.count && rowEnd <= body.count && relocationEnd <= relocations.count,
+            "B6: the changes that count take more room than all.")
         table.truncate(to: entryEnd)
         body.truncate(to: rowEnd)
         relocations.removeLast(relocations.count - relocationEnd)
@@ -174,6 +182,7 @@ extension DraftFrames {
         changes -= superseded
         changesInFrame -= UInt32(superseded)
         superseded = 0
+        assert(changes == UInt64(changesInFrame), "B6: changes that do not count are left.")
     }
 
     /// Writes the transaction again, without superseded changes. Its rows are not decoded.
@@ -193,6 +202,7 @@ extension DraftFrames {
             try next.add(change, row)
             return true
         }
+        assert(next.changes == countingChanges, "B6: changes were lost or are left.")
         exchangeContent(with: next)
         (own, superseded) = (nil, 0)
     }

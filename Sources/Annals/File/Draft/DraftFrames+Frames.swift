@@ -19,6 +19,7 @@ extension DraftFrames {
         if frameBytes + entryBytes + rowBytes <= limits.maximumFrameBytes { return }
         if changesInFrame > 0 { try endFrame() }
         try requireFits(entryBytes: entryBytes, rowBytes: rowBytes)
+        assert(changesInFrame == 0, "B2: a change is added to a full frame.")
     }
 
     /// Throws unless a change fits a frame of its own.
@@ -54,8 +55,10 @@ extension DraftFrames {
 
     /// Puts the table in front of the rows and settles the offsets of rows and entries.
     private func completeFrame() -> LastFrame {
+        assert(frameBytes <= limits.maximumFrameBytes || changesInFrame <= 1, "B2: a frame is longer than its limit.")
         let front = FrameField.bytes + table.count
         if front > headroom { widenHeadroom(to: front) }
+        assert(headroom >= front, "B3: a table does not fit in front of the rows.")
         let frame = body.mutableBytes((headroom - front)..<body.count)
         frame.slice(FrameField.bytes, table.count).copyMemory(from: table.bytes)
         settleRows(in: frame, tableBytes: table.count)
@@ -85,12 +88,14 @@ extension DraftFrames {
             let position = frame.integer(at: entry + ChangeField.row, as: UInt32.self)
             if position != 0 {
                 let row = Int(position) + tableBytes
+                assert(row >= end && row < frame.count, "B4: a row does not lie after its table.")
                 frame.store(UInt32(truncatingIfNeeded: row), at: entry + ChangeField.row)
                 let distance = frame.integer(at: row + RowField.entryDistance, as: UInt16.self)
                 frame.store(distance &+ shift, at: row + RowField.entryDistance)
             }
             entry += ChangeField.bytes + (shape & ChangeField.previousBit == 0 ? 0 : 8) + Int(shape & 0x1F) * 8
         }
+        assert(entry == end, "B4: the entries do not fill their table.")
     }
 
     /// Marks the transaction as broken if a frame cannot be kept.
@@ -101,6 +106,9 @@ extension DraftFrames {
             state = .broken
             throw error
         }
+        assert(
+            frame.spoolOffset + UInt64(bytes.count) == prepared.spool.count,
+            "B1: a frame is not at its place in the spool.")
         prepared.members.append(frame)
     }
 

@@ -13,6 +13,7 @@ extension DraftFrames {
         }
         let front = FrameField.bytes + ValueField.bytes
         let pieceLimit = UInt64((limits.maximumFrameBytes - front) & ~7)
+        assert(pieceLimit > 0, "A value frame has no room for a piece.")
         try requireUsable(whileRowIsWritten: true)
         var position: UInt64 = 0
         var piecesSoFar = 0
@@ -34,6 +35,7 @@ extension DraftFrames {
             piecesSoFar += 1
         }
         values += 1
+        assert(position == bytes, "A large value is not complete.")
         guard let reference = OwnValue.reference(index: values - 1, bytes: bytes) else {
             throw StoreError(.tooLarge, "A transaction has too many large values: use several transactions.")
         }
@@ -154,6 +156,7 @@ extension DraftFrames {
             let start = rowStart + Int(slot & ~RowField.largeBit) - ReferenceField.bytes
             let offset = body.bytes.integer(at: start + ReferenceField.offset, as: UInt64.self)
             guard let index = OwnValue.index(ofOffset: offset, of: values) else { continue }
+            assert((relocations.last?.position ?? -1) < start - headroom, "B5: a reference is noted twice.")
             relocations.append(Relocation(position: start - headroom, value: index))
         }
     }

@@ -61,6 +61,7 @@ extension DraftFrames {
         // A transaction whose frames could not be kept is never committed. And a frame that was ended before the row
         // was refused has no part of the row; the row's large values then stay, unused.
         if state == .broken || changesInFrame != before.changesInFrame { return }
+        assert(body.count >= before.row, "A row that is dropped has left its frame.")
         body.truncate(to: before.row)
         while case .value(before.values..., _)? = prepared.members.last?.content { prepared.members.removeLast() }
         values = before.values
@@ -107,6 +108,7 @@ extension DraftFrames {
 
     /// - Returns: the start of the row.
     func appendScratchAsRow() -> Int {
+        assert(body.count >= headroom, "B3: a row lies in front of the rows.")
         let start = body.count
         let distance = distance
         body.append(scratch.bytes)

@@ -73,6 +73,7 @@ package final class DraftFrames {
 
     /// Begins again with only the names, and with its present catalog if none is given. Requires `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
+        assert(prepared.members.isEmpty && values == 0, "B1: a draft begins with the frames of another transaction.")
         if let catalog {
             self.catalog = catalog
             (schemaVersion, prepared.baseSchemaVersion) = (catalog.newestVersion, catalog.newestVersion)

@@ -21,6 +21,7 @@ final class ObjectNumberSupply: Sendable {
         if first == end { return }
         next.withLock { next in
             let index = Int(entity)
+            assert(first < end, "T3: numbers are returned that were not drawn.")
             if index < next.count, next[index] == end { next[index] = first }
         }
     }

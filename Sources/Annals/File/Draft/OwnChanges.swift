@@ -54,6 +54,7 @@ final class OwnChanges {
 
     /// Records the place of an object's change. Returns whether it had an earlier one that counted.
     private func put(_ object: UInt64, _ place: Place) -> Bool {
+        assert(object != 0, "OC1: a free slot is taken for an object.")
         var index = find(object)
         if slots[index].object == object {
             defer { slots[index].place = place }
@@ -65,6 +66,7 @@ final class OwnChanges {
         }
         slots[index] = Slot(object: object, place: place)
         used += 1
+        assert(used * 8 <= capacity * 7, "OC2: too few slots are free.")
         return false
     }
 
@@ -105,6 +107,7 @@ final class OwnChanges {
             if put(change.objectBits, next) { superseded += 1 }
             next.position += UInt32(change.entryBytes)
         }
+        assert(Int(next.position) == table.count, "OC1: an entry is longer than its table.")
         return superseded
     }
 
@@ -117,7 +120,11 @@ final class OwnChanges {
     func passFrame() { frames += 1 }
 
     /// Notes that the entry of an object in the open part moved to the front.
-    func move(_ object: UInt64, to position: Int) { slots[find(object)].place.position = UInt32(position) }
+    func move(_ object: UInt64, to position: Int) {
+        let index = find(object)
+        assert(slots[index].object == object, "OC1: an entry has moved that is not known.")
+        slots[index].place.position = UInt32(position)
+    }
 
     /// Notes that the open part has this length now, and that all its entries are known.
     func cut(to position: Int) { next.position = UInt32(position) }

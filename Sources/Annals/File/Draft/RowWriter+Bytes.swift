@@ -108,6 +108,7 @@ extension RowWriter {
     @inline(__always)
     private mutating func claim(_ slot: RowSlot, _ position: Int) -> Int {
         let index = Int(slot.variableIndex)
+        // W1.
         precondition(
             slot.isVariable && index >= nextVariable,
             "Variable values must be set in the order of their attributes.")
@@ -140,7 +141,9 @@ extension RowWriter {
     @inline(__always)
     mutating func finish() {
         if nextVariable < shape.variableCount { skipVariables(to: shape.variableCount) }
+        assert(nextVariable == shape.variableCount, "W6: a variable attribute has no slot.")
         let rowBytes = bytes.pointee.count &- start
+        assert(rowBytes >= shape.variableOffset, "W5: a row has lost its slots.")
         bytes.pointee.patch(end, at: start &+ RowField.rowBytes)
         bytes.pointee.appendFewZeros((8 &- rowBytes & 7) & 7)
     }

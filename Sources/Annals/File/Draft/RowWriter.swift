@@ -179,8 +179,8 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Notes that a fixed attribute changed, unless the old row has the same value. A row without the attribute reads
-    /// as the default.
+    /// Notes that a fixed attribute changed, unless the old row has the same value (W3). A row without the attribute
+    /// reads as the default.
     @inline(never)
     private mutating func noteIfChanged(_ value: StoredValue, _ position: Int) throws(StoreError) {
         guard let old else { return }
@@ -425,7 +425,7 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Fills in all attributes that were not set.
+    /// Fills in all attributes that were not set (W2).
     private mutating func fillIn() throws(StoreError) {
         if isRefused {
             throw refused(
@@ -447,6 +447,7 @@ public struct RowWriter: ~Copyable {
     private mutating func fill(_ position: Int) throws(StoreError) {
         if let old, let place = oldPosition(position) {
             if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }
+            // W4.
             marks.noteDefault(position)
         }
         guard shape.hasDefaults else {

@@ -42,6 +42,9 @@ struct NetRecord: SortRecord {
         attributes = words.count >= 8 ? words.integer(at: 0, as: UInt64.self) : 0
         schemaVersion = transaction.schemaVersion
         attributeWords = UInt16(words.count / 8)
+        assert(
+            entryOffset == change.frameOffset + UInt64(change.entryOffset),
+            "The kind of a change does not fit beside its offset.")
     }
 
     var kind: ChangeKind { ChangeKind(rawValue: UInt8(truncatingIfNeeded: place & 7)) ?? .base }
@@ -87,6 +90,7 @@ struct NetFold {
 
     /// `attributes` are the numbers of the attributes that the change wrote.
     mutating func fold(_ record: NetRecord, attributes written: Set<UInt16>) {
+        assert(record.key == first.key && !(record < last), "An object's changes are not in their order.")
         last = record
         if record.kind == .update { attributes.formUnion(written) } else { isReplacement = true }
     }

@@ -37,6 +37,7 @@ struct CheckpointProgress {
     mutating func foundNodes(endingAt end: UInt64) { foreignNodesEnd = end }
 
     mutating func wrotePart(dirtyBefore: Int, dirtyAfter: Int) {
+        assert(dirtyAfter <= dirtyBefore, "Writing nodes has left more of them.")
         var parts = parts ?? Parts(dirtyAtFirst: dirtyBefore)
         parts.written += dirtyBefore - dirtyAfter
         parts.dirtyAfter = dirtyAfter
@@ -51,6 +52,7 @@ struct CheckpointProgress {
 
     /// Notes that a checkpoint that ends there was read.
     mutating func found(endingAt end: UInt64, landmarkFrames: [UInt64]) {
+        assert(end >= self.end, "A checkpoint is below the last one.")
         (self.end, self.landmarkFrames) = (end, landmarkFrames)
         parts = nil
     }

@@ -20,9 +20,11 @@ final class NodesWriter {
 
     /// Returns the node's future offset.
     func add(_ node: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
+        assert(node.count == IndexNode.bytes, "A node has another size.")
         if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
         if frame.count == 0 { frame.appendZeros(Self.front) }
         let offset = appender.state.end + UInt64(frame.count)
+        assert(offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot be at that offset.")
         frame.append(node)
         return offset
     }
@@ -37,6 +39,7 @@ final class NodesWriter {
     /// Writes a frame with only this content, padded to whole nodes. Requires that no nodes wait. Returns the frame's
     /// offset.
     func addFrame(_ content: ArraySlice<UInt8>) throws(StoreError) -> UInt64 {
+        assert(frame.count == 0, "Nodes wait while another frame is written.")
         let offset = appender.state.end
         frame.appendZeros(Self.front)
         content.withUnsafeBytes { frame.append($0) }
@@ -49,6 +52,7 @@ final class NodesWriter {
     private func append(_ kind: FrameKind, tableBytes: Int) throws(StoreError) {
         let offset = appender.state.end
         defer { frame.truncate() }
+        assert(frame.count <= FormatLimits.maximumNodeFrameBytes, "A frame of nodes is too long.")
         try appender.appendStandalone(kind, frame.mutableBytes(0..<frame.count), tableBytes: tableBytes)
         _ = landmarks.note(offset, number: appender.state.lastNumber)
     }
@@ -119,6 +123,7 @@ extension Engine {
                     ?? 0
             }
         }
+        assert(left >= 0, "More nodes were written than the limit allows.")
         indexes.install(leaves, ordered)
         return left == 0
     }

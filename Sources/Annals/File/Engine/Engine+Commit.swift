@@ -152,10 +152,11 @@ extension Engine {
         try indexes.core.file.requireReach(before + frames.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(after: frames, prepared)
         let appended = try log.append(frames.prepared, with: &appender)
+        assert(appended.end == appender.state.end && appended.end > before, "The transaction is not the last.")
         do throws(StoreError) {
             try indexes.apply(appended, from: before, frames, next)
         } catch {
-            // The transaction is in the file, but the indexes do not match it.
+            // The transaction is in the file, but the indexes do not match it (S1).
             log.ledger.poison(error)
             throw error
         }
@@ -185,9 +186,10 @@ extension Engine {
 }
 
 extension Draft {
-    /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or an object number is
-    /// taken. With the writer lock.
+    /// Throws `conflict` if a version that this transaction replaces is no longer the newest (S2), or an object number
+    /// is taken. With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
+        assert(base.number <= lastNumber, "A draft began after the newest state.")
         if indexes.hasReservations, !allDrawn({ $1 >= indexes.reservedEnd($0) }) {
             throw StoreError(
                 .conflict,
@@ -209,7 +211,7 @@ extension Draft {
 }
 
 extension Engine {
-    /// Makes a transaction on a state without committing it.
+    /// Makes a transaction on a state without committing it: RH1.
     ///
     /// - Returns: The reasons for which a commit would refuse it, in no order.
     ///

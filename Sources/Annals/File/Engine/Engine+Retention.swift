@@ -126,6 +126,7 @@ extension Engine {
     package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
         let horizon = tracking.horizon
         let first = max(min(number, view.number + 1), horizon + 1)
+        assert(first > horizon, "Transactions would be cleaned that are cleaned already.")
         let regained = try space(in: view).regained(after: first - 1, self, view)
         return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)
     }
@@ -186,6 +187,7 @@ struct SpaceEstimate {
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
         nodeBytes = bytes(.nodes, .checkpoint)
         nodeShare = (nodeBytes << 10) / max(rows + nodeBytes, 1)
+        assert(nodeShare <= 1024, "Nodes take more than the whole file.")
     }
 
     private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }

@@ -61,7 +61,7 @@ extension Engine {
     }
 
     /// Writes nodes of an unfinished index after the end, in one short hold of the writer lock. No checkpoint names
-    /// them yet.
+    /// them yet (J2).
     ///
     /// If it throws, the index is useless and the store is unchanged.
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {

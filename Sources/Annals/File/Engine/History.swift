@@ -177,6 +177,7 @@ extension TrackedView {
 
     /// The state after transaction `number`, which is before the view's.
     func past(_ number: UInt64) throws(StoreError) -> View {
+        assert(number < view.number, "A state of the past is the present one.")
         let core = view.core
         if number == log.header.baseNumber { return try base() }
         let unknown = try unknownEntities(asOf: number)

@@ -21,12 +21,12 @@ package struct HistoryCoverage: Sendable {
         (self.horizon, self.hidden, self.gaps) = (horizon, hidden, gaps)
     }
 
-    /// The reason why a place cannot be requested; nil if it can.
+    /// The reason why a place cannot be requested (HC1); nil if it can.
     package func refusal(of place: UInt64, newest: UInt64) -> StoreError.Code? {
         place > newest ? .tokenUnknown : place < horizon ? .tokenExpired : nil
     }
 
-    /// Whether a transaction was cleaned, alone or with all earlier ones.
+    /// Whether a transaction was cleaned, alone or with all earlier ones. (HC2)
     package func isCleaned(_ number: UInt64, author: UInt32) -> Bool {
         number <= horizon || hidden.contains { $0.author == author && number < $0.before }
     }
@@ -39,8 +39,8 @@ package struct HistoryCoverage: Sendable {
 
     package func gap(of entity: UInt16) -> HistoryGap? { gaps.first { $0.entity == entity } }
 
-    /// The first gap that a request meets: of the entities that it names, or of all that have a history. `versions` are
-    /// the schema versions of its transactions; computed only if such an entity exists.
+    /// The first gap that a request meets (HC3): of the entities that it names, or of all that have a history.
+    /// `versions` are the schema versions of its transactions; computed only if such an entity exists.
     package func gap(
         named: Set<UInt16>?, _ versions: () throws(StoreError) -> ClosedRange<UInt16>?
     ) throws(StoreError) -> HistoryGap? {
@@ -52,7 +52,7 @@ package struct HistoryCoverage: Sendable {
 }
 
 extension TrackedView {
-    /// The requests that can be answered now, if this is the newest state.
+    /// The requests that can be answered now (HC4), if this is the newest state.
     package var coverage: HistoryCoverage {
         let tracking = log.current.tracking
         return HistoryCoverage(horizon: tracking.horizon, hidden: tracking.hidden, gaps: view.historyGaps)

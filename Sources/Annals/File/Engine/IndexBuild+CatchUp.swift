@@ -47,7 +47,7 @@ extension IndexBuild {
         return taken
     }
 
-    /// Whether memory holds as many nodes as it may.
+    /// Whether memory holds as many nodes as it may. (J3)
     var hasManyNodes: Bool {
         indexes.reduce(0) { $0 + $1.content.dirtyBytes } >= engine.options.dirtyNodeBytes
     }
@@ -69,6 +69,7 @@ extension IndexBuild {
     /// The last round: applies the rest up to the state on which the transaction is appended. With the writer lock.
     func finish(_ newest: View) throws(StoreError) {
         repeat { _ = try apply(newest, atMost: .max) } while number < newest.number
+        assert(number == newest.number, "J1: an index is not of the newest state.")
     }
 
     /// Applies transactions up to a view. Stops after `bytes` of them, or when memory holds as many changed nodes as it
@@ -81,6 +82,7 @@ extension IndexBuild {
         var taken: UInt64 = 0
         try engine.tracked(newest).forEachTransaction(after: number) { (transaction) throws(StoreError) in
             try apply(transaction, newest)
+            assert(transaction.number == number + 1, "J1: a transaction was passed over.")
             number = transaction.number
             taken += transaction.end - transaction.start
             return taken < bytes && !hasManyNodes

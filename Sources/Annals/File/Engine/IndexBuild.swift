@@ -153,6 +153,7 @@ final class IndexBuild {
     }
 
     func note(duplicate object: ObjectID, of other: ObjectID, _ place: Int) {
+        assert(object != other, "An object has its own unique key.")
         if duplicates.count < Self.maximumDuplicates { duplicates.append((place, (object, other))) }
     }
 

@@ -255,6 +255,7 @@ extension Indexes {
         /// old rows lack has a different default now.
         init(after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
+            assert(ordered.count == before.indexes.count, "A schema has other indexes than were given.")
             shape = next
             // Usually the row has the same keys in the same order, so the search begins after the last one found.
             var expected = 0
@@ -323,6 +324,7 @@ extension Indexes {
         if next.shape.hasReferences, transaction.checksReferences {
             try requireReferences(changes, transaction, next)
         }
+        assert(!next.ordered.contains { $0 == nil }, "A state after a transaction lacks an index.")
         return next
     }
 

@@ -61,7 +61,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     func publish(_ state: LogState) {
         file.advance(to: state.end)
-        // Usually no reader has the view, because the transaction that began on it has released it.
+        // Usually no reader has the view, because the transaction that began on it has released it. Otherwise it is
+        // replaced: I3.
         if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
             // Readers' reads of the view, before they released it, happen before its changes.
             atomicMemoryFence(ordering: .acquiring)
@@ -251,6 +252,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
         totals.note(change.kind, change.object)
+        assert(word >= newest.end, "I4: a version is below the newest view.")
         return try rows.set(change.object, to: word)
     }
 
@@ -289,6 +291,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             try apply(change, frame: start)
             position += change.entryBytes
         }
+        assert(position == table.count, "An entry is longer than its table.")
     }
 
     // MARK: Schema changes
@@ -452,6 +455,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Installs nodes that are now in the file. No checkpoint names them yet.
     func install(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
+        assert(stored.count == shape.indexes.count, "I1: other indexes are installed than the schema has.")
         let before = dirtyBytes
         rows.installLeaves(leaves)
         ordered = stored
@@ -463,6 +467,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ counts: FrameCounts, _ landmarks: Landmarks,
         landmarkFrames: [UInt64], end: UInt64
     ) {
+        assert(stored.count == shape.indexes.count, "I1: other indexes are installed than the schema has.")
         self.landmarks = landmarks
         core.file.install(landmarks)
         core.file.advance(to: end)

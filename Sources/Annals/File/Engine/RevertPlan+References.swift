@@ -1,8 +1,9 @@
 // References that undoing a transaction would restore, although their targets no longer exist.
 
 extension RevertPlan {
-    /// Removes references to objects that will not exist from the steps. A removed step may have inserted the target of
-    /// another reference, so this repeats until nothing changes. Returns whether a step was removed, or a part of one.
+    /// Removes references to objects that will not exist from the steps (U4). A removed step may have inserted the
+    /// target of another reference, so this repeats until nothing changes. Returns whether a step was removed, or a
+    /// part of one.
     mutating func keepReferences() throws(StoreError) -> Bool {
         guard base.shape.hasReferences else { return false }
         let before = obstacles.count

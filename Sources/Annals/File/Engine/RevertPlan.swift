@@ -72,6 +72,7 @@ package struct RevertPlan {
     package init(
         undoing transaction: TransactionView, in base: View, _ derived: RevertDerivation = .none
     ) throws(StoreError) {
+        assert(transaction.number <= base.number, "The state is older than the transaction.")
         self.base = base
         self.derived = derived
         var plan: [(ChangeKind, ObjectID)] = []
@@ -88,6 +89,7 @@ package struct RevertPlan {
         // A reference may lead to an object that another one's key keeps from being inserted again, and the other way
         // round.
         repeat { try keepKeysUnique() } while try keepReferences()
+        assert(steps.keys.allSatisfy { kinds[$0] != nil }, "U1: a step writes an object that was not changed.")
     }
 
     /// Omits the parts that cannot be undone because of derived values.
@@ -161,6 +163,7 @@ package struct RevertPlan {
         var different: [UInt16] = []
         var missing: [UInt16] = []
         var replaced: [UInt16] = []
+        // U1.
         for place in change.attributePositions where place < written.layout.count {
             let number = written.layout.entity.attributes[place].number
             // The value of a removed attribute cannot be restored, unless another attribute has its name now.
@@ -180,6 +183,7 @@ package struct RevertPlan {
             let isBack = isAsWritten ? try isIdentical(current, old) : try isEqual(current, old)
             if isBack { continue }
             let isDerived = derived.isDerived(number, layout.number)
+            // U2.
             if !isAsWritten {
                 if !isDerived { different.append(number) }
             } else if old == .absent, !attribute.isOptional {
@@ -292,8 +296,8 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Removes steps that would give an object the key of another one. A removed step frees no key, so this repeats
-    /// until nothing changes.
+    /// Removes steps that would give an object the key of another one (U3). A removed step frees no key, so this
+    /// repeats until nothing changes.
     private mutating func keepKeysUnique() throws(StoreError) {
         var isSettled = false
         while !isSettled {

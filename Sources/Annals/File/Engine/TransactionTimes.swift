@@ -19,6 +19,9 @@ final class ClockSteps: Sendable {
 
     func note(_ more: Known) {
         known.withLock { known in
+            assert(
+                more.steps.count >= known.steps.count || more.position <= known.position,
+                "Y2: a clock step is forgotten.")
             if more.position > known.position { known = more }
         }
     }
@@ -44,7 +47,8 @@ extension TrackedView {
         return try bisect(base + 1, last, microseconds)
     }
 
-    /// The last of these numbers whose time is not later than the given one. The time of `first` must not be later.
+    /// The last of these numbers, between two clock steps (Y1), whose time is not later than the given one. The time of
+    /// `first` must not be later.
     private func bisect(_ first: UInt64, _ last: UInt64, _ microseconds: Int64) throws(StoreError) -> UInt64 {
         var low = first
         var high = last + 1

@@ -20,6 +20,7 @@ struct AttributeNotes {
     /// Clears all marks, for a row of this number of attributes.
     @inline(__always)
     func begin(attributes count: Int) {
+        assert(count <= 64 &* Self.words, "An entity has more attributes than notes.")
         for word in 0..<(count &+ 63) >> 6 {
             memory[word] = 0
             memory[word &+ Self.words] = 0

@@ -44,6 +44,7 @@ package struct AttributeSet: Equatable, Sendable {
         first |= other.first
         while rest.count < other.rest.count { rest.append(0) }
         for (word, bits) in other.rest.enumerated() { rest[word] |= bits }
+        assert(rest.last ?? 1 != 0, "The last word of a set is zero.")
     }
 
     @inline(__always)

@@ -43,6 +43,7 @@ package struct ByteReader {
         guard count >= 0, count <= remaining else { throw shortage() }
         let slice = UnsafeRawBufferPointer(rebasing: bytes[position..<position &+ count])
         position &+= count
+        assert(position <= bytes.count, "A reader is beyond the end of its bytes.")
         return slice
     }
 

@@ -63,6 +63,7 @@ package struct ByteWriter: ~Copyable {
         let block = capacity == 0 ? nil : base
         capacity = max(capacity * 2, count + additional, 64)
         base = .init(mutating: ByteWriter.resized(block, to: capacity))
+        assert(capacity - count >= additional, "A block has not grown enough.")
     }
 
     private static func resized(_ base: UnsafeMutableRawPointer?, to capacity: Int) -> UnsafeRawPointer {

@@ -61,6 +61,7 @@ enum BytesCopied {
     static func copyWord<Word: BitwiseCopyable>(
         _ source: UnsafeRawPointer, _ target: UnsafeMutableRawPointer, _ offset: Int
     ) -> Word {
+        assert(offset >= 0, "A word is copied from before the bytes.")
         let word = source.loadUnaligned(fromByteOffset: offset, as: Word.self)
         target.storeBytes(of: word, toByteOffset: offset, as: Word.self)
         return word

@@ -151,6 +151,7 @@ package struct ChangeCursor {
         table: UnsafeRawBufferPointer, first: Int, frameBytes: Int, allowsBase: Bool, frameOffset: UInt64 = 0
     ) {
         self.table = table
+        assert(first >= 0, "Entries begin before their table.")
         self.position = min(first, table.count)
         self.frameBytes = frameBytes
         self.allowsBase = allowsBase

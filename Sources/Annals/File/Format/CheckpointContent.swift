@@ -162,6 +162,7 @@ package struct CheckpointContent: Equatable, Sendable {
 
 extension CheckpointContent {
     package func encoded() -> [UInt8] {
+        assert(frameBytes.count == Self.kinds, "A checkpoint counts other kinds of frames.")
         var bytes: [UInt8] = []
         bytes.append(integer: number)
         bytes.append(integer: tag)

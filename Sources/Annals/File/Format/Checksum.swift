@@ -18,6 +18,7 @@ package enum Checksum {
 
     @inline(__always)
     private static func hashShort(_ base: UnsafeRawPointer, _ count: Int, _ seed: UInt64) -> UInt64 {
+        assert(count > 0 && count <= 16, "A load lies outside of the bytes.")
         if count >= 4 {
             let step = (count &>> 3) &<< 2
             let a = load4(base, 0) &<< 32 | load4(base, step)
@@ -31,6 +32,7 @@ package enum Checksum {
     /// Requires over 16 bytes. Every load lies in them: the last 16 may overlap bytes already used.
     @inline(__always)
     private static func hashLong(_ base: UnsafeRawPointer, _ count: Int, _ seed: UInt64) -> UInt64 {
+        assert(count > 16, "A load lies outside of the bytes.")
         var seed = seed
         var left = count
         var at = base

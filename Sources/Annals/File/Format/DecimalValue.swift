@@ -50,6 +50,8 @@ package struct DecimalValue: Hashable, Sendable {
     }
 
     private init(isNotANumber: Bool = false, isNegative: Bool = false, exponent: Int16 = 0, mantissa: UInt128 = 0) {
+        assert(mantissa != 0 || (exponent == 0 && !isNegative), "Zero has more than one form.")
+        assert(!isNotANumber || mantissa == 0, "Not-a-number has more than one form.")
         self.isNotANumber = isNotANumber
         self.isNegative = isNegative
         self.exponent = exponent

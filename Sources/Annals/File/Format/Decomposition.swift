@@ -64,6 +64,7 @@ struct Decomposition {
     }
 
     private mutating func appendSyllable(_ number: UInt32) {
+        assert(number <= Hangul.last &- Hangul.first, "A scalar is no syllable.")
         let perLeading = Hangul.vowels &* Hangul.trailings
         append(Hangul.leading &+ number / perLeading, 0)
         append(Hangul.vowel &+ number % perLeading / Hangul.trailings, 0)

@@ -244,6 +244,7 @@ package struct FrameView {
     /// The frame in `bytes`, all of it, after this header.
     init(_ bytes: UnsafeRawBufferPointer, header: FrameHeader, offset: UInt64) {
         let tableBytes = Int(header.tableBytes)
+        assert(bytes.count >= Int(header.frameBytes), "A frame is made from a part of its bytes.")
         self.init(
             offset: offset, header: header, table: bytes.slice(FrameField.bytes, tableBytes),
             body: bytes.slice(FrameField.bytes + tableBytes, header.bodyBytes))

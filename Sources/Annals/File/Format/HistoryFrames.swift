@@ -62,6 +62,7 @@ package struct ConsumerRecord: Hashable, Sendable {
         table.append(integer: UInt16(name.utf8.count))
         table.append(contentsOf: name.utf8)
         table.append(contentsOf: repeatElement(0, count: table.count.paddedTo8 - table.count))
+        assert(table.count == (ConsumerField.bytes + name.utf8.count).paddedTo8, "A consumer's table has another size.")
         return table
     }
 
@@ -146,6 +147,9 @@ package struct CleaningRecord: Hashable, Sendable {
             table.append(integer: UInt32(0))
             table.append(integer: entry.before)
         }
+        assert(
+            table.count == CleaningField.bytes + hidden.count * HiddenField.bytes,
+            "A cleaning's table has another size.")
         return table
     }
 
@@ -208,6 +212,7 @@ package struct ReplacingRecord: Hashable, Sendable {
         table.append(integer: generation)
         table.append(integer: salt)
         table.append(integer: time)
+        assert(table.count == ReplacingField.bytes, "The table of a replacing frame has another size.")
         return table
     }
 

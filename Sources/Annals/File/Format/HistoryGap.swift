@@ -28,7 +28,7 @@ package struct HistoryGap: Hashable, Sendable {
         self.end = end
     }
 
-    /// Whether a change of the entity is left out of a transaction of that version.
+    /// Whether a change of the entity is left out of a transaction of that version. (N1)
     package func hides(version: UInt16) -> Bool {
         switch end {
         case .open, .removed: true

@@ -48,6 +48,7 @@ package struct LargeValueForm {
     }
 
     private mutating func takeObjects(_ piece: UnsafeRawBufferPointer) {
+        assert(wordBytes < 8, "An object ID has more than 8 bytes.")
         var position = 0
         while position < piece.count, forms.contains(.objects) {
             if wordBytes == 0, piece.count - position >= 8 {
@@ -107,6 +108,7 @@ struct TextForm {
     }
 
     private mutating func begin(_ byte: UInt8) -> Bool {
+        assert(missing == 0, "A character begins inside another one.")
         switch byte {
         case 0x00...0x7F: return true
         case 0xC2...0xDF: missing = 1

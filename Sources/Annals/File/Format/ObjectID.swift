@@ -22,7 +22,10 @@ public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
 
     /// Makes an ID from a number that was validated before.
     @inline(__always)
-    init(checked rawValue: UInt64) { self.rawValue = rawValue }
+    init(checked rawValue: UInt64) {
+        assert(rawValue >> 48 != 0 && rawValue & FormatLimits.maximumObjectNumber != 0, "An ID was not validated.")
+        self.rawValue = rawValue
+    }
 
     /// The number of the entity in its store, from 1.
     @inlinable public var entityNumber: UInt16 { UInt16(truncatingIfNeeded: rawValue >> 48) }

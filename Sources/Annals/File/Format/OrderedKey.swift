@@ -164,6 +164,7 @@ extension OrderedKey {
     private static func append(
         digitsOf mantissa: UInt128, from divisor: UInt128, _ inversion: UInt8, to key: inout ByteWriter
     ) {
+        assert(1...9 ~= mantissa / divisor, "The first digit is 0, or one of several.")
         var rest = mantissa
         var divisor = divisor
         while divisor > 0 {

@@ -17,6 +17,7 @@ struct PackedTable {
     /// A number of an entry: `count` characters from its character `offset` on.
     @inline(__always)
     func number(_ entry: Int, _ offset: Int, _ count: Int) -> UInt32 {
+        assert(entry >= 0 && offset &+ count <= entryCharacters, "A number reaches beyond its entry.")
         let first = start + (entry &* entryCharacters &+ offset)
         var number: UInt32 = 0
         for place in 0..<count { number = number &<< 6 | UInt32(first[place] &- 48) }
@@ -25,6 +26,7 @@ struct PackedTable {
 
     /// The entry that begins with a key, in a table of ascending entries; nil if it has none.
     func entry(_ key: UInt64, keyCharacters: Int, count: Int) -> Int? {
+        assert(keyCharacters <= entryCharacters, "A key reaches beyond its entry.")
         var (lower, upper) = (0, count)
         while lower < upper {
             let middle = (lower &+ upper) / 2

@@ -85,6 +85,7 @@ private struct SchemaTableWriter: ~Copyable {
         for attribute in entity.attributes { append(attribute) }
         for key in entity.keys { append(key) }
         writer.appendPadding()
+        assert(writer.count % 8 == 0, "A definition is not padded.")
     }
 
     private mutating func append(_ attribute: AttributeDefinition) {

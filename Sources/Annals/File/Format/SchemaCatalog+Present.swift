@@ -35,12 +35,14 @@ extension SchemaCatalog {
 
     private func presented(_ now: EntityDefinition, _ before: EntityDefinition) -> EntityDefinition {
         let replaced = replacedAttributes(ofEntity: now.number)
+        // PS1.
         var left = before.attributes.filter { old in !now.attributes.contains { $0.number == old.number } }
         var presented = now
         presented.keys = []
         for position in now.attributes.indices {
             let attribute = now.attributes[position]
             var number = attribute.number
+            // PS2. Without such an attribute the newest definition stays, with its default: PS3.
             while let earlier = replaced[number] {
                 number = earlier
                 guard let place = left.firstIndex(where: { $0.number == number }) else { continue }

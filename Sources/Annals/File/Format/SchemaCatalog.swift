@@ -23,6 +23,7 @@ package struct SchemaCatalog: Sendable {
         var gapEnd: HistoryGap.End?
 
         mutating func append(_ step: Step) {
+            assert((steps.last?.version ?? 0) < step.version, "The definitions of an entity are not in their order.")
             steps.append(step)
             switch (step.layout, gapEnd) {
             case (let layout?, _) where layout.entity.keepsNoHistory: gapEnd = .open
@@ -205,6 +206,7 @@ package struct SchemaCatalog: Sendable {
             entityNumbers.insert(
                 definition.number, at: entityNumbers.partitioningIndex { $0 > definition.number })
             places[number] = UInt16(histories.count)
+            assert(entityNumbers.count == histories.count, "An entity has two histories.")
         }
         let place = Int(places[number]) - 1
         let isPresent = definition.state == .present

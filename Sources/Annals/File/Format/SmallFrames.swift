@@ -107,6 +107,7 @@ package enum MetadataRecord: Equatable, Sendable {
         table.append(integer: UInt32(content.count))
         table.append(contentsOf: content)
         table.append(contentsOf: repeatElement(0, count: table.count.paddedTo8 - table.count))
+        assert(table.count % 8 == 0, "A record is not padded.")
     }
 
     package static func decodeAll(_ frame: FrameView) throws(StoreError) -> [MetadataRecord] {
@@ -184,6 +185,7 @@ package struct RecoveryRecord: Equatable, Sendable {
         table.append(integer: random)
         table.append(integer: droppedBytes)
         table.append(integer: time)
+        assert(table.count == Self.bytes, "A recovery's table has another size.")
         return table
     }
 
@@ -213,6 +215,7 @@ package struct SealRecord: Equatable, Sendable {
         var table: [UInt8] = []
         table.append(integer: time)
         table.append(integer: checkpoint)
+        assert(table.count == Self.bytes, "A seal's table has another size.")
         return table
     }
 

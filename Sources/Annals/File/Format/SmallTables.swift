@@ -80,6 +80,7 @@ package struct AttributeTypes: Sendable {
     package mutating func insert(_ number: UInt16, _ type: AttributeType) {
         let index = place(of: number)
         if index < entries.count, entries[index].number == number { return }
+        assert(index == entries.count || entries[index].number > number, "The types of attributes are not in order.")
         entries.insert(Entry(number: number, type: type), at: index)
     }
 

@@ -177,6 +177,7 @@ package enum ObjectList {
             kept += 1
         }
         set.removeSubrange(kept...)
+        assert(isStrictlyAscending(set), "A set of objects does not ascend.")
         return set
     }
 

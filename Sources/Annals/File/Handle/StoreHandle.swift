@@ -252,6 +252,9 @@ package final class StoreHandle: @unchecked Sendable {
                     .storeReplaced, "Another store has replaced the store's file: open the store again.",
                     path: old.log.path)
             }
+            assert(
+                next.log.header.generation >= old.log.header.generation, "SF1: a handle moves to an older generation.")
+            assert(next.log.header.storeID == old.log.header.storeID, "SF2: a handle moves to another store.")
             old.log.retire()
             older.removeAll { $0.engine == nil }
             older.append(Weak(old))

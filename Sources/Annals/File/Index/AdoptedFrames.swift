@@ -22,6 +22,7 @@ struct AdoptedFrames {
         guard before == last || counted.map({ $0 == before }) ?? false else { return false }
         last = (frame.end, frame.header.checksum)
         if counts { counted = last }
+        assert((counted?.end ?? 0) <= last.end, "V7: a frame that counts is above the last one.")
         return true
     }
 }

@@ -35,6 +35,9 @@ final class FrameCopy {
 
     /// The whole frame whose `front` was copied last.
     func completed(_ front: FrameView, _ core: ReadCore) throws(StoreError) -> FrameView {
+        assert(
+            buffer.count == FrameField.bytes + Int(front.header.tableBytes),
+            "Another frame was copied before this one was complete.")
         let place = front.offset + UInt64(buffer.count)
         try append(from: place, count: front.header.bodyBytes, core, frame: front.offset)
         let frame = FrameView(buffer.bytes, header: front.header, offset: front.offset)

@@ -161,6 +161,7 @@ package enum IndexKey {
         do throws(StoreError) {
             let hasAbsent = try append(&key, &writer)
             key.finish(in: &writer)
+            assert(writer.count - start <= IndexKey.maximumBytes, "A key is longer than an index can hold.")
             return hasAbsent
         } catch {
             writer.truncate(to: start)

@@ -48,6 +48,7 @@ struct IndexKeyAssembly {
             let from = pending
             hash = Checksum.hash(writer.bytes.slice(from, IndexKey.blockBytes), seed: hash)
             hashed += UInt64(IndexKey.blockBytes)
+            assert(hashed % UInt64(IndexKey.blockBytes) == 0, "A block of another size is hashed.")
             let rest = writer.count - from - IndexKey.blockBytes
             let target = writer.mutableBytes(pending..<pending + rest)
             target.copyMemory(from: writer.bytes.slice(from + IndexKey.blockBytes, rest))
@@ -65,5 +66,6 @@ struct IndexKeyAssembly {
         writer.truncate(to: start + IndexKey.uncutBytes)
         writer.append(keyBytes.byteSwapped)
         writer.append(hash.byteSwapped)
+        assert(writer.count - start == IndexKey.maximumBytes, "A cut key has another length.")
     }
 }

@@ -25,8 +25,14 @@ struct NodeReference: Equatable {
 
     init(word: UInt64) { self.word = word }
     /// Memory is aligned to more than 2 bytes, and so are nodes in the file: the lowest bit is free.
-    init(memory: UnsafeMutableRawPointer) { word = UInt64(UInt(bitPattern: memory)) | 1 }
-    init(offset: UInt64) { word = offset }
+    init(memory: UnsafeMutableRawPointer) {
+        assert(UInt(bitPattern: memory) & 7 == 0, "The address of a node has its lowest bits set.")
+        word = UInt64(UInt(bitPattern: memory)) | 1
+    }
+    init(offset: UInt64) {
+        assert(offset & 7 == 0, "X4: an offset could be taken for an address.")
+        word = offset
+    }
 
     var isNone: Bool { word == 0 }
 

@@ -14,6 +14,7 @@ final class IndexShape: Sendable {
         self.id = id
         self.layout = layout
         positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+        assert(positions.count == id.attributes.count, "An index is over an attribute that its layout lacks.")
         types = positions.map { layout.slots[$0].type }
     }
 

@@ -79,6 +79,7 @@ package struct KeySorter {
     /// The number of sorted runs in files.
     package var runCount: Int { short.runCount + middle.runCount + long.runCount }
 
+    /// Adds an entry to the smallest records that its key fits: KS1.
     package func append(_ key: UnsafeRawBufferPointer, _ object: ObjectID, hasAbsent: Bool) throws(StoreError) {
         if key.count <= ShortRecord.maximumKeyBytes {
             try short.append(ShortRecord(key, number: object.number, hasAbsent: hasAbsent))
@@ -118,14 +119,17 @@ package struct SortedKeys {
     package mutating func next() throws(StoreError) -> LongKeyRecord? {
         if let record = nextShort, Self.isLess(record, nextMiddle), Self.isLess(record, nextLong) {
             nextShort = try short.next().map { LongKeyRecord($0) }
+            assert(nextShort.map { !($0 < record) } ?? true, "KS2: short keys are not in order.")
             return record
         }
         if let record = nextMiddle, Self.isLess(record, nextLong) {
             nextMiddle = try middle.next().map { LongKeyRecord($0) }
+            assert(nextMiddle.map { !($0 < record) } ?? true, "KS2: keys of middle length are not in order.")
             return record
         }
         guard let record = nextLong else { return nil }
         nextLong = try long.next()
+        assert(nextLong.map { !($0 < record) } ?? true, "KS2: long keys are not in order.")
         return record
     }
 

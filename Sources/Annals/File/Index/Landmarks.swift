@@ -49,6 +49,7 @@ package struct Landmarks: Sendable {
             all.append(last)
         }
         assert(UInt64(all.count) == offset >> Self.stepBits, "M1: a landmark is outside of its MiB.")
+        assert(all.last.map { $0.number <= number } ?? true, "M2: the number of a landmark falls.")
         all.append(Landmark(offset: offset, number: number))
     }
 

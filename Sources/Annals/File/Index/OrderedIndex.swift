@@ -50,7 +50,10 @@ package struct OrderedIndex: Sendable {
     }
 
     /// Forgets nodes that were written to the file; the root is not among them.
-    mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
+    mutating func becameClean(nodes: Int) {
+        assert(nodes < dirtyNodes && root != nil, "The root is among the written nodes.")
+        dirtyNodes -= nodes
+    }
 
     /// The highest node, with no other reference; nil if none is in memory.
     mutating func ownRoot() -> OrderedNode? {
@@ -81,6 +84,7 @@ package struct OrderedIndex: Sendable {
             try splitLeaf(&place, target, position)
         }
         entries &+= 1
+        assert(root != nil && dirtyNodes > 0, "An index counts its nodes in memory wrongly.")
         return true
     }
 
@@ -120,6 +124,7 @@ package struct OrderedIndex: Sendable {
         let isRight = position > middle || middle == left.count
         let right = left.splitOff(from: middle)
         (isRight ? right : left).insert(target.key, target.object, at: isRight ? position - middle : position)
+        assert(left.count > 0 && right.count > 0, "A node is split into an empty one.")
         let (key, object) = OrderedIndex.separator(left, right)
         parent.insert(key, object, at: place.index + 1, child: right)
         dirtyNodes += 1
@@ -143,6 +148,7 @@ package struct OrderedIndex: Sendable {
         guard place.node.level < OrderedLimits.maximumLevel else {
             throw StoreError(.tooLarge, "An index has its greatest height: compact the store.")
         }
+        assert(place.node === root, "A node without a parent is not the root.")
         let parent = OrderedNode(level: place.node.level + 1)
         parent.insert(UnsafeRawBufferPointer(start: nil, count: 0), 0, at: 0, child: place.node)
         root = parent
@@ -181,6 +187,7 @@ package struct OrderedIndex: Sendable {
         guard let branch else { return becomeClean(root: 0) }
         branch.node.remove(at: branch.index)
         dirtyNodes -= branch.node.level
+        assert(dirtyNodes > 0, "An index counts its nodes in memory wrongly.")
         lowerRoot()
     }
 
@@ -191,6 +198,7 @@ package struct OrderedIndex: Sendable {
             rootOffset = root == nil ? node.storedChild(at: 0) : 0
             dirtyNodes -= 1
         }
+        assert((root == nil) == (dirtyNodes == 0), "An index counts its nodes in memory wrongly.")
     }
 
     // MARK: Nodes that may be changed
@@ -219,6 +227,7 @@ package struct OrderedIndex: Sendable {
         let node = place.node
         let index = try node.view.childIndex(of: target)
         place = Place(node: try mutableChild(of: node, at: index, source), parent: node, index: index)
+        assert(place.node.level == node.level - 1, "A level is skipped.")
     }
 
     private mutating func mutableChild(

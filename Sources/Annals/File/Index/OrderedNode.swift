@@ -121,6 +121,7 @@ final class OrderedNode: @unchecked Sendable {
 
     /// Puts an entry in front of the one at `index`. Requires room for it.
     func insert(_ key: UnsafeRawBufferPointer, _ object: UInt64, at index: Int, child: OrderedNode? = nil) {
+        assert(index >= 0 && index <= count && (child == nil) == (level == 0), "An entry does not fit its node.")
         let size = entryHeaderBytes &+ key.count
         makeRoom(size)
         admit(key, at: index)
@@ -139,11 +140,13 @@ final class OrderedNode: @unchecked Sendable {
             from: base + slot, byteCount: (count &- index) &* OrderedSlotField.bytes)
         setSlot(index, head: head, start: start, keyBytes: key.count)
         lowestEntry = start
+        assert(level == 0 || children.count == count + 1, "A node has other children than entries.")
         entryBytes &+= size
         count &+= 1
     }
 
     func remove(at index: Int) {
+        assert(index >= 0 && index < count, "An entry is removed that is not there.")
         entryBytes &-= entryBytes(index)
         let slot = OrderedNode.slot(index)
         count &-= 1
@@ -163,12 +166,14 @@ final class OrderedNode: @unchecked Sendable {
 
     /// Replaces the child at `index` by one with the same content.
     func setChild(_ child: OrderedNode, at index: Int) {
+        assert(child.level == level - 1, "A child is at a wrong level.")
         children[index] = child
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
     }
 
     /// The child at `index` is in the file from now on.
     func setStoredChild(_ offset: UInt64, at index: Int) {
+        assert(offset != 0 && offset & 7 == 0, "A child cannot be at that offset.")
         children[index] = nil
         bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
     }
@@ -250,6 +255,9 @@ final class OrderedNode: @unchecked Sendable {
         }
         entryBytes &-= (index..<count).reduce(0) { $0 &+ entryBytes($1) }
         count = index
+        assert(
+            level == 0 || (children.count == count && right.children.count == right.count),
+            "A node has other children than entries.")
         renewPrefix()
         right.renewPrefix()
         return right
@@ -293,6 +301,7 @@ final class OrderedNode: @unchecked Sendable {
             target.store(
                 UInt16(truncatingIfNeeded: lowest), at: OrderedNode.slot(index) &+ OrderedSlotField.entry)
         }
+        assert(lowest >= slotsEnd, "The entries of a node overlap its slots.")
         target.store(UInt16(truncatingIfNeeded: lowest), at: OrderedNodeField.lowestEntry)
         UnsafeMutableRawBufferPointer(rebasing: target[slotsEnd..<lowest]).initializeMemory(
             as: UInt8.self, repeating: 0)
@@ -300,6 +309,7 @@ final class OrderedNode: @unchecked Sendable {
 
     /// Writes the node as it will be stored in the file, with these offsets for the children that are in memory.
     func write(to target: UnsafeMutableRawBufferPointer, childOffsets: [UInt64]) {
+        assert(childOffsets.isEmpty || childOffsets.count == count, "A node has other children than entries.")
         writeEntries(to: target)
         for (index, offset) in childOffsets.enumerated() where offset != 0 {
             let start = Int(

@@ -115,6 +115,7 @@ enum OrderedBytes {
 
     @inline(__always)
     private static func word(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> UInt64 {
-        UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+        assert(offset >= 0 && bytes.count &- offset >= 8, "A word is loaded from outside of its bytes.")
+        return UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 }

@@ -29,6 +29,7 @@ struct OrderedWalk {
         self.source = source
         self.isReversed = isReversed
         self.isValidating = isValidating
+        assert(above.count == OrderedLimits.maximumLevel, "A walk has not a place for each level.")
         leaf = root
         try descend(at: cut)
     }

@@ -61,6 +61,7 @@ final class ReadCore: Sendable {
         while version >= end {
             let entry = try entryOffset(of: version)
             guard let previous = try previousVersion(entry: entry, object) else { return nil }
+            // C1.
             guard previous < version else { throw Self.badLink(entry) }
             version = previous
         }

@@ -97,10 +97,13 @@ final class ReadSections: @unchecked Sendable {
     func reclaim() {
         guard !retired.isEmpty || !waiting.isEmpty else { return }
         let now = epoch.load(ordering: .relaxed)
+        // E1.
         guard !hasSections(parity: (now + 1) & 1) else { return }
+        assert(spare.count <= Self.mostSpare, "More nodes are kept than the limit allows.")
         let kept = min(waiting.count, Self.mostSpare - spare.count)
         spare += waiting.prefix(kept)
         for node in waiting.dropFirst(kept) { node.deallocate() }
+        // The nodes retired in this epoch wait for the end of the next one: E2.
         waiting = retired
         retired = []
         epoch.store(now + 1, ordering: .sequentiallyConsistent)
@@ -108,6 +111,7 @@ final class ReadSections: @unchecked Sendable {
 
     /// Prevents new sections and waits for those under way.
     func close(_ environment: any Environment) {
+        // E3.
         closed.store(true, ordering: .sequentiallyConsistent)
         var pause: UInt64 = 10
         while hasSections(parity: 0) || hasSections(parity: 1) {

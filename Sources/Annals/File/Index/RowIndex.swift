@@ -58,6 +58,7 @@ final class RowIndex: @unchecked Sendable {
                 return true
             }
         }
+        assert(nodes.count == dirtyNodes, "X5: the nodes in memory are counted wrongly.")
         return nodes
     }
 
@@ -174,6 +175,7 @@ final class RowIndex: @unchecked Sendable {
     /// Stores the word of an object, and returns the one before it.
     @discardableResult
     func set(_ object: ObjectID, to word: UInt64) throws(StoreError) -> UInt64 {
+        assert(word & 6 == 0, "X1: a word names neither a row nor a deletion.")
         let key = object.rawValue >> IndexNode.bits
         if lastLeaf == nil || key != lastLeafKey { (lastLeaf, lastLeafKey) = (try leafToChange(object), key) }
         let slot = Self.word(lastLeaf.unsafelyUnwrapped, object.number & 511)
@@ -220,6 +222,7 @@ final class RowIndex: @unchecked Sendable {
     private func publish(
         _ slot: UnsafeMutablePointer<Atomic<UInt64>>, _ node: UnsafeMutableRawPointer, _ depth: UInt64
     ) {
+        assert(depth >= 1 && depth <= IndexNode.maximumDepth, "A root has an impossible depth.")
         slot.pointee.store(NodeReference(memory: node).word | depth << Self.depthShift, ordering: .releasing)
     }
 
@@ -273,6 +276,7 @@ final class RowIndex: @unchecked Sendable {
         _ reference: NodeReference, depth: UInt64, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64 {
         guard let memory = reference.memory else { return reference.word }
+        assert(depth >= 1, "X5: a node in memory is below a leaf.")
         guard depth > 1 else { return try append(UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes)) }
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
         defer { copy.deallocate() }
@@ -290,6 +294,7 @@ final class RowIndex: @unchecked Sendable {
     ///
     /// A root is replaced by one atomic store: readers must find every object all the time.
     func install(_ stored: [StoredRoot]) {
+        assert(stored.allSatisfy(\.isPossible), "A root is not possible.")
         let nodes = nodesInMemory()
         let kept = stored.map(\.entity).sorted()
         for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
@@ -341,6 +346,7 @@ final class RowIndex: @unchecked Sendable {
             leaf.slot.pointee.store(NodeReference(offset: leaf.offset).word, ordering: .releasing)
             sections.retire(leaf.memory)
         }
+        assert(leaves.count <= dirtyNodes, "X5: the nodes in memory are counted wrongly.")
         dirtyNodes -= leaves.count
         lastLeaf = nil
         sections.reclaim()

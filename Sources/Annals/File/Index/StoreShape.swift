@@ -56,6 +56,7 @@ final class StoreShape: @unchecked Sendable {
             (known + layouts.count).initialize(
                 to: KnownEntity(since: UInt32(since), shape: RowShape(layout), indexes: start..<indexes.count))
         }
+        assert(layouts.count <= catalog.entityNumbers.count, "There are more layouts than places for them.")
         newest = layouts
         self.indexes = indexes
         referring = Dictionary(

@@ -36,6 +36,7 @@ struct StoreTotals: Sendable {
 
     mutating func set(_ entity: UInt16, to totals: EntityTotals) {
         goOver(to: entity)
+        assert(latestEntity == entity, "Z1: the totals of another entity are replaced.")
         latest = totals
     }
 

@@ -93,6 +93,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// This handle will read and verify, or write, all bytes from `start` on. Called once, before any read.
     func begin(at start: UInt64) {
+        assert(readableEnd == 0, "V3: reading begins twice.")
         readable.store(start, ordering: .releasing)
         trustedStart.store(isMapped ? start : .max, ordering: .releasing)
     }
@@ -130,6 +131,7 @@ final class VerifiedFile: @unchecked Sendable {
     }
 
     private func forgetCopies() {
+        assert(readers == 0, "V4: copies are forgotten while they are read.")
         tail = 0..<0
         (run, adopted) = (nil, nil)
         marks.clear()
@@ -146,6 +148,7 @@ final class VerifiedFile: @unchecked Sendable {
         return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
     }
 
+    /// Whether V1 allows lending these bytes.
     @inline(__always)
     private func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
         let end = offset &+ count
@@ -206,6 +209,7 @@ final class VerifiedFile: @unchecked Sendable {
         guard let copies, frame.offset >= readableEnd else { return }
         monitor.withLock {
             noteAdopted()
+            assert(frame.end <= capacity, "V4: a copy is longer than the private memory.")
             copies.bytes.slice(Int(frame.offset), frame.bytes.count).copyMemory(from: frame.bytes)
             copiedBytes += UInt64(frame.bytes.count)
             if adopted?.append(frame, counts: counts) != true { adopted = AdoptedFrames(frame, counts: counts) }
@@ -216,6 +220,7 @@ final class VerifiedFile: @unchecked Sendable {
     private func noteAdopted() {
         let limit = readableEnd
         guard let adopted, let (end, checksum) = adopted.counted, end <= limit, tail.upperBound < end else { return }
+        assert(adopted.start < end, "V7: frames are lent that do not count.")
         noteVerified(
             from: tail.upperBound >= adopted.start ? tail.lowerBound : adopted.start, to: end, limit: limit)
         if let run, (adopted.start...end).contains(run.end) { self.run = (run.start, end, checksum) }
@@ -226,6 +231,7 @@ final class VerifiedFile: @unchecked Sendable {
     @inline(never)
     private func verify(_ offset: UInt64, _ count: Int) throws(StoreError) {
         let end = offset.addingReportingOverflow(UInt64(count))
+        // V6.
         guard offset >= UInt64(FormatLimits.pageBytes), !end.overflow, end.partialValue <= readableEnd else {
             throw StoreError(
                 .damaged, "F30: an offset in the store points outside of the store. Restore it from a backup.",
@@ -284,7 +290,9 @@ final class VerifiedFile: @unchecked Sendable {
             stride = next - position
             position = next
         }
+        assert(position >= end, "V2: a block is marked before all of its frames were verified.")
         let reached = firstVerified.map { min($0, start) } ?? start
+        // V5.
         if reached < start { set(.lastEdge, reached >> Self.blockBits) }
         if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
@@ -375,6 +383,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// Frames from `start` to `end` were verified one after the other.
     private func noteVerified(from start: UInt64, to end: UInt64, limit: UInt64) {
+        assert(start <= end && end <= limit, "V2: a block is marked that does not lie below the end.")
         let mask = Self.blockBytes - 1
         var block = start == UInt64(FormatLimits.pageBytes) ? 0 : (start + mask) >> Self.blockBits
         // The block at the start of the trusted range is verified below it, and trusted above.

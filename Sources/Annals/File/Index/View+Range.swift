@@ -166,6 +166,7 @@ extension View {
                 }
                 batch.offsets.append(offset)
             }
+            assert(batch.offsets.count == batch.objects.count, "A batch lacks the places of its rows.")
             batch.touch(core.file)
             if readsAll { batch.touchEnds(core.file) }
             if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
@@ -204,6 +205,7 @@ extension View {
     /// never ends inside such a run.
     private func sortCutKeys(_ batch: inout RangeBatch, _ index: IndexShape, _ reversed: Bool) throws(StoreError) {
         for run in batch.cutRuns where run.count > 1 {
+            assert(run.upperBound <= batch.objects.count, "A run of cut keys is longer than its batch.")
             var keyed: [(key: [UInt8], object: ObjectID, offset: UInt64)] = []
             for place in run {
                 let row = try core.row(at: batch.offsets[place], index.id.entity, shape)
@@ -398,6 +400,7 @@ private struct RangeBatch: ~Copyable {
             return false
         }
         if continuesRun, let run = cutRuns.last {
+            assert(run.upperBound == objects.count, "A run of cut keys has a gap.")
             cutRuns[cutRuns.count - 1] = run.lowerBound..<(objects.count + 1)
         } else if isCut {
             cutRuns.append(objects.count..<(objects.count + 1))

@@ -39,6 +39,7 @@ package final class View: @unchecked Sendable {
         self.ordered = ordered
         self.unknownEntities = unknownEntities
         self.past = past
+        assert(ordered.isEmpty || ordered.count == shape.indexes.count, "A view has other indexes than its schema.")
     }
 
     /// The same state in the terms of the newest schema: with the present names, and with attributes added since.
@@ -62,6 +63,8 @@ package final class View: @unchecked Sendable {
 
     /// Advances to a later state of the same schema. The caller must have the only reference.
     func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {
+        assert(state.end >= end && state.lastNumber >= number, "A view moves back.")
+        assert(ordered.isEmpty || ordered.count == shape.indexes.count, "A view has other indexes than its schema.")
         (end, number, tag, time) = (state.end, state.lastNumber, state.lastTag, state.lastTime)
         self.totals = totals
         if !ordered.isEmpty { self.ordered = ordered }

@@ -38,6 +38,8 @@ package struct Appender {
         self.fileSize = fileSize
         mark = max(log.ledger.mark, state.durableMark)
         self.state = state
+        assert(self.state.reach == self.state.end, "A1: writing begins inside a transaction.")
+        assert(mark <= writtenEnd, "LG3: the durable mark is above the end.")
     }
 
     /// Called after slow work under the lock: the next transaction reads the clock.
@@ -49,6 +51,10 @@ package struct Appender {
         guard let last = transaction.last else {
             preconditionFailure("A transaction must be complete before it is appended.")
         }
+        assert(
+            transaction.salt == log.header.salt && !transaction.isCommitted,
+            "PF2: frames are appended twice, or to another file.")
+        assert(last.bytes.count >= FrameField.bytes + last.tableBytes, "PF1: the last frame is not complete.")
         let consumers = try state.records(for: transaction.advances, log)
         try recoverIfTorn()
         try reserve(
@@ -60,6 +66,7 @@ package struct Appender {
                     + "store.")
         }
         let (time, origin) = try settle(transaction)
+        assert(time > state.lastTime || state.mayStepBack, "A transaction's time does not follow the last one.")
         let start = state.end
         var record = TransactionRecord()
         record.time = time
@@ -83,10 +90,12 @@ package struct Appender {
             previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
             table: UnsafeRawBufferPointer(table))
         table.store(record.tag, at: TransactionField.tag)
+        // Before it is written: OW1.
         log.ownTransactions.note(state.lastNumber + 1, tag: record.tag)
         _ = try append(
             last.bytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
             number: state.lastNumber + 1)
+        assert(state.reach == state.end && writtenEnd == state.end, "A1: a commit frame leaves its transaction open.")
         return AppendedTransaction(
             number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
             end: state.end)
@@ -120,12 +129,15 @@ package struct Appender {
     ) throws(StoreError) {
         let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
         let offset = state.reach
+        assert(frame.frameBytes >= UInt32(FrameField.bytes) + frame.tableBytes, "PF1: a member is not complete.")
         var kind = FrameKind.schema
         var bodyChecksum = frame.bodyChecksum
         switch frame.content {
         case .schema: break
         case .value(let index, let position):
             kind = .value
+            assert(
+                position == 0 ? index == places.count : index < places.count, "PF1: a large value is out of its order.")
             table.store(position == 0 ? offset : places[index].first, at: ValueField.first)
         case .part(let first, let changes):
             kind = .part
@@ -251,6 +263,7 @@ package struct Appender {
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
             // Frees the space of a torn tail; failing to is no error. Not before the recovery frame is written: G4.
+            assert(hasWritten, "G4: a file is cut before its recovery frame is written.")
             try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
             fileSize = try log.fileSize()
         }
@@ -263,6 +276,7 @@ package struct Appender {
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
         while position < tornEnd {
+            assert(position >= state.end, "G3: a byte below the end is overwritten.")
             let count = min(UInt64(zeros.count), tornEnd - position)
             var failure: StoreError?
             zeros.withUnsafeBytes { bytes in
@@ -283,6 +297,7 @@ package struct Appender {
         let record = SealRecord(
             time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
         try reserve(0)
+        assert(state.reach == state.end, "LG2: a seal is written inside a transaction.")
         try appendStandalone(.seal, table: record.encoded(), mark: state.end)
     }
 
@@ -391,11 +406,17 @@ package struct Appender {
         let frame = FrameView(
             offset: offset, header: header, table: table,
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
+        assert(
+            fileSize >= offset + UInt64(bytes.count + FormatLimits.pageBytes),
+            "A2: the file does not reach beyond a frame's end.")
         // Changed in place. After an error only the end of the frames written before still counts.
         writtenEnd = state.end
         _ = try state.accept(frame)
         hasWritten = true
         if let gathered {
+            assert(
+                gathered.offset + UInt64(gathered.bytes.count) == offset,
+                "A1: gathered frames do not follow each other.")
             gathered.append(UnsafeRawBufferPointer(bytes))
             if gathered.isFull {
                 try write(gathered.bytes, at: gathered.offset)

@@ -34,6 +34,7 @@ package final class ByteWindow {
     func bytes(at offset: UInt64, count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         if let held = held(offset, count) { return held }
         try fill(from: offset, count: count)
+        assert(start == offset && filled <= buffer.count, "A window holds other bytes than it was filled with.")
         let available = min(count, filled)
         return UnsafeRawBufferPointer(buffer).slice(0, available)
     }
@@ -61,6 +62,7 @@ package final class ByteWindow {
         while filled < wanted {
             let free = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
             let read = try files.read(file, at: offset + UInt64(filled), into: free)
+            assert(read >= 0 && read <= free.count, "More bytes were read than were asked for.")
             if read == 0 { break }
             filled += read
         }
@@ -79,6 +81,7 @@ package final class ByteWindow {
     }
 
     private func grow(to count: Int) {
+        assert(count > buffer.count && filled <= buffer.count, "A window shrinks.")
         let larger = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
         larger.copyMemory(from: UnsafeRawBufferPointer(buffer).slice(0, filled))
         buffer.deallocate()

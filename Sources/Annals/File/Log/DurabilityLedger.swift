@@ -47,6 +47,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         proven = min(durableMark, end)
         knownMark = Atomic(min(durableMark, end))
         self.syncLagBytes = syncLagBytes
+        assert(proven <= written, "D1: bytes that were not written are claimed durable.")
         inheritedEnd = durableMark < end ? end : nil
     }
 
@@ -145,6 +146,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     func makeDurable(through target: UInt64) throws(StoreError) {
         var hasNews = false
         monitor.lock()
+        assert(callers >= 0, "A thread has left that did not come.")
         callers += 1
         defer {
             callers -= 1
@@ -174,6 +176,7 @@ package final class DurabilityLedger: @unchecked Sendable {
             monitor.unlock()
             let failure = synchronize(withDirectory: needsDirectory)
             monitor.lock()
+            assert(isSynchronizing, "D3: another sync has ended this one.")
             isSynchronizing = false
             lastCallers = callers
             finishSync(failure, covered: covered, began: began)
@@ -215,6 +218,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         monitor.unlock()
         let failure = synchronize(withDirectory: false)
         monitor.lock()
+        assert(isSynchronizing, "D3: another sync has ended this one.")
         isSynchronizing = false
         if failure != nil { finishSync(failure, covered: covered, began: began) }
         let found = poison
@@ -244,6 +248,9 @@ package final class DurabilityLedger: @unchecked Sendable {
             return
         }
         directoryIsDurable = true
+        assert(inheritedEnd == nil, "D2: a sync is counted for the bytes of another descriptor.")
+        assert(covered <= written, "D1: a sync covers bytes that were not written.")
+        // After a failure nothing more is proved: D4.
         if poison == nil { prove(covered) }
         if proven >= written {
             laggingSince = nil

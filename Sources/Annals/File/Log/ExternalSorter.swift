@@ -52,6 +52,7 @@ package final class ExternalSorter<Record: SortRecord> {
             pending.reserveCapacity(maximumPending)
         }
         pending.append(record)
+        assert(pending.count <= maximumPending, "More records are in memory than the limit allows.")
     }
 
     private func spill() throws(StoreError) {
@@ -103,6 +104,7 @@ package final class ExternalSorter<Record: SortRecord> {
     }
 
     private func readers(of file: Descriptor) -> [RunReader<Record>] {
+        assert(pending.isEmpty && !runs.isEmpty, "ES1: records are missing from the runs.")
         let bytes = max(4096, min(1 << 20, memoryBytes / runs.count))
         let records = max(1, bytes / MemoryLayout<Record>.stride)
         return runs.map { RunReader(files, file, $0, bufferRecords: records) }
@@ -124,6 +126,7 @@ package struct SortedRecords<Record: SortRecord> {
 
     package mutating func next() throws(StoreError) -> Record? {
         guard position < records.count else { return try merge?.next() }
+        assert(position == 0 || !(records[position] < records[position - 1]), "ES2: records are not in order.")
         defer { position += 1 }
         return records[position]
     }

@@ -74,6 +74,7 @@ final class FrameScanner {
         guard frame.checksumsMatch(salt: cursor.salt) else {
             return .stop(frame.tableMatches(salt: cursor.salt) ? .badBody : .badTable)
         }
+        assert(frame.offset == cursor.position && frame.end > frame.offset, "A scanner does not advance.")
         cursor.position = frame.end
         previousChecksum = header.checksum
         return .frame(frame)

@@ -11,7 +11,10 @@ final class GatheredFrames {
     var isFull: Bool { writer.count >= Self.limitBytes }
     var bytes: UnsafeRawBufferPointer { writer.bytes }
 
-    func append(_ frame: UnsafeRawBufferPointer) { writer.append(frame) }
+    func append(_ frame: UnsafeRawBufferPointer) {
+        assert(!isFull, "Frames are gathered beyond the limit.")
+        writer.append(frame)
+    }
 
     /// Continues after the gathered frames were written.
     func goOn() {

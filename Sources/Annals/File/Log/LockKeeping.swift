@@ -38,16 +38,21 @@ struct LockKeeping {
 
     /// Starts a new lease because no process waits.
     mutating func renewLease(_ now: Int64) {
+        assert(isKept, "K2: a lease is renewed without the lock.")
         leaseStart = now
         lease = limits.leaseMicroseconds
     }
 
     /// Called after giving way to a waiting process. `hasCome`: whether it has taken the lock.
     mutating func gaveWay(_ hasCome: Bool) {
+        assert(!isKept, "K2: a handle gives way and keeps the lock.")
         lease = hasCome ? limits.leaseMicroseconds : min(max(lease, 1) * 2, limits.longestLeaseMicroseconds)
     }
 
-    func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
+    func isIdle(_ now: Int64) -> Bool {
+        assert(isKept, "K3: a lock that is not kept is idle.")
+        return !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now)
+    }
 
     /// Called for a relaxed commit: whether the lock is kept after it.
     mutating func isWorthKeeping(afterCommitAt now: Int64) -> Bool {
@@ -59,11 +64,13 @@ struct LockKeeping {
 
     /// Another process has written: it may want the lock again.
     mutating func beginAnew() {
+        assert(!isKept, "K1: another handle has appended while the lock was kept.")
         closeCommits = limits.commits - max(limits.commits, limits.commitsAfterOthers) - 1
         lease = limits.leaseMicroseconds
     }
 
     mutating func keep(_ now: Int64) {
+        assert(closeCommits >= limits.commits, "The lock is kept after few commits.")
         if !isKept { leaseStart = now }
         isKept = true
     }

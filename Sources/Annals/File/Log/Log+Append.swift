@@ -80,6 +80,7 @@ extension Log {
                 if hasNews { removeLeftover() }
             }
             known.isTailJudged = true
+            assert(!known.isAppending, "G2: two appends are under way at once.")
             known.isAppending = true
             return Appender(
                 self, state: known.state, tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time
@@ -142,6 +143,7 @@ extension Log {
             guard case .frame(let frame) = try scanner.next() else { throw changedSinceOpened(scanner.position) }
             checksum = frame.header.checksum
             if frame.end <= range.lowerBound { continue }
+            assert(frame.offset < range.upperBound, "G3: more than the unproven part is written again.")
             // The bytes just verified, from the same private copy.
             let bytes = try window.bytes(at: frame.offset, count: Int(frame.header.frameBytes))
             do throws(StoreError) {

@@ -80,6 +80,7 @@ extension Log {
                 if appender.state.isSealed { return true }
                 if isPublished, ledger.mark < appender.state.end { return false }
                 try appender.seal()
+                assert(appender.state.isSealed, "G4: a file is cut before its seal is written.")
                 try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
                 sealed = appender.state.end
                 return false
@@ -127,6 +128,7 @@ extension Log {
     private static let hintMicroseconds: Int64 = 1_000_000
 
     private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(StoreError) {
+        assert(durableEnd <= ledger.mark, "D1: a hint names an end that is not durable.")
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
         defer { withExtendedLifetime(window) {} }
         let (_, newest) = try Log.readHeaderAndHint(window)

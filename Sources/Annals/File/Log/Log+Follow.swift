@@ -24,6 +24,7 @@ extension Log {
 
     /// Adopts all groups after `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
+        assert(!known.isAppending, "G2: frames are adopted while this handle appends.")
         if let failure = known.adoptionFailure { throw failure }
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
@@ -81,6 +82,8 @@ extension Log {
 
     /// The new state counts from here on. With `follow` locked.
     func adopt(_ next: LogState) {
+        assert(next.end >= known.state.end && next.lastNumber >= known.state.lastNumber, "G1: the state moves back.")
+        assert(next.reach == next.end, "LG2: a transaction counts that is not complete.")
         if next.recoveries > known.state.recoveries { known.isTailTorn = false }
         known.state = next
         known.seenSize = max(known.seenSize, next.end)

@@ -99,6 +99,7 @@ extension Log {
             unlockFile()
             writing.keeping.gaveWay(try WriterLock.giveWay(files, environment, file))
         }
+        assert(!writing.keeping.isKept, "The lock is taken while it is kept.")
         return try WriterLock.acquire(
             files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
             longestPause: longestPause)

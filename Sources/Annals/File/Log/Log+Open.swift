@@ -82,6 +82,7 @@ extension Log {
             end: walk.state.end, fileBytes: size, isSealed: walk.state.isSealed,
             tornTail: end.verdict == .tornTail ? walk.state.end : nil, reason: end.stop.sentence)
         walk.state.dropOpenTransaction()
+        assert(walk.state.open == nil, "An unfinished transaction is shown.")
         follower?.publish(walk.state)
         return (walk.state, report)
     }
@@ -173,6 +174,7 @@ extension FileSystem {
     /// Writes the header of an empty store, and its spare page.
     func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
         let pages = header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        assert(pages.count == 2 * FormatLimits.pageBytes, "A new file lacks its spare page.")
         try pages.withUnsafeBufferPointer { (bytes) throws(StoreError) in
             try writeAll(file, at: 0, UnsafeRawBufferPointer(bytes))
         }

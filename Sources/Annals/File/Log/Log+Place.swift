@@ -1,7 +1,8 @@
 // Checks whether the store's name still leads to this file: for writers, and for callers that wait for changes.
 
 extension Log {
-    /// The location of this handle's store, even after its directory was renamed. The descriptor is this handle's.
+    /// The location of this handle's store, even after its directory was renamed (OD1). The descriptor is this
+    /// handle's.
     var place: StorePlace { StorePlace(directory: directory, directoryPath: directoryPath, name: name) }
 
     /// The same, with a descriptor of its own for a caller that may outlive this handle.

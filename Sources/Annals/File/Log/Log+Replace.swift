@@ -65,6 +65,7 @@ extension Log {
     /// Removes the temporary file of a dead compactor, unless one is at work. Call with the writer lock, so that the
     /// name keeps leading to this file. Failing to is no error: the next writer tries again.
     func removeLeftover() {
+        // With that lock no compaction is under way: LF2.
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }
         try? leftover.removeOwn()

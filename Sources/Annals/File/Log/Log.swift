@@ -118,6 +118,9 @@ package final class Log: @unchecked Sendable {
 
     /// Closes the descriptors. Called once, when no thread uses them.
     func release() {
+        assert(
+            uses.load(ordering: .acquiring) & ~Log.closingBit == 0, "The descriptors are closed while a call uses them."
+        )
         follower?.close()
         files.close(file)
         files.close(directory)

@@ -66,6 +66,7 @@ extension LogState {
                         && known.nameNumbers.insert(IdentifierName(text), number),
                     "F15: name numbers do not ascend, or a name occurs twice")
                 known.names.append(text)
+                assert(known.names.count == Int(number), "A name is not at its number.")
             case .clockStep(let from, let to):
                 try require(
                     from == lastTime && isClockStep(from: from, to: to),

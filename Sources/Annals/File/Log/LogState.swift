@@ -1,11 +1,13 @@
 // The combined content of the frames up to a place: a fold over the log, the same for opening, following, writing and
 // checking.
 //
-// Invariants, each also a rule of FileFormat.md:
-// L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
-// L2  `reach` is the offset up to which frames were read: `end`, or above it inside a transaction whose commit frame is
-//     not read yet.
-// L3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
+// Each of these is also a rule of FileFormat.md.
+//
+// Invariants:
+// LG1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
+// LG2  `reach` is the offset up to which frames were read: `end`, or above it inside a transaction whose commit frame
+//      is not read yet.
+// LG3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
 
 package struct LogState: Sendable {
     package private(set) var end: UInt64
@@ -185,6 +187,7 @@ package struct LogState: Sendable {
         lastFrame = offset
         durableMark = frame.durableMark
         checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
+        assert(durableMark <= end, "LG3: the durable mark is above the end.")
     }
 
     package enum Accepted: Sendable {
@@ -244,6 +247,7 @@ package struct LogState: Sendable {
                     durableMark: durableMark))
         try accept(member: frame, &next.transaction)
         unfinished = next
+        assert(reach == frame.end && reach > end, "LG2: a member is not above the end.")
         return .member
     }
 
@@ -448,6 +452,7 @@ package struct LogState: Sendable {
     }
 
     private mutating func close(with frame: FrameView) {
+        assert(frame.offset == reach, "LG1: a frame does not follow the last one.")
         frames += 1 + (unfinished?.transaction.frames ?? 0)
         unfinished = nil
         lastFrame = frame.offset
@@ -456,6 +461,7 @@ package struct LogState: Sendable {
         durableMark = frame.header.durableMark
         isSealed = frame.header.kind == .seal
         isReplacing = frame.header.kind == .replacing
+        assert(durableMark <= end, "LG3: the durable mark is above the end.")
     }
 
     /// A compacted file gets its name after its base is complete, so no writer leaves an incomplete one. Throws

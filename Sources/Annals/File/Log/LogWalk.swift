@@ -60,6 +60,7 @@ package struct LogWalk {
                 case .unsupported: throw unsupported(stop, at: place)
                 case .end, .tornTail, .endForNow:
                     try state.requireWholeBase()
+                    assert(place >= state.end, "A walk has stopped below its end.")
                     return WalkEnd(verdict: verdict, stop: stop, place: place)
                 }
             }

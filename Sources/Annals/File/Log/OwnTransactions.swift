@@ -52,6 +52,7 @@ package final class OwnTransactions: @unchecked Sendable {
             }
             if runs.count == Self.maximumRuns { runs.removeFirst(Self.maximumRuns / 2) }
             runs.append(Run(first: number, last: number, tag: tag))
+            assert(runs.count < 2 || runs[runs.count - 2].last < number - 1, "OW2: two runs touch each other.")
         }
     }
 

@@ -27,6 +27,7 @@ struct RunReader<Record: SortRecord> {
 
     /// Sound because the records are bytes without pointers, and only bytes that were read become visible.
     private mutating func fill() throws(StoreError) {
+        assert(position == buffer.count && run.records > 0, "A buffer is read again before it is used up.")
         let count = Int(min(UInt64(bufferRecords), run.records))
         let bytes = count * MemoryLayout<Record>.stride
         var failure: StoreError?
@@ -72,6 +73,7 @@ struct RunMerge<Record: SortRecord> {
             heap.removeLast()
         }
         siftDown(0)
+        assert(heap.first.map { !($0.record < least.record) } ?? true, "ES2: a run is not sorted.")
         return least.record
     }
 

@@ -58,6 +58,7 @@ struct Spool: ~Copyable {
             return
         }
         guard let file else { return }
+        assert(offset + UInt64(buffer.count) <= fileBytes, "The bytes of one append are in two places.")
         try files.readAll(file, at: offset, into: buffer)
     }
 
@@ -65,6 +66,7 @@ struct Spool: ~Copyable {
     func withBytes<Result>(
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
+        assert(offset + UInt64(count) <= self.count, "A spool lends more than it has.")
         if offset >= fileBytes { return try body(memory.bytes.slice(Int(offset - fileBytes), count)) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
         defer { buffer.deallocate() }
@@ -80,6 +82,7 @@ extension FileSystem {
         while done < bytes.count {
             done += try self.write(
                 file, at: offset + UInt64(done), from: UnsafeRawBufferPointer(rebasing: bytes[done...]))
+            assert(done <= bytes.count, "More bytes were written than were given.")
         }
     }
 
@@ -95,6 +98,7 @@ extension FileSystem {
                 throw StoreError(.inputOutput, "A temporary file is shorter than the bytes written to it: try again.")
             }
             done += read
+            assert(done <= buffer.count, "More bytes were read than were asked for.")
         }
     }
 }

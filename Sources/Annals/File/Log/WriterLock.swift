@@ -10,6 +10,7 @@ package enum WriterLock {
     /// more than the process ID.
     package static func compaction(processID: UInt32) -> LockRange {
         let start = UInt64(FormatLimits.maximumFileBytes)
+        assert(start + UInt64(processID) < centre - centre / 4, "A compactor's range reaches into that of writers.")
         return LockRange(start: start, end: start + UInt64(processID) + 1)
     }
 
@@ -59,6 +60,7 @@ package enum WriterLock {
 
     package static func range(processID: UInt32, timeMicroseconds: Int64) -> LockRange {
         let time = UInt64(clamping: timeMicroseconds)
+        assert(centre + UInt64(processID) < waiting.start, "A writer's range reaches into that of waiting processes.")
         return LockRange(start: centre - min(time, centre / 4), end: centre + UInt64(processID) + 1)
     }
 

@@ -78,6 +78,7 @@ package final class ChangeHub: @unchecked Sendable {
             if let file = listener.file { watch?.remove(file) }
             let isThreadDone = listener.isAsynchronous && asynchronousListeners == 0
             if isThreadDone || listeners.isEmpty { interrupt() }
+            // A watch is kept only for listeners: CH4.
             if listeners.isEmpty { dropWatch() }
         }
     }
@@ -237,7 +238,7 @@ package final class ChangeHub: @unchecked Sendable {
         guard listener.hasNews || isLookDue else {
             return deadline.map { now >= $0 } ?? false ? .timePassed : nil
         }
-        // The watch first, then the look.
+        // The watch first, then the look: CH1.
         if isLookDue {
             attach(listener)
             listener.nextLook = now &+ Self.intervalMicroseconds
@@ -257,10 +258,12 @@ package final class ChangeHub: @unchecked Sendable {
         }
         isLed = true
         let epoch = epoch
+        // Waited for without the lock: CH3.
         monitor.unlock()
         var news: [WatchNews]?
         do throws(StoreError) { news = try watch.wait(untilMonotonicMicroseconds: moment) } catch {}
         monitor.lock()
+        assert(isLed, "CH2: another thread has ended the turn of this one.")
         isLed = false
         if epoch == self.epoch {
             if let news { tell(news) } else { giveUpWatch() }

@@ -58,8 +58,10 @@ package final class MemoryFolder: FileSystem {
     package func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor { directory }
 
     package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
-        try files.withLock { (files) throws(StoreError) in
+        assert(directory.number < 0, "A folder in memory has no descriptor.")
+        return try files.withLock { (files) throws(StoreError) in
             guard let entry = files[name] else { throw missing(name) }
+            // With locks of its own: MF2.
             return try system.openAgain(entry.file, access: access)
         }
     }
@@ -116,6 +118,7 @@ package final class MemoryFolder: FileSystem {
 
     package func unlink(_ name: String, in directory: Descriptor) throws(StoreError) {
         try files.withLock { (files) throws(StoreError) in
+            // MF1: other descriptors keep the file alive.
             guard let entry = files.removeValue(forKey: name) else { throw missing(name) }
             system.close(entry.file)
         }

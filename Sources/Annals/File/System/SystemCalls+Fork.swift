@@ -42,7 +42,7 @@ extension SystemCalls {
         return table
     }()
 
-    /// In the child, before `fork` returns there.
+    /// In the child, before `fork` returns there. (FK1)
     private nonisolated static func becomeChild() {
         let table = forkTable
         table.forks.pointee.add(1, ordering: .sequentiallyConsistent)

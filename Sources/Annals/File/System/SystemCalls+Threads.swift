@@ -140,7 +140,10 @@ extension SystemCalls {
         return Self.number(thread)
     }
 
-    static func joinThread(_ thread: UInt) { _ = pthread_join(Self.thread(thread), nil) }
+    static func joinThread(_ thread: UInt) {
+        assert(!isCurrentThread(thread), "A thread waits for its own end.")
+        _ = pthread_join(Self.thread(thread), nil)
+    }
     static func detachThread(_ thread: UInt) { _ = pthread_detach(Self.thread(thread)) }
     /// Lets another thread run, if one can.
     static func yield() { _ = sched_yield() }

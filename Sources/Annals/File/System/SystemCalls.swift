@@ -74,6 +74,7 @@ extension SystemCalls {
     }
 
     static func closeFile(_ descriptor: Int32) {
+        // Afterwards another thread may own the number: FK2.
         forget(descriptor)
         // Not repeated after an interruption: Linux has already freed the number, and another thread may own it.
         _ = close(descriptor)

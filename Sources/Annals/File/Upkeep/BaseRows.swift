@@ -27,6 +27,7 @@ struct BaseRows: ~Copyable {
     mutating func append(
         _ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?, _ proof: RowProof
     ) throws(StoreError) {
+        assert(hasRoom(for: row), "A row does not fit its frame.")
         table.append(object.rawValue)
         // The row's offset in the body, until `write` adds the table's size.
         table.append(UInt32(body.count))

@@ -99,6 +99,9 @@ final class CheckpointChecker {
             } else {
                 found.removeAll { !hinted.contains($0.offset) }
                 found.append(FoundCheckpoint(offset: frame.offset, content: content, shape: shape))
+                assert(
+                    found.dropLast().allSatisfy { hinted.contains($0.offset) },
+                    "CP2: a checkpoint is kept that no hint names.")
             }
             try landmarks.check(content, at: frame.offset)
         } catch  where error.isBreach {
@@ -212,6 +215,7 @@ private struct EntityFold {
             totals[entity] = entityTotals
         }
         open = [:]
+        assert(last.entity == 0, "CP1: changes of a complete group are not counted.")
     }
 }
 

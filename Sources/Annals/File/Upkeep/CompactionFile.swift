@@ -20,6 +20,7 @@ struct CompactionFile {
     init(_ log: Log) throws(StoreError) {
         self.log = log
         temporary = TemporaryName.compaction.of(log.name)
+        // Not the descriptor of the log: P2.
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
             try WriterLock.acquireForCompaction(log.files, log.environment, lock, processID: log.processID)
@@ -108,8 +109,8 @@ struct CompactionFile {
         return try Engine.open(at: place, file: file, options: options, files: files, environment: log.environment)
     }
 
-    /// Gives the complete file the store's name. `state` is the store's newest. Requires that no process writes at the
-    /// same time.
+    /// Gives the complete file the store's name, after a proof (WS1). `state` is the store's newest. Requires that no
+    /// process writes at the same time.
     func rename(_ target: Engine, _ state: View) throws(StoreError) {
         try WrittenStore(target, state).prove(temporary, in: log.place, of: target)
         try log.files.rename(temporary, to: log.name, in: log.directory)

@@ -32,6 +32,7 @@ extension Compactor {
             let end = try source.view().end
             let left = end - position
             if left <= options.finalBytes || left >= last && left <= options.finalBytes * 2 { return }
+            // CU2.
             if left > last / 2 { try brake.press(harder: left >= last) }
             try copy(to: end)
             last = left
@@ -53,8 +54,9 @@ private final class WriterThrottle: Sendable {
         holdMicroseconds = Atomic(options.holdMicroseconds)
     }
 
-    /// Brakes until it is released. `harder` if the rest did not shrink: then writers wait longer, because one of their
-    /// transactions may be as large as the piece copied during it. Does nothing if the handle has no threads.
+    /// Brakes until it is released, for short times (CU1). `harder` if the rest did not shrink: then writers wait
+    /// longer, because one of their transactions may be as large as the piece copied during it. Does nothing if the
+    /// handle has no threads.
     func press(harder: Bool) throws(StoreError) {
         guard log.options.synchronizesInBackground else { return }
         if harder, work.isStarted {

@@ -204,6 +204,7 @@ final class Compactor {
         if othersWait { return }
         try startWriting()
         let (end, dirty) = (target.log.current.end, target.indexes.dirtyBytes)
+        // O3.
         if target.indexes.checkpoint.isDue(at: end, dirty: dirty, target.options) { try target.writeCheckpoint() }
     }
 
@@ -213,6 +214,7 @@ final class Compactor {
         let log = target.log
         let end = log.current.end
         guard end > startedEnd else { return }
+        assert(arrivedEnd <= startedEnd, "More was written to the disk than was begun.")
         log.files.startWriting(log.file, offset: startedEnd, count: end - startedEnd)
         if startedEnd > arrivedEnd {
             try log.files.finishWriting(log.file, offset: arrivedEnd, count: startedEnd - arrivedEnd)
@@ -328,6 +330,7 @@ final class Compactor {
                 let start = appender.state.reach
                 while position < end, appender.state.reach - start < limit || appender.state.open != nil {
                     position = try source.indexes.core.reading { () throws(StoreError) in
+                        // A verified copy: O5.
                         let frame = try frames.frame(at: position, source.indexes.core)
                         try copy(frame, &appender)
                         return frame.end
@@ -449,9 +452,10 @@ final class Compactor {
         return try log.locked(.relaxed, longestPause: WriterLock.eagerPause) {
             (appender) throws(StoreError) in
             try log.requireIdentity()
-            // Much may have been written before this handle got the lock.
+            // Much may have been written before this handle got the lock: O2.
             if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)
+            assert(position >= appender.state.end, "O1: the new file lacks a commit.")
             guard target.indexes.isComplete else { return nil }
             let state = source.indexes.newest
             let end = target.log.current.end

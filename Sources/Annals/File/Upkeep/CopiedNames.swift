@@ -64,6 +64,7 @@ struct CopiedNames {
 
     private mutating func define(_ wanted: [UInt32], _ appender: inout Appender) throws(StoreError) {
         if wanted.allSatisfy({ numbers[$0] != nil }) { return }
+        assert(appender.state.reach == appender.state.end, "CN1: a name is defined inside a transaction.")
         let names = source.log.current.names
         var writer = StandaloneWriter(target)
         for number in wanted where numbers[number] == nil {
@@ -74,6 +75,7 @@ struct CopiedNames {
             try writer.add(.name(number: next, text: names[Int(number) - 1]), &appender)
             numbers[number] = next
         }
+        assert(numbers.count <= names.count + 1, "CN2: the new file has more names than the old one.")
         try writer.finish(&appender)
     }
 }

@@ -24,12 +24,14 @@ struct FoldedHistory {
         self.state = state
         for gap in state.historyGaps {
             var number = state.number
+            // Up to there the gap hides them: L2.
             if case .resumed(let version) = gap.end {
                 number = try source.tracked(state).firstNumber(ofSchemaVersion: version) - 1
             }
             if number > base.number { through[gap.entity] = number }
         }
         last = through.values.max() ?? 0
+        assert(last <= state.number, "O4: later changes would be left out.")
         for number in Set(through.values).sorted() {
             let entities = through.filter { $0.value == number }.map(\.key).sorted()
             stops.append((number == state.number ? state : try source.view(asOf: number), entities))
@@ -53,6 +55,7 @@ extension Compactor {
                 return false
             }
             try copy(to: end)
+            // L1.
             for entity in stop.entities { try writeRows(of: entity, in: stop.state) }
         }
         try proveRows()

@@ -70,6 +70,7 @@ final class FrameChecker {
         }
         try consumers.check(frame, state, into: &findings)
         try checkpoints.check(frame, before: counts, state, into: &findings)
+        // Until its commit frame, a transaction does not count: CF1.
         guard !frame.header.isMember else { return }
         if frame.header.kind == .transaction { open.transactions += 1 }
         counts.add(open)

@@ -167,6 +167,7 @@ final class FrameCopier {
 
     /// Counts the kept changes.
     private func settle(_ record: inout TransactionRecord, kept: UInt32, isCommit: Bool) {
+        assert(kept <= record.changes, "Q3: more changes are kept than there were.")
         if kept < record.changes { lacksChanges = true }
         record.changes = kept
         record.firstChange = keptInParts
@@ -177,6 +178,7 @@ final class FrameCopier {
     }
 
     private func append(_ change: ChangeView) throws(StoreError) {
+        // Q1.
         let previous = try target.indexes.rows.newest(change.object)
         if !target.indexes.shape.indexes(of: change.object.entityNumber).isEmpty { touchesIndexes = true }
         let isNeeded = change.kind == .update || change.kind == .delete
@@ -287,6 +289,7 @@ final class FrameCopier {
         }
     }
 
+    /// The copy of a large value (Q2). Throws `damaged` if there is none with these fields.
     private func value(of place: RowImage.ReferencePlace) throws(StoreError) -> CopiedValue {
         let reference = place.reference
         guard let value = values[reference.offset], value.valueBytes == reference.valueBytes,

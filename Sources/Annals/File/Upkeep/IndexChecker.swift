@@ -64,6 +64,7 @@ final class IndexChecker {
     /// Accepts the next change, by object and place.
     func collect(_ record: ChangeRecord) throws(StoreError) {
         for place in checked.indices where record.entryOffset < checked[place].found.offset {
+            assert(checked[place].newest.map { !(record < $0) } ?? true, "CI1: changes are not in their order.")
             if let newest = checked[place].newest, newest.object != record.object { try settle(place) }
             checked[place].newest = record
         }
@@ -302,6 +303,7 @@ final class IndexChecker {
 
     private func report(_ record: IndexEntryRecord) {
         let (place, number) = (Int(record.checkpoint), Int(record.index))
+        // CI2.
         guard checked[place].isSound[number] else { return }
         checked[place].isSound[number] = false
         let id = checked[place].found.shape.indexes[number].id

@@ -8,6 +8,7 @@ struct NodeRecord: SortRecord {
     private var value: UInt64
 
     init(nodes: Int, from first: UInt64) {
+        assert(first & 7 == 0, "The offset of a node has no room for a rule.")
         place = first
         value = UInt64(nodes)
     }

@@ -88,6 +88,7 @@ struct IndexedObjects {
         if path[place].offset == offset { return true }
         guard nodesLeft > 0, salvagedNodes.contains(offset) else { return false }
         nodesLeft -= 1
+        assert(nodesLeft >= 0, "SI1: more nodes are read than the file has.")
         let bytes = try window.bytes(at: offset, count: IndexNode.bytes)
         guard bytes.count == IndexNode.bytes else { return false }
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }

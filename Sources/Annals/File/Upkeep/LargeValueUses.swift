@@ -37,7 +37,7 @@ struct ValueRecord: SortRecord {
         left.place != right.place ? left.place < right.place : left.row < right.row
     }
 
-    /// Checks sorted values and references, ignoring transactions after `lastNumber`, which do not count.
+    /// Checks sorted values and references, ignoring transactions after `lastNumber`, which do not count (CF2).
     static func check(
         _ values: ExternalSorter<ValueRecord>, lastNumber: UInt64, into findings: inout FindingList
     ) throws(StoreError) {

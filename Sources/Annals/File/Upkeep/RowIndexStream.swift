@@ -125,10 +125,12 @@ struct RowIndexStream {
         let bytes = try nodes.read(offset)
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
         path.append(Level(offset: offset, words: words, first: first, isFirst: isFirst))
+        assert(path.count <= depth, "RI1: a path is longer than its root is deep.")
     }
 
     private mutating func ascend() throws(StoreError) {
         guard let level = path.popLast() else { return }
+        // RI2.
         guard level.hasObject || level.isFirst else { throw nodes.damaged("a node of the row index is empty.") }
         if level.hasObject, !path.isEmpty { path[path.count - 1].hasObject = true }
     }

@@ -19,7 +19,7 @@ final class RowProof {
     /// The rows of an entity are copied as of a state. A removed entity has none.
     func begin(_ entity: UInt16, _ state: View) { if state.shape.has(entity) { ends[entity] = state.end } }
 
-    /// Adds a copied row. `bytes` are its bytes in private memory, as in the source, without padding.
+    /// Adds a copied row (RP1). `bytes` are its bytes in private memory, as in the source, without padding.
     @inline(__always)
     func note(_ object: ObjectID, _ bytes: UnsafeRawBufferPointer) { copied &+= Self.sum(object.rawValue, bytes) }
 
@@ -44,6 +44,7 @@ final class RowProof {
             try core.reading { () throws(StoreError) in
                 for offset in offsets.reversed() { try newest.read(frameAt: offset) }
             }
+            assert(offsets.first.map { $0 < end } ?? false, "RP2: frames are read twice.")
             end = offsets.first ?? 0
             try report()
         }

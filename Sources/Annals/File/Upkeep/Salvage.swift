@@ -61,6 +61,7 @@ package enum Salvage {
         }
     }
 
+    /// Opens the source for reading only: SV1.
     private static func open(_ source: String, _ files: any FileSystem) throws(StoreError) -> Descriptor {
         do throws(StoreError) { return try files.openStoreFile(source) } catch { throw error.at(path: source) }
     }
@@ -196,6 +197,7 @@ private struct SalvageRun {
             completeReport(writer, rows, definitions)
             let state = try engine.view()
             try engine.close()
+            // Complete: SV3.
             try unfinished.publish(engine, state)
         } catch {
             try? engine.log.closeReplaced()

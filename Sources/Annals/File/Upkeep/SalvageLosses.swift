@@ -34,7 +34,8 @@ struct SalvageLosses {
     /// The end of the changes that the checkpoint knows; 0 without one.
     var knownEnd: UInt64 { indexed?.offset ?? 0 }
 
-    /// Notes an object whose newest version was found at `place`. `wasAlive`: whether the findings show that it was
+    /// Notes an object whose newest version was found at `place`, and counts those that were not found before it (SL2).
+    /// `wasAlive`: whether the findings show that it was
     /// alive at the checkpoint.
     mutating func note(_ object: UInt64, at place: UInt64, wasAlive: Bool) throws(StoreError) {
         let entity = UInt16(truncatingIfNeeded: object >> 48)

@@ -69,6 +69,7 @@ final class SalvageScan {
         var expected = position
         if let header { last = (position, header.checksum, false) }
         while let (offset, header) = try nextHeader(from: position) {
+            assert(offset >= position, "The scan goes back.")
             try tell(offset)
             let isStray = isStray(header, at: offset)
             let end = offset + UInt64(header.frameBytes)
@@ -97,6 +98,7 @@ final class SalvageScan {
     }
 
     private func notePassedOver(_ start: UInt64, _ end: UInt64, _ report: inout SalvageResult) {
+        assert(start <= end, "Bytes are passed over twice.")
         report.notePassedOver(start, end)
         if isInBase, end > start { bytesPassedOverInBase += end - start }
     }
@@ -108,7 +110,7 @@ final class SalvageScan {
         return last.isStray || header.previousChecksum != last.checksum
     }
 
-    /// The first header that checks, from an offset on.
+    /// The first header that checks (SS1), from an offset on.
     private func nextHeader(from start: UInt64) throws(StoreError) -> (UInt64, FrameHeader)? {
         var place = start
         let step = 1 << 16
@@ -144,6 +146,7 @@ final class SalvageScan {
 
     /// Returns false if the frame checks but has the wrong form for its kind. No writer writes such a frame.
     private func collect(_ frame: FrameView) throws(StoreError) -> Bool {
+        assert(frame.checksumsMatch(salt: salt), "SS1: a frame that does not check is read.")
         let kind = frame.header.kind
         var count: UInt64 = 0
         var record: TransactionRecord?
@@ -200,6 +203,7 @@ final class SalvageScan {
         return count
     }
 
+    /// Notes every change: SS2.
     private func noteChanges(_ frame: FrameView) throws(StoreError) {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {

@@ -92,7 +92,8 @@ struct SalvageTransactions {
         }
     }
 
-    /// Judges members without their commit frame. A frame above proves that transactions up to `number` were committed.
+    /// Judges members without their commit frame (ST1). A frame above proves that transactions up to `number` were
+    /// committed.
     private mutating func settle(_ run: Run?, by number: UInt64) {
         guard let run else { return }
         if number >= run.number {
@@ -104,12 +105,13 @@ struct SalvageTransactions {
     }
 
     private mutating func drop(_ run: Run) {
+        assert((dropped.last?.start ?? 0) <= run.stretch.start, "Dropped frames are not in their order.")
         dropped.append(run.stretch)
         changesDropped += run.changes
     }
 
-    /// Called after the last frame. `mayBeCommitted`: whether the bytes after the last member may have been its commit
-    /// frame.
+    /// Called after the last frame (ST2). `mayBeCommitted`: whether the bytes after the last member may have been its
+    /// commit frame.
     mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
         // A hint is needed only for frames that were not found: found ones have their own numbers.
         for case .good(let hint) in hints where hint.durableEnd > reached { highest = max(highest, hint.number) }

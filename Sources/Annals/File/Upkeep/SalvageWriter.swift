@@ -3,7 +3,6 @@
 // Invariants:
 // SW1  While rows are written the schema requires nothing that a row could lack: every attribute is optional, nothing
 //     is unique or indexed. In the end it has the source's rules, as far as the rows allow.
-// SW2  The file has a temporary name until it is complete.
 
 final class SalvageWriter {
     private let engine: Engine
@@ -52,8 +51,12 @@ final class SalvageWriter {
     }
 
     func writeSchema() throws(StoreError) {
+        // SW1.
         let loose = definitions.map(\.withoutRules)
         guard !loose.isEmpty else { return }
+        assert(
+            loose.allSatisfy { $0.attributes.allSatisfy { $0.isOptional && !$0.flags.contains(.unique) } },
+            "SW1: rows may break the schema under which they are written.")
         try write { (transaction) throws(StoreError) in try transaction.changeSchema(loose) }
     }
 
@@ -79,6 +82,7 @@ final class SalvageWriter {
         var row = row
         var bytes = row.bytes
         let attributes = definition(row.object.entityNumber)?.attributes ?? []
+        assert(row.values.count == attributes.count, "A salvaged row has not one value for each attribute.")
         for position in row.values.indices {
             if case .large(let reference) = row.values[position] {
                 let type = attributes[position].type

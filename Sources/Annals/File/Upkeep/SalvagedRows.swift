@@ -67,11 +67,13 @@ final class SalvagedRows {
         while let change = ahead {
             if let found, found.object != change.object { break }
             if !transactions.isDropped(change.place) {
+                assert(found.map { !(change < $0) } ?? true, "SV2: the changes of an object are not in their order.")
                 found = change
                 if change.place < losses.knownEnd { wasAlive = !change.isDeletion }
             }
             ahead = try records.next()
         }
+        assert(found.flatMap { found in ahead.map { found.object < $0.object } } ?? true, "SL1: an object comes twice.")
         if let found { try losses.note(found.object, at: found.place, wasAlive: wasAlive) }
         return found
     }

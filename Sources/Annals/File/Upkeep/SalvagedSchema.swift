@@ -20,6 +20,7 @@ struct SalvagedSchema {
         guard schema.version > 0 else { return }
         versions.insert(schema.version)
         while lastWhole < .max, versions.contains(lastWhole + 1) { lastWhole += 1 }
+        assert(lastWhole == 0 || versions.contains(lastWhole), "SD2: a version counts as found that was not.")
         for definition in schema.entities where (try? definition.validate()) != nil {
             var known = steps[definition.number] ?? []
             guard !known.contains(where: { $0.version == schema.version }) else { continue }
@@ -27,6 +28,9 @@ struct SalvagedSchema {
                 version: schema.version, definition: definition,
                 layout: definition.state == .present ? RowLayout(definition) : nil)
             let place = known.firstIndex { $0.version > schema.version } ?? known.count
+            assert(
+                place == 0 || known[place - 1].version < schema.version,
+                "SD1: the definitions of an entity are not in their order.")
             known.insert(step, at: place)
             steps[definition.number] = known
         }

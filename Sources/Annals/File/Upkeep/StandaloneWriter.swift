@@ -22,6 +22,7 @@ struct StandaloneWriter {
     }
 
     func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) {
+        assert(table.count % 8 == 0, "A table is not padded.")
         let offset = appender.state.end
         var frame = ByteWriter(capacity: FrameField.bytes + table.count)
         frame.appendZeros(FrameField.bytes)

@@ -68,14 +68,14 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Always a new file: an existing one may belong to another program, or have other names.
+    /// Always a new file (UF1): an existing one may belong to another program, or have other names.
     private static func create(
         _ name: String, _ mode: UInt32, _ range: LockRange, _ busy: StoreError, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) -> Descriptor {
         let file = try files.createExclusively(name, in: directory, mode: mode)
         do throws(StoreError) {
-            // Before it was locked, another process may have taken it for a leftover.
+            // Before it was locked, another process may have taken it for a leftover (UF2).
             guard try files.tryLock(file, range) == .acquired,
                 try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity)
             else { throw busy }

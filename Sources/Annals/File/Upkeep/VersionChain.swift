@@ -20,6 +20,9 @@ struct ChangeRecord: SortRecord {
         row = change.rowOffset.map { frameOffset + UInt64($0) } ?? 0
         previous = change.previous?.rawValue ?? Self.noPrevious
         self.number = number
+        assert(
+            entryOffset == frameOffset + UInt64(change.entryOffset),
+            "The kind of a change does not fit beside its offset.")
     }
 
     var entryOffset: UInt64 { place & ~7 }
