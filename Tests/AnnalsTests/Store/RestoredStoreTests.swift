@@ -142,7 +142,7 @@ import Testing
         tracker.observe(Note.self, [.insert]) { changes in
             for change in changes { calls.withLock { $0.append(change.after?.title ?? "-") } }
         }
-        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
         }
         // After the observers, and before the tracker's cursor moves.
