@@ -94,7 +94,7 @@ enum SchemaCommand {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
                 // Compared again if another writer changes the schema in between.
-                token = try store.commit(author: arguments.author) { transaction in
+                token = try store.writeOptimistically(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
                     difference = next

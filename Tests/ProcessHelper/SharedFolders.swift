@@ -86,7 +86,7 @@ struct SharedFolders {
         var runs = 0
         var random = random
         do {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 runs += 1
                 // The body may run again, on a newer state.
                 random = start

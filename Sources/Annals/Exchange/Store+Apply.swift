@@ -31,7 +31,7 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
-    /// errors of `commit`. Then nothing has changed.
+    /// errors of `write`. Then nothing has changed.
     @discardableResult
     public func apply(
         _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,

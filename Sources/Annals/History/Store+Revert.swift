@@ -77,7 +77,7 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `tokenUnknown`; `tokenExpired` if history no longer has the transaction; `historyGap` if it
-    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `commit`.
+    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `write`.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,

@@ -20,7 +20,7 @@ import Testing
 
     func insert(_ count: Int = 1, author: String? = nil, _ store: Store) throws {
         for _ in 0..<count {
-            try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }
+            try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }
         }
     }
 
@@ -114,7 +114,7 @@ import Testing
             [.addEntity(EntityDescription("Tag", attributes: [AttributeDescription("n", .int)]))], author: "app")
         try insert(author: "app", store)
         try insert(store)
-        try store.commit(author: "sync") { try $0.insert("Tag", ["n": 1]) }
+        try store.writeOptimistically(author: "sync") { try $0.insert("Tag", ["n": 1]) }
         let signal = try #require(try watcher.next(timeout: .zero))
         #expect(signal.numbers == 2...5 && signal.storeIdentifier == store.identifier)
         #expect(try signal.token == store.currentToken)
@@ -185,11 +185,11 @@ import Testing
         let watcher = try store.changeWatcher(
             after: .number(1), excluding: ["mirror"], excludingContextNames: ["view", ""])
         for (author, name) in [("app", "view"), ("app", "import"), ("mirror", "import"), ("app", nil)] {
-            try await store.commit(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
+            try await store.writeOptimistically(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
         }
         let all = try #require(try watcher.next(timeout: .zero))
         #expect(all.authors == ["app"] && all.numbers == 2...5)
-        try await store.commit(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
+        try await store.writeOptimistically(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
         #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
         var changes = try store.changes(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
         let others = try await changes.next()
@@ -238,7 +238,7 @@ import Testing
         try store.changeSchema([.addEntity(EntityDescription("Tag", attributes: [AttributeDescription("n", .int)]))])
         let watcher = try store.changeWatcher()
         try insert(store)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for _ in 0..<65_537 { _ = try transaction.insert("Clip", ["title": ""]) }
         }
         try insert(2, store)

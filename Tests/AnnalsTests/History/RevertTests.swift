@@ -20,11 +20,11 @@ import Testing
     }
 
     private func insert(_ values: [String: Value]...) throws -> [ObjectID] {
-        try store.commit { transaction in try values.map { try transaction.insert("Clip", $0) } }.result
+        try store.writeOptimistically { transaction in try values.map { try transaction.insert("Clip", $0) } }.result
     }
 
     private func commit(_ body: (Transaction) throws -> Void) throws -> HistoryToken {
-        try #require(try store.commit(author: "app", body).token)
+        try #require(try store.writeOptimistically(author: "app", body).token)
     }
 
     /// Without the transaction's own state: what the objects hold.
@@ -168,7 +168,7 @@ import Testing
         #expect(refused.conflicts.map(\.attributes) == [["title"]])
         #expect(try store.revert(deletion, conflicts: .ours).token != nil)
         #expect(try store.snapshot().row(ids[1])?["title"] == 3 && store.snapshot().row(ids[1])?["rank"] == 4)
-        let other = try store.commit { try $0.insert("Other", ["x": "y"]) }
+        let other = try store.writeOptimistically { try $0.insert("Other", ["x": "y"]) }
         try store.changeSchema([.removeEntity("Other")])
         #expect(try store.revert(#require(other.token)).conflicts.map(\.reason) == [.entityRemoved])
         #expect(try store.revert(update).conflicts.isEmpty && store.snapshot().row(ids[0])?["rank"] == .null)

@@ -151,7 +151,7 @@ import Testing
 
     @Test func aNewVersionOfAProgramOpensTheStoreOfAnOlderOne() throws {
         let old = try open([First.Item.self])
-        let (item, _) = try old.commit { try $0.insert(First.Item(name: "a", size: nil, color: "blue")) }
+        let (item, _) = try old.writeOptimistically { try $0.insert(First.Item(name: "a", size: nil, color: "blue")) }
         #expect(try old.snapshot().row(item.id)?["name"] == "a")
         let new = try open([Second.Item.self])
         let same = Reference<Second.Item>(item.id)
@@ -159,7 +159,7 @@ import Testing
         #expect(read.title == "a" && read.color == "blue" && read.weight == 3 && read.tags == ["new"])
         // The sampled date is the same for everybody.
         #expect(try new.snapshot()[same]?.made == read.made)
-        try new.commit { try $0.update(same) { $0.color = nil } }
+        try new.writeOptimistically { try $0.update(same) { $0.color = nil } }
         // The old version goes on with what it knows; its entity was bound before.
         #expect(try new.snapshot().fetch(Second.Item.self, where: #Predicate { $0.title == "a" }).count == 1)
         expect(.schemaMismatch) { try open([Third.Item.self]) }
@@ -185,7 +185,7 @@ import Testing
         let store = try open([Everything.self, Shelf.self, Book.self, Tag.self])
         var value = Everything()
         value.cache = 5
-        let (reference, _) = try store.commit { try $0.insert(value) }
+        let (reference, _) = try store.writeOptimistically { try $0.insert(value) }
         #expect(try store.snapshot()[reference]?.cache == 0)
         #expect(try store.snapshot().entity("Everything").position(of: "cache") == nil)
         expect(.invalidArgument) { try store.snapshot().fetch(Everything.self, sortedBy: .ascending(\.cache)) }
@@ -201,16 +201,16 @@ import Testing
             static let schema = Schema<Title>("Book")
         }
         let store = try open([Shelf.self, Book.self, Tag.self])
-        let (book, _) = try store.commit { try $0.insert(Book(title: "a", pages: 4)) }
+        let (book, _) = try store.writeOptimistically { try $0.insert(Book(title: "a", pages: 4)) }
         let title = Reference<Title>(book.id)
         for _ in 0..<2 {
             #expect(try store.snapshot()[title]?.title == "a" && store.snapshot()[book]?.pages == 4)
         }
-        try store.commit { try $0.update(title) { $0.title = "b" } }
+        try store.writeOptimistically { try $0.update(title) { $0.title = "b" } }
         #expect(try store.snapshot()[book] == Book(title: "b", pages: 4, sortTitle: "a"))
         // A reference to an object of another entity finds nothing.
         #expect(try store.snapshot()[Reference<Shelf>(book.id)] == nil)
-        expect(.objectNotFound) { try store.commit { try $0.update(Reference<Shelf>(book.id)) { $0.name = "x" } } }
+        expect(.objectNotFound) { try store.writeOptimistically { try $0.update(Reference<Shelf>(book.id)) { $0.name = "x" } } }
         try store.close()
         try folder.expectIntact()
     }

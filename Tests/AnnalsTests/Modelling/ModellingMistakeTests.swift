@@ -342,7 +342,7 @@ import Testing
     private func keep<E: Entity>(_ type: E.Type) throws {
         let store = try Store(at: folder.path, entities: [type, Piece.Other.self, Piece.Owner.self])
         let value = E()
-        let reference = try store.commit { try $0.insert(value) }.result
+        let reference = try store.writeOptimistically { try $0.insert(value) }.result
         let read = try #require(try store.snapshot()[reference])
         // A derived value is worked out when it is saved.
         if E.self != Right.Computed.self { #expect("\(read)" == "\(value)") }

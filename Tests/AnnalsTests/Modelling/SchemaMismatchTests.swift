@@ -156,7 +156,7 @@ import Testing
             }
         }
         let old = try open(First.all)
-        let (folderOne, _) = try old.commit { transaction in
+        let (folderOne, _) = try old.writeOptimistically { transaction in
             let folder = try transaction.insert(First.Folder(name: "a"))
             try transaction.insert(First.Clip(title: "x", rank: 5, folder: folder))
             try transaction.insert(First.Clip(title: "y", rank: 1, folder: folder))
@@ -179,18 +179,18 @@ import Testing
         #expect(entities.first { $0.name == "Folder" }?["name"]?.isUnique == false)
         let same = Reference<Folder>(folderOne.id)
         #expect(try new.snapshot().values(\.items, of: same).map(\.rank) == [5, 1])
-        let denied = expect(.deleteDenied) { try new.commit { try $0.delete(same) } }
+        let denied = expect(.deleteDenied) { try new.writeOptimistically { try $0.delete(same) } }
         #expect(denied?.objects.count == 2)
-        let taken = expect(.uniqueViolation) { try new.commit { try $0.insert(Clip(title: "x")) } }
+        let taken = expect(.uniqueViolation) { try new.writeOptimistically { try $0.insert(Clip(title: "x")) } }
         #expect(taken?.objects.count == 1 || taken?.object != nil)
-        try new.commit {
+        try new.writeOptimistically {
             try $0.insert(Folder(name: "a"))
             try $0.insert(Folder(name: "a"))
         }
         // The older program goes on with what the store declares.
         try old.close()
         let older = try open(First.all)
-        expect(.deleteDenied) { try older.commit { try $0.delete(folderOne) } }
+        expect(.deleteDenied) { try older.writeOptimistically { try $0.delete(folderOne) } }
         #expect(try older.snapshot().references(\.clips, of: folderOne).count == 2)
         #expect(try older.snapshot().entities == entities)
         try older.close()

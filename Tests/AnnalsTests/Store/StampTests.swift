@@ -16,11 +16,11 @@ import Testing
 
     @Test func aStampChangesWithItsObjectOnly() throws {
         let store = try folder.open([Self.item])
-        let (ids, _) = try store.commit { transaction in
+        let (ids, _) = try store.writeOptimistically { transaction in
             try (0..<3).map { try transaction.insert("Item", ["name": "\($0)"]) }
         }
         let before = try store.snapshot()
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.update(ids[0], ["name": "other"])
             try transaction.delete(ids[1])
         }
@@ -44,7 +44,7 @@ import Testing
     @Test func objectsUnderReservedIDsReferInCircles() throws {
         let store = try folder.open([Self.item])
         let item = try store.entity("Item")
-        let (pair, _) = try store.commit { transaction in
+        let (pair, _) = try store.writeOptimistically { transaction in
             let pair = [try transaction.reserveID(of: item), try transaction.reserveID(of: item)]
             #expect(try transaction.row(pair[0]) == nil)
             expect(.objectNotFound) { try transaction.update(pair[0], ["name": "early"]) }
@@ -61,13 +61,13 @@ import Testing
         #expect(try snapshot.count(of: "Item") == 2)
         // One that is never inserted does not exist, and nobody else gets its number.
         expect(.referenceMissing) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 let never = try transaction.reserveID(of: item)
                 try transaction.insert(item, ["c", .object(never)])
             }
         }
-        expect(.invalidArgument) { try store.commit { try $0.insert(item, ["d", nil], as: pair[0]) } }
-        let (left, _) = try store.commit { try $0.reserveID(of: item) }
+        expect(.invalidArgument) { try store.writeOptimistically { try $0.insert(item, ["d", nil], as: pair[0]) } }
+        let (left, _) = try store.writeOptimistically { try $0.reserveID(of: item) }
         #expect(left.number > pair[1].number)
         try store.close()
         try folder.expectIntact()
