@@ -269,9 +269,6 @@ import Testing
             Wrong.TwoDefaults.self, Right.TwoDefaults.self,
             "“title” of “TwoDefaults” has 2 defaults: leave one."),
         .init(
-            Wrong.NoReference.self, Right.NoReference.self,
-            "“title” of “NoReference” does not refer to objects: write Attribute instead of Relationship."),
-        .init(
             Wrong.ListIndex.self, Right.ListIndex.self,
             "“others” of “ListIndex” is a list of objects, which has an index of its own: take .unique or "
                 + ".indexed away."),

@@ -220,10 +220,6 @@ enum Right {
         var title = ""
         static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a")) }
     }
-    struct NoReference: Entity {
-        var title = ""
-        static let schema = Schema<NoReference> { Attribute(\.title) }
-    }
     struct ListIndex: Entity {
         var others: [Reference<Piece.Other>] = []
         static let schema = Schema<ListIndex> { Attribute(\.others, .count(0...3)) }

@@ -270,10 +270,6 @@ enum Wrong {
         var title = ""
         static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a"), .default("b")) }
     }
-    struct NoReference: Entity {
-        var title = ""
-        static let schema = Schema<NoReference> { Relationship(\.title, whenTargetIsDeleted: .deny) }
-    }
     struct ListIndex: Entity {
         var others: [Reference<Piece.Other>] = []
         static let schema = Schema<ListIndex> { Attribute(\.others, .indexed) }
