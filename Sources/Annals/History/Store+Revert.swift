@@ -2,11 +2,11 @@
 
 /// The reaction if a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
-    /// Write nothing.
+    /// Write nothing. This is no error: the outcome lists the conflicts.
     case refuse
     /// Keep the store's present values in conflicts, and undo the rest: the other objects, and the other attributes of
     /// an update.
-    case ours
+    case storeWins
 }
 
 /// A part of a transaction that cannot be undone.
@@ -111,7 +111,7 @@ extension Store {
                 isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
             let plan = try self.plan(number, draft.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
-            if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: draft) }
+            if plan.obstacles.isEmpty || policy == .storeWins { try plan.carryOut(with: draft) }
             return plan.obstacles.map { RevertConflict($0, draft.catalog) }
         }
         return RevertOutcome(token: token, conflicts: conflicts)

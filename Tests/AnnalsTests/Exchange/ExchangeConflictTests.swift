@@ -54,12 +54,12 @@ import Testing
         }
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func valuesThatWereChangedHere(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func valuesThatWereChangedHere(policy: ConflictPolicy) throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 50]) }
         let result = try pair.apply(policy, [.changedHere]) { try $0.update(pair.xa, ["rank": 2, "size": 3]) }
         #expect(result.conflicts.first?.attributes == ["rank"] && result.conflicts.first?.local == pair.xb)
-        #expect(try pair.value(pair.xb, "rank") == (policy == .theirs ? 2 : 50))
+        #expect(try pair.value(pair.xb, "rank") == (policy == .exportWins ? 2 : 50))
         #expect(try pair.value(pair.xb, "size") == 3)
         try pair.folders.expectIntact()
     }
@@ -79,7 +79,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func whatWasDeletedHereIsNotUpdated(policy: ConflictPolicy) throws
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatWasDeletedHereIsNotUpdated(policy: ConflictPolicy) throws
     {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.delete(pair.xb) }
@@ -92,7 +92,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours])
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins])
     func anInsertionWhoseKeyIsTakenBecomesTheObjectThatHasIt(policy: ConflictPolicy) throws {
         let pair = try Pair()
         let own = try #require(
@@ -102,7 +102,7 @@ import Testing
             object = try $0.insert("Item", ["name": "own", "rank": 8])
             try $0.update(pair.xa, ["parent": .object(try #require(object))])
         }
-        #expect(try pair.value(own, "rank") == (policy == .theirs ? 8 : .null))
+        #expect(try pair.value(own, "rank") == (policy == .exportWins ? 8 : .null))
         #expect(try pair.value(pair.xb, "parent") == .object(own))
         // From now on it is that one.
         try pair.a.writeOptimistically { try $0.update(try #require(object), ["size": 12]) }
@@ -111,7 +111,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func anUpdateWhoseKeyIsTakenLeavesItOut(policy: ConflictPolicy)
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateWhoseKeyIsTakenLeavesItOut(policy: ConflictPolicy)
         throws
     {
         let pair = try Pair()
@@ -132,7 +132,7 @@ import Testing
             try $0.update(pair.ya, ["name": "here"])
         }
         let exported = try #require(try pair.a.export().last)
-        let result = try pair.b.apply(exported, conflicts: .ours)
+        let result = try pair.b.apply(exported, conflicts: .storeWins)
         #expect(result.conflicts.map(\.reason) == reasons)
         #expect(try pair.value(pair.xb, "name") == "here" && pair.value(pair.yb, "name") == "y")
         try pair.folders.expectIntact()
@@ -154,7 +154,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws {
         let pair = try Pair()
         let nobody = try #require(ObjectID(entityNumber: pair.xa.entityNumber, number: 5000))
         let (some, _) = try pair.a.writeOptimistically { try $0.insert("Item", ["name": "some"]) }
@@ -205,7 +205,7 @@ import Testing
         try pair.a.revert(try #require(second))
         let exported = try #require(try pair.a.export().last)
         expect(.applyConflict) { try pair.b.apply(exported) }
-        #expect(try pair.b.apply(exported, conflicts: .theirs).conflicts.map(\.reason) == [.insertedHere])
+        #expect(try pair.b.apply(exported, conflicts: .exportWins).conflicts.map(\.reason) == [.insertedHere])
         #expect(try pair.value(pair.xb, "rank") == 1)
         try pair.folders.expectIntact()
     }

@@ -257,7 +257,7 @@ import Testing
         try d.writeOptimistically {
             try $0.insert("Item", ["name": "list", "children": .orderedObjects(both), "friends": .objects(both)])
         }
-        let conflicts = try relay(from: d, to: b, conflicts: .theirs).flatMap(\.conflicts)
+        let conflicts = try relay(from: d, to: b, conflicts: .exportWins).flatMap(\.conflicts)
         #expect(conflicts.allSatisfy { $0.reason != .unknownReference }, "\(conflicts)")
         let list = try #require(try b.snapshot().rows(of: "Item").first { $0["name"] == "list" })
         #expect(list["children"] == .orderedObjects([try object("k", in: b)]))

@@ -200,7 +200,7 @@ import Testing
         #expect(throws: StoreError.self) { try store.revert(2) }.map { error in
             #expect(error.oldestToken == nil && error.message.contains("of your own"), "\(error)")
         }
-        expectGap { try store.revert(4, conflicts: .ours) }
+        expectGap { try store.revert(4, conflicts: .storeWins) }
         #expect(try store.revert(5).token != nil && store.revert(7).token != nil)
         #expect(try store.snapshot().row(late) == nil)
         try turn(store, .off)
@@ -329,7 +329,7 @@ import Testing
         expectGap { try store.versions(of: ids[1]) }
         // It is not known any more of which entity: so much stands in the file.
         expect(.historyGap) { try store.revert(last) }
-        expect(.historyGap) { try store.revert(last - 9, conflicts: .ours) }
+        expect(.historyGap) { try store.revert(last - 9, conflicts: .storeWins) }
         #expect(try store.snapshot().row(ids[0])?["rank"] == 90)
         // A signal is folded from what is there.
         #expect(try store.changeWatcher(after: .number(last - 1)).next()?.entities == [])

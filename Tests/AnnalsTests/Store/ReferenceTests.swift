@@ -306,7 +306,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [RevertPolicy.refuse, .ours]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws {
+    @Test(arguments: [RevertPolicy.refuse, .storeWins]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws {
         let store = try store()
         let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
         let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
@@ -357,7 +357,7 @@ import Testing
         let error = #expect(throws: StoreError.self) { try target.apply(exported) }
         #expect(error?.applyConflicts.map(\.reason) == [.unknownReference])
         #expect(error?.applyConflicts.first?.attributes == ["team"])
-        try target.apply(exported, conflicts: .theirs)
+        try target.apply(exported, conflicts: .exportWins)
         let member = try #require(try target.snapshot().rows(of: "Member").first)
         #expect(member["team"] == .null && member["seen"] == .null && member["visited"] == .orderedObjects([]))
         try source.close()

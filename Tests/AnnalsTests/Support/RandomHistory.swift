@@ -52,7 +52,7 @@ struct RandomHistory {
             !transaction.changes.isEmpty && transaction.changes.allSatisfy { $0.kind == .delete }
         }
         guard let deletion = deletions.last else { return }
-        let outcome = try store.revert(deletion.number, author: "sync", conflicts: .ours)
+        let outcome = try store.revert(deletion.number, author: "sync", conflicts: .storeWins)
         guard outcome.token != nil, outcome.conflicts.isEmpty else { return }
         live += deletion.changes.map(\.object).filter { !live.contains($0) }
     }
