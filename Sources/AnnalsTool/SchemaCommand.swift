@@ -150,7 +150,7 @@ enum SchemaCommand {
         if let value = attribute.defaultValue { words.append("default \(text(value))") }
         if let target = attribute.target { words.append("of \(target)") }
         if let inverse = attribute.inverse { words.append("inverse \(inverse)") }
-        if attribute.deleteRule != .noAction { words.append("delete rule \(attribute.deleteRule.rawValue)") }
+        if attribute.whenTargetIsDeleted != .noAction { words.append("delete rule \(attribute.whenTargetIsDeleted.rawValue)") }
         return words
     }
 
@@ -194,7 +194,7 @@ enum SchemaCommand {
         if let value = attribute.defaultValue { line.addRaw("default", text(value)) }
         if let target = attribute.target { line.add("target", target) }
         if let inverse = attribute.inverse { line.add("inverse", inverse) }
-        if attribute.deleteRule != .noAction { line.add("deleteRule", attribute.deleteRule.rawValue) }
+        if attribute.whenTargetIsDeleted != .noAction { line.add("deleteRule", attribute.whenTargetIsDeleted.rawValue) }
         return line
     }
 }

@@ -94,7 +94,7 @@ struct SchemaFile {
                     title,
                     "has a “deleteRule” that is none of " + DeleteRule.allCases.map(\.rawValue).joined(separator: ", "))
             }
-            attribute.deleteRule = deleteRule
+            attribute.whenTargetIsDeleted = deleteRule
         }
         let former = try members["renamedFrom"].map { (json) throws(ToolFailure) in
             try string(json, title, "renamedFrom")

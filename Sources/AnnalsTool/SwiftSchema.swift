@@ -297,7 +297,7 @@ struct SwiftSchema {
             otherSides[target, default: []].first { $0.entity == type && $0.attribute == attribute.name }
         }
         if let side { parts.append("inverse: " + Self.path(side.name)) }
-        parts.append("whenTargetIsDeleted: .\(attribute.deleteRule.rawValue)")
+        parts.append("whenTargetIsDeleted: .\(attribute.whenTargetIsDeleted.rawValue)")
         return "Relationship(" + parts.joined(separator: ", ") + ")"
     }
 

@@ -129,7 +129,7 @@ import Testing
                     "Item",
                     attributes: [
                         AttributeDescription("name", .string), AttributeDescription("kind", type),
-                        AttributeDescription("place", .object, target: target, deleteRule: rule),
+                        AttributeDescription("place", .object, target: target, whenTargetIsDeleted: rule),
                     ]),
             ]
         }

@@ -172,7 +172,7 @@ import Testing
             [Folder.self, Clip.self], [Migration("second", steps + [.redeclare("rank", of: "Clip")])])
         let entities = try new.snapshot().entities
         let clip = try #require(entities.first { $0.name == "Clip" })
-        #expect(clip["folder"]?.inverse == "items" && clip["folder"]?.deleteRule == .deny)
+        #expect(clip["folder"]?.inverse == "items" && clip["folder"]?.whenTargetIsDeleted == .deny)
         #expect(clip["title"]?.isUnique == true && clip["rank"]?.defaultValue == 2)
         // That another side is new is no contradiction.
         #expect(clip["other"]?.inverse == "others")

@@ -132,7 +132,7 @@ import Testing
     @Test func aRequiredReferenceIsNotNullified() throws {
         let strict = EntityDescription(
             "Strict",
-            attributes: [AttributeDescription("of", .object, isOptional: false, target: "Home", deleteRule: .nullify)])
+            attributes: [AttributeDescription("of", .object, isOptional: false, target: "Home", whenTargetIsDeleted: .nullify)])
         let store = try folder.open(ReferenceSample.entities + [strict])
         let (home, _) = try store.writeOptimistically { transaction in
             let home = try transaction.insert("Home", [:])
