@@ -148,7 +148,7 @@ extension String {
     }
 }
 
-/// A property that is a text: `String` or `String?`.
+/// A property that is a text: `String` or `String?`. Only a constraint for the compiler: do not adopt it.
 public protocol TextProperty {}
 
 extension String: TextProperty {}
