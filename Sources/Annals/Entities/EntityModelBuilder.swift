@@ -232,7 +232,10 @@ struct EntityModelBuilder<E: Entity> {
             case .defaultValue(let value):
                 do {
                     property.defaultValue = try property.codec.value(of: value)
-                } catch { report("\(title) has a default that cannot be stored: \(StoreError.sentence(error))") }
+                } catch {
+                    report(
+                        "\(title) has a value for older objects that cannot be stored: \(StoreError.sentence(error))")
+                }
             case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name):
                 if let other = properties.first(where: { $0.formerNames.contains { isSameName($0, name) } }) {
@@ -282,7 +285,8 @@ struct EntityModelBuilder<E: Entity> {
             }
         }
         for (count, what) in [
-            (derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks"), (ranges, "ranges"),
+            (derivations, "ways to be derived"), (defaults, "values for older objects"), (fallbacks, "fallbacks"),
+            (ranges, "ranges"),
         ] where count > 1 { report("\(title) has \(count) \(what): leave one.") }
     }
 

@@ -52,7 +52,7 @@ import Testing
                 Attribute(\.title, .renamed(from: "name"), .preservedOnDeletion, .indexed)
                 Attribute(\.number, .renamed(from: "n"))
                 Relationship(\.place, .renamed(from: "box"), inverse: \.items)
-                Attribute(\.more, .default(5))
+                Attribute(\.more, .valueForOlderObjects(5))
             }
         }
 
@@ -267,7 +267,7 @@ import Testing
             var code = "c"
             static let schema = Schema<Clip>("Clip") {
                 Attribute(\.stars, .renamed(from: "rank"), .preservedOnDeletion)
-                Attribute(\.code, .default("d"))
+                Attribute(\.code, .valueForOlderObjects("d"))
             }
         }
 
@@ -293,7 +293,7 @@ import Testing
             var code = "c"
             static let schema = Schema<Widened>("Clip") {
                 Attribute(\.rank, .preservedOnDeletion)
-                Attribute(\.code, .default("d"))
+                Attribute(\.code, .valueForOlderObjects("d"))
             }
         }
         try Store(at: folder.path, entities: [Widened.self], migrations: Wide.migrations).close()
@@ -361,8 +361,8 @@ import Testing
 
         static let schema = Schema<Note>("Note") {
             Attribute(\.rank, .indexed)
-            Attribute(\.given, .default("d"))
-            Attribute(\.none, .default(nil))
+            Attribute(\.given, .valueForOlderObjects("d"))
+            Attribute(\.none, .valueForOlderObjects(nil))
         }
     }
 

@@ -127,7 +127,7 @@ import Testing
 
             static let schema = Schema<Item> {
                 Attribute(\.title, .renamed(from: "name"), .indexed)
-                Attribute(\.weight, .default(3))
+                Attribute(\.weight, .valueForOlderObjects(3))
             }
         }
     }
@@ -140,7 +140,7 @@ import Testing
             var title = ""
             var weight = 1
 
-            static let schema = Schema<Defaults>("Item") { Attribute(\.weight, .default(4)) }
+            static let schema = Schema<Defaults>("Item") { Attribute(\.weight, .valueForOlderObjects(4)) }
         }
         struct Unknown: Entity {
             var a = 0

@@ -211,7 +211,7 @@ import Testing
                 + "-2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a string."),
         .init(
             Wrong.LargestDefault.self, Right.LargestDefault.self,
-            "“title” of “LargestDefault” has a default that cannot be stored: A store keeps integers from "
+            "“title” of “LargestDefault” has a value for older objects that cannot be stored: A store keeps integers from "
                 + "-2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a string."),
         .init(
             Wrong.Underscore.self, Right.Underscore.self,
@@ -267,7 +267,7 @@ import Testing
             "“length” of “TwoDerivations” has 2 ways to be derived: leave one."),
         .init(
             Wrong.TwoDefaults.self, Right.TwoDefaults.self,
-            "“title” of “TwoDefaults” has 2 defaults: leave one."),
+            "“title” of “TwoDefaults” has 2 values for older objects: leave one."),
         .init(
             Wrong.ListIndex.self, Right.ListIndex.self,
             "“others” of “ListIndex” is a list of objects, which has an index of its own: take .unique or "

@@ -26,7 +26,7 @@ import Testing
             var other: Reference<Folder>?
 
             static let schema = Schema<Clip> {
-                Attribute(\.rank, .default(1))
+                Attribute(\.rank, .valueForOlderObjects(1))
                 Relationship(\.folder, inverse: \.clips, whenTargetIsDeleted: .cascade)
             }
         }
@@ -63,7 +63,7 @@ import Testing
         }
         struct Default: Entity {
             var rank = 1
-            static let schema = Schema<Default>("Clip") { Attribute(\.rank, .default(2)) }
+            static let schema = Schema<Default>("Clip") { Attribute(\.rank, .valueForOlderObjects(2)) }
         }
         struct WideType: Entity {
             var rank = 1.0
@@ -150,7 +150,7 @@ import Testing
 
             static let schema = Schema<Clip> {
                 Attribute(\.title, .unique)
-                Attribute(\.rank, .default(2))
+                Attribute(\.rank, .valueForOlderObjects(2))
                 Relationship(\.folder, inverse: \.items, whenTargetIsDeleted: .deny)
                 Relationship(\.other, inverse: \.others)
             }
