@@ -34,7 +34,7 @@ import Testing
             lists = try contexts.map { try $0.results(Note.self) }
             try contexts[0].follow()
             let (context, results) = (contexts[1], store.results(Note.self))
-            watch("following") { try await context.following() }
+            watch("following") { try await context.followUntilCancelled() }
             watch("results") { [weak self] in
                 for try await update in results { self?.shown["results"] = update.values.map(\.title) }
             }
