@@ -150,7 +150,9 @@ enum SchemaCommand {
         if let value = attribute.defaultValue { words.append("default \(text(value))") }
         if let target = attribute.target { words.append("of \(target)") }
         if let inverse = attribute.inverse { words.append("inverse \(inverse)") }
-        if attribute.whenTargetIsDeleted != .noAction { words.append("delete rule \(attribute.whenTargetIsDeleted.rawValue)") }
+        if attribute.whenTargetIsDeleted != .noAction {
+            words.append("delete rule \(attribute.whenTargetIsDeleted.rawValue)")
+        }
         return words
     }
 

@@ -48,7 +48,8 @@ struct SharedFolders {
         EntityDescription(
             "Clip",
             attributes: [
-                AttributeDescription("folder", .object, isOptional: false, target: "Folder", whenTargetIsDeleted: .cascade),
+                AttributeDescription(
+                    "folder", .object, isOptional: false, target: "Folder", whenTargetIsDeleted: .cascade),
                 AttributeDescription("related", .objects, target: "Clip", whenTargetIsDeleted: .nullify),
                 AttributeDescription("after", .object, target: "Clip", whenTargetIsDeleted: .nullify),
             ]),

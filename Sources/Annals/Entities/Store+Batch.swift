@@ -34,7 +34,9 @@ extension Store {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
         contextName: String? = nil, durability: Durability? = nil, _ change: (inout E) throws -> Void
     ) throws -> BatchResult<E> {
-        let (references, token) = try writeOptimistically(author: author, contextName: contextName, durability: durability) {
+        let (references, token) = try writeOptimistically(
+            author: author, contextName: contextName, durability: durability
+        ) {
             transaction in
             let (binding, layout) = try transaction.binding(E.self)
             return try transaction.forEachMatch(predicate) { reference, value in
@@ -56,7 +58,9 @@ extension Store {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
         contextName: String? = nil, durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        let (references, token) = try writeOptimistically(author: author, contextName: contextName, durability: durability) {
+        let (references, token) = try writeOptimistically(
+            author: author, contextName: contextName, durability: durability
+        ) {
             transaction in
             var fetch = try Fetch<E>(transaction.snapshot, predicate)
             let references = try fetch.references()

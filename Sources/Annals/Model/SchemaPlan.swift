@@ -235,7 +235,8 @@ package struct SchemaPlan {
                 "“\(attribute.name)” of “\(entity.name)” is required, but existing objects have no value for it: "
                     + "give it a default, or make it optional.")
         }
-        guard attribute.type.isReference || (attribute.target == nil && attribute.whenTargetIsDeleted == .noAction) else {
+        guard attribute.type.isReference || (attribute.target == nil && attribute.whenTargetIsDeleted == .noAction)
+        else {
             throw StoreError(
                 .schemaRefused,
                 "“\(attribute.name)” of “\(entity.name)” does not refer to objects, but has a target or a delete rule: "

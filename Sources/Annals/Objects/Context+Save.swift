@@ -162,7 +162,8 @@ extension Store {
         return try await write.run(in: asyncWrites) { write in
             var isUnchanged = false
             defer { outcome.end(isUnchanged: isUnchanged) }
-            let (permanent, token) = try self.writeOptimistically(author: author, contextName: contextName) { transaction in
+            let (permanent, token) = try self.writeOptimistically(author: author, contextName: contextName) {
+                transaction in
                 try write.run(transaction) { transaction in
                     let permanent = try plan.write(to: transaction)
                     transaction.afterAppending { outcome.append($0, permanent) }

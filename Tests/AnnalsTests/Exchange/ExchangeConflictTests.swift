@@ -54,7 +54,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func valuesThatWereChangedHere(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func valuesThatWereChangedHere(policy: ConflictPolicy)
+        throws
+    {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 50]) }
         let result = try pair.apply(policy, [.changedHere]) { try $0.update(pair.xa, ["rank": 2, "size": 3]) }
@@ -79,8 +81,9 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatWasDeletedHereIsNotUpdated(policy: ConflictPolicy) throws
-    {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatWasDeletedHereIsNotUpdated(
+        policy: ConflictPolicy
+    ) throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.delete(pair.xb) }
         _ = try pair.apply(policy, [.deletedHere]) {
@@ -111,7 +114,9 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateWhoseKeyIsTakenLeavesItOut(policy: ConflictPolicy)
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateWhoseKeyIsTakenLeavesItOut(
+        policy: ConflictPolicy
+    )
         throws
     {
         let pair = try Pair()
@@ -154,7 +159,8 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws
+    {
         let pair = try Pair()
         let nobody = try #require(ObjectID(entityNumber: pair.xa.entityNumber, number: 5000))
         let (some, _) = try pair.a.writeOptimistically { try $0.insert("Item", ["name": "some"]) }
@@ -248,7 +254,9 @@ import Testing
         let (a, b, c, d) = (four.stores[0], four.stores[1], four.stores[2], four.stores[3])
         var objects: [ObjectID] = []
         for number in 0..<4 {
-            try a.writeOptimistically(author: "a") { objects.append(try $0.insert("Item", ["name": .string("a\(number)")])) }
+            try a.writeOptimistically(author: "a") {
+                objects.append(try $0.insert("Item", ["name": .string("a\(number)")]))
+            }
         }
         _ = try relay(from: a, to: b)
         try b.writeOptimistically { transaction in

@@ -169,7 +169,9 @@ import Testing
         for (index, store) in stores.enumerated() { try insert("\(index)", into: store) }
         for round in 0..<20 {
             for (index, store) in stores.enumerated() {
-                try store.writeOptimistically { try $0.update(try object("\(index)", in: store), ["rank": .int(Int64(round))]) }
+                try store.writeOptimistically {
+                    try $0.update(try object("\(index)", in: store), ["rank": .int(Int64(round))])
+                }
                 _ = try relay(from: store, to: stores[(index + 1) % 3], leavingOut: true)
             }
         }

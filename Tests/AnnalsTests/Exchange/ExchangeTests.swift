@@ -103,7 +103,9 @@ import Testing
     @Test func whoMadeItAndWhereItComesFromIsKept() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        let (_, token) = try a.writeOptimistically(author: "me", contextName: "import") { try $0.insert("Item", ["name": "x"]) }
+        let (_, token) = try a.writeOptimistically(author: "me", contextName: "import") {
+            try $0.insert("Item", ["name": "x"])
+        }
         let results = try relay(from: a, to: b)
         let transaction = try #require(try b.history(after: 0).last)
         #expect(transaction.author == "me" && transaction.contextName == "import")
@@ -437,7 +439,9 @@ import Testing
             expect(.objectNotFound) { try b.writeOptimistically { try $0.update(own, ["number": 1]) } }
             expect(.objectNotFound) { try b.writeOptimistically { try $0.delete(own) } }
             expect(.objectNotFound) {
-                try b.writeOptimistically { try $0.update(own) { (writer) throws(StoreError) in try writer.set(int: 1, at: 1) } }
+                try b.writeOptimistically {
+                    try $0.update(own) { (writer) throws(StoreError) in try writer.set(int: 1, at: 1) }
+                }
             }
             #expect(try b.writeOptimistically { try $0.row(own) }.result == nil)
         }

@@ -47,7 +47,9 @@ import Testing
             static let schema = Schema<Early>("Part")
         }
         let early = try Store(at: folder.path, entities: [Early.self])
-        try early.writeOptimistically { transaction in for number in 0..<5 { try transaction.insert(Early(text: "\(number)")) } }
+        try early.writeOptimistically { transaction in
+            for number in 0..<5 { try transaction.insert(Early(text: "\(number)")) }
+        }
         try early.close()
         let store = try store()
         try store.writeOptimistically { try $0.insert(Part(text: "new", half: 1)) }

@@ -61,7 +61,8 @@ import Testing
     @Test(arguments: forms) func aRevertMeetsAnotherForm(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, "before")) }
-        let token = try #require(try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[0] } }.token)
+        let token = try #require(
+            try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[0] } }.token)
         try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[1] } }
         #expect(try store.revert(token).conflicts.isEmpty)
         #expect(try store.snapshot()[reference]?.plain == "before")

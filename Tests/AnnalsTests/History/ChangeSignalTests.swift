@@ -185,11 +185,15 @@ import Testing
         let watcher = try store.changeWatcher(
             after: .number(1), excluding: ["mirror"], excludingContextNames: ["view", ""])
         for (author, name) in [("app", "view"), ("app", "import"), ("mirror", "import"), ("app", nil)] {
-            try await store.writeOptimistically(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
+            try await store.writeOptimistically(author: author, contextName: name) {
+                try $0.insert("Clip", ["title": "t"])
+            }
         }
         let all = try #require(try watcher.next(timeout: .zero))
         #expect(all.authors == ["app"] && all.numbers == 2...5)
-        try await store.writeOptimistically(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
+        try await store.writeOptimistically(author: "app", contextName: "view") {
+            try $0.insert("Clip", ["title": "t"])
+        }
         #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
         var changes = try store.changes(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
         let others = try await changes.next()

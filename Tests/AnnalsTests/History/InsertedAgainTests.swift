@@ -378,7 +378,8 @@ import Testing
         _ = try relay(from: source, to: mirror)
         try mirror.changeSchema([
             .addAttribute(AttributeDescription("number", .int, isUnique: true), to: "Item"),
-            .addAttribute(AttributeDescription("friend", .object, target: "Item", whenTargetIsDeleted: .nullify), to: "Item"),
+            .addAttribute(
+                AttributeDescription("friend", .object, target: "Item", whenTargetIsDeleted: .nullify), to: "Item"),
         ])
         let here = try #require(try mirror.snapshot().rows(of: "Item").first?.id)
         let friend = try mirror.writeOptimistically { transaction in

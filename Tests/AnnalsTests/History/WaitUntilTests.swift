@@ -149,7 +149,9 @@ import Testing
         expect(.durabilityUnknown) { try reader.waitHere(token, durable: true, timeout: .milliseconds(5)) }
         let task = Task { try await reader.waitUntil(token, durable: true) }
         // A full commit proves it, the next one says so.
-        for _ in 0..<2 { try await store.writeOptimistically(durability: .full) { try $0.insert("Clip", ["title": "u"]) } }
+        for _ in 0..<2 {
+            try await store.writeOptimistically(durability: .full) { try $0.insert("Clip", ["title": "u"]) }
+        }
         try await task.value
         try reader.waitHere(token, durable: true)
         #expect(try reader.durableToken >= token)

@@ -43,7 +43,9 @@ import Testing
     /// The members of a transaction's header are members of the JSON object itself.
     @Test func transactionsAndVersionsAreOneFlatObject() throws {
         let store = try folder.open([Sample.clip])
-        let id = try store.writeOptimistically(author: "app", contextName: "import") { try $0.insert("Clip", ["url": "a"]) }.result
+        let id = try store.writeOptimistically(author: "app", contextName: "import") {
+            try $0.insert("Clip", ["url": "a"])
+        }.result
         try store.writeOptimistically { try $0.delete(id) }
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys

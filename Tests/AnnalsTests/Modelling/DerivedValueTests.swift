@@ -294,7 +294,9 @@ import Testing
             try transaction.insert(Part(size: 100, whole: whole))
             return whole
         }
-        let error = expect(.valueOutOfRange) { try store.writeOptimistically { try $0.insert(Part(size: 100, whole: whole)) } }
+        let error = expect(.valueOutOfRange) {
+            try store.writeOptimistically { try $0.insert(Part(size: 100, whole: whole)) }
+        }
         #expect(error?.entity == "Narrow" && error?.attributes == ["sum"])
         #expect(try store.snapshot()[whole]?.sum == 100 && store.snapshot().count(Part.self) == 1)
         try store.close()
@@ -355,7 +357,9 @@ import Testing
 
     @Test func anotherSideHasItsNumberOfObjectsWhenTheTransactionEnds() throws {
         let store = try Store(at: folder.path, entities: [Limited.Team.self, Limited.Player.self])
-        let empty = expect(.validationFailed) { try store.writeOptimistically { try $0.insert(Limited.Team(name: "a")) } }
+        let empty = expect(.validationFailed) {
+            try store.writeOptimistically { try $0.insert(Limited.Team(name: "a")) }
+        }
         let failure = empty?.validationFailures.first
         #expect(failure?.entity == "Team" && failure?.attribute == "players" && failure?.value == "0 objects")
         #expect(failure?.message == "must have 1 to 3 objects" && empty?.validationFailures.count == 1)

@@ -374,7 +374,9 @@ import Testing
         let new = try Store(at: folder.path, entities: [Note.self])
         // The older version goes on inserting.
         try old.writeOptimistically { try $0.insert(Plain.Note(n: 2)) }
-        let own = try new.writeOptimistically { try $0.insert(Note(n: 3, optional: nil, rank: nil, given: nil, none: nil)) }.result
+        let own = try new.writeOptimistically {
+            try $0.insert(Note(n: 3, optional: nil, rank: nil, given: nil, none: nil))
+        }.result
         let snapshot = try new.snapshot()
         let id = try #require(try snapshot[Reference<Note>(first.id)]?.id)
         let wanted = [1, 2].map { Note(n: $0, given: "d", none: nil, id: id) }

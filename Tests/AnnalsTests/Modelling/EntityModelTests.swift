@@ -208,7 +208,9 @@ import Testing
         #expect(try store.snapshot()[book] == Book(title: "b", pages: 4, sortTitle: "a"))
         // A reference to an object of another entity finds nothing.
         #expect(try store.snapshot()[Reference<Shelf>(book.id)] == nil)
-        expect(.objectNotFound) { try store.writeOptimistically { try $0.update(Reference<Shelf>(book.id)) { $0.name = "x" } } }
+        expect(.objectNotFound) {
+            try store.writeOptimistically { try $0.update(Reference<Shelf>(book.id)) { $0.name = "x" } }
+        }
         try store.close()
         try folder.expectIntact()
     }

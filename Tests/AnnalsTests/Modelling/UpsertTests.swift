@@ -108,7 +108,9 @@ import Testing
 
     @Test func anOlderProgramKeepsWhatItDoesNotKnow() throws {
         let newer = try Store(at: folder.path, entities: [Newer.Item.self])
-        let (item, _) = try newer.writeOptimistically { try $0.insert(Newer.Item(key: 1, name: "a", note: "kept", list: ["x"])) }
+        let (item, _) = try newer.writeOptimistically {
+            try $0.insert(Newer.Item(key: 1, name: "a", note: "kept", list: ["x"]))
+        }
         try newer.close()
         let older = try Store(at: folder.path, entities: [Older.Item.self])
         try older.writeOptimistically { try $0.upsert(Older.Item(key: 1, name: "b"), updating: [\.name]) }

@@ -114,7 +114,9 @@ struct Pin: Entity, Equatable {
         let notes = try store.insert(contentsOf: (0..<4).map { Note(title: "n\($0)", rank: $0) }).references
         var updates = store.results(Note.self, sortedBy: .ascending(\.rank)).makeAsyncIterator()
         #expect(try await updates.next()?.values.count == 4)
-        for rank in 10..<14 { try await other.writeOptimistically { try $0.update(notes[rank - 10]) { $0.rank = 20 - rank } } }
+        for rank in 10..<14 {
+            try await other.writeOptimistically { try $0.update(notes[rank - 10]) { $0.rank = 20 - rank } }
+        }
         _ = try other.deleteHistory(before: try other.currentToken.number)
         if isCompacted { try other.compact() }
         let update = try #require(try await updates.next())

@@ -271,7 +271,9 @@ import Testing
         try context.object(item).code = "x"
         try context.validate()
         let newer = try Store(at: folder.path, entities: Newer.entities, migrations: [Newer.rules])
-        try newer.writeOptimistically { try $0.insert(Newer.Item(code: "3", title: "three", shelf: Reference(shelf.id))) }
+        try newer.writeOptimistically {
+            try $0.insert(Newer.Item(code: "3", title: "three", shelf: Reference(shelf.id)))
+        }
         // Unique is now what was not, and what was taken away is denied.
         try expectRefused(context, .deleteDenied, .uniqueViolation)
         try context.object(item).label = "uno"
@@ -299,7 +301,9 @@ import Testing
         let valid = expectError { try context.validate() }
         #expect(valid?.code == .uniqueViolation && valid?.attributes == ["title"])
         #expect(expectError { try context.save() } == valid)
-        #expect(expectError { _ = try store.writeOptimistically { try $0.insert(Item(label: "two")) } }?.code == .uniqueViolation)
+        #expect(
+            expectError { _ = try store.writeOptimistically { try $0.insert(Item(label: "two")) } }?.code
+                == .uniqueViolation)
         try store.writeOptimistically { try $0.delete(theirs) }
         try context.validate()
         try context.save()

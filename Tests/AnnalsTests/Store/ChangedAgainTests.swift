@@ -14,7 +14,8 @@ import Testing
 
     @Test func anObjectChangesOftenInALongTransaction() throws {
         let store = try folder.open([Sample.clip])
-        let old = try store.writeOptimistically { try $0.insert("Clip", ["title": "old", "url": "o", "rank": 1]) }.result
+        let old = try store.writeOptimistically { try $0.insert("Clip", ["title": "old", "url": "o", "rank": 1]) }
+            .result
         let doomed = try store.writeOptimistically { try $0.insert("Clip", ["title": "doomed", "url": "d"]) }.result
         let (ids, token) = try store.writeOptimistically { transaction in
             try transaction.update(old, ["title": "first"])

@@ -1,4 +1,4 @@
-// Snapshots tell whether an object has changed; reserved IDs let objects refer to each other before they are there.
+// Snapshots show whether an object has changed; reserved IDs let objects refer to each other before they are there.
 
 import Annals
 import TestSupport

@@ -27,7 +27,9 @@ import Testing
         #expect(error?.entity == "Member" && error?.attributes == ["team"])
         expect(.referenceMissing) { try store.writeOptimistically { try $0.insert("Member", ["team": .object(home)]) } }
         expect(.referenceMissing) { try store.write { try $0.update(team, ["parent": .object(nobody)]) } }
-        expect(.referenceMissing) { try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects([team])]) } }
+        expect(.referenceMissing) {
+            try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects([team])]) }
+        }
         // What a transaction deletes, it does not refer to in the end.
         let (own, _) = try store.writeOptimistically { transaction in
             let gone = try transaction.insert("Home", [:])
@@ -59,7 +61,9 @@ import Testing
         let (homes, _) = try store.writeOptimistically { transaction in
             try (0...8000).map { _ in try transaction.insert("Home", [:]) }
         }
-        expect(.tooLarge) { try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects(homes)]) } }
+        expect(.tooLarge) {
+            try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects(homes)]) }
+        }
         let some = Array(homes.dropLast().reversed())
         let (member, _) = try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects(some)]) }
         try store.writeOptimistically { try $0.delete(homes[4000]) }
@@ -132,7 +136,9 @@ import Testing
     @Test func aRequiredReferenceIsNotNullified() throws {
         let strict = EntityDescription(
             "Strict",
-            attributes: [AttributeDescription("of", .object, isOptional: false, target: "Home", whenTargetIsDeleted: .nullify)])
+            attributes: [
+                AttributeDescription("of", .object, isOptional: false, target: "Home", whenTargetIsDeleted: .nullify)
+            ])
         let store = try folder.open(ReferenceSample.entities + [strict])
         let (home, _) = try store.writeOptimistically { transaction in
             let home = try transaction.insert("Home", [:])
@@ -306,7 +312,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [RevertPolicy.refuse, .storeWins]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws {
+    @Test(arguments: [RevertPolicy.refuse, .storeWins]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws
+    {
         let store = try store()
         let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
         let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }

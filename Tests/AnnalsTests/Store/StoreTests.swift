@@ -36,7 +36,9 @@ import Testing
         let (store, _) = try filled()
         let second = try Store(at: folder.path, options: .init(lockTimeout: .milliseconds(20)))
         try store.write { _ in
-            let error = expect(.busy) { try second.writeOptimistically { try $0.insert("Clip", ["url": "d", "rank": 4]) } }
+            let error = expect(.busy) {
+                try second.writeOptimistically { try $0.insert("Clip", ["url": "d", "rank": 4]) }
+            }
             #expect(error?.lockHolder?.processID == UInt32(getpid()))
             #expect(error?.message.contains("This process has that number, too.") == true)
         }

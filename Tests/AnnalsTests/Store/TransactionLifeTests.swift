@@ -27,7 +27,9 @@ import Testing
         let directory = try TemporaryDirectory()
         let note = EntityDescription("Note", attributes: [AttributeDescription("title", .string)])
         let store = try Store(at: directory.path("life.annals"), entities: [note])
-        for number in 1...300 { try store.writeOptimistically { try $0.insert("Note", ["title": .string("note \(number)")]) } }
+        for number in 1...300 {
+            try store.writeOptimistically { try $0.insert("Note", ["title": .string("note \(number)")]) }
+        }
         let other = try Store(at: directory.path("life.annals"))
         var snapshot: Snapshot?
         try store.writeOptimistically { transaction in
