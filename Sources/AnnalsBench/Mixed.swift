@@ -47,7 +47,7 @@ struct Mixed {
     private func update(_ random: inout SplitMix, _ note: BenchText) throws {
         var generator = random
         let begin = random
-        _ = try store.commit(author: "app.main", contextName: "editor") { transaction in
+        _ = try store.writeOptimistically(author: "app.main", contextName: "editor") { transaction in
             generator = begin
             guard let id = ObjectID(entityNumber: items.number, number: 1 + generator.next() % count) else { return }
             note.make(88 + Int(generator.next() % 65), &generator)

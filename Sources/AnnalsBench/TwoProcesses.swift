@@ -28,7 +28,7 @@ struct TwoProcesses {
         }
         try measure("twoproc_async") { (store, rows, delays) in
             let result = Box()
-            let (arguments, changes) = (arguments, try store.changes())
+            let (arguments, changes) = (arguments, try store.changeSignals())
             let isDone = Gate()
             Task.detached {
                 do {
@@ -115,7 +115,7 @@ struct TwoProcesses {
         let start = Self.nanoseconds() + 50_000_000
         for row in 0..<arguments.rows {
             Self.sleep(until: start + Int64(row) * Self.paceNanoseconds)
-            try store.commit(author: "writer") { transaction in
+            try store.writeOptimistically(author: "writer") { transaction in
                 try transaction.insert(ticks) { (row) throws(StoreError) in
                     try row.set(int: Self.nanoseconds(), at: 0)
                 }

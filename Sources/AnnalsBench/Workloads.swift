@@ -91,7 +91,7 @@ struct Workloads {
     // MARK: Writing
 
     static func insert(_ numbers: Range<UInt64>, _ items: EntityHandle, _ row: BenchRow, _ store: Store) throws {
-        _ = try store.commit(author: "app.main", contextName: "editor") { transaction in
+        _ = try store.writeOptimistically(author: "app.main", contextName: "editor") { transaction in
             for number in numbers {
                 row.make(number)
                 try transaction.insert(items) { (writer) throws(StoreError) in
@@ -149,7 +149,7 @@ struct Workloads {
         while done < arguments.rows {
             let size = min(arguments.batch, arguments.rows - done)
             var generator = random
-            _ = try store.commit(author: "app.main", contextName: "editor") { transaction in
+            _ = try store.writeOptimistically(author: "app.main", contextName: "editor") { transaction in
                 generator = random
                 for _ in 0..<size {
                     let id = object(1 + generator.next() % count, items)
@@ -183,7 +183,7 @@ struct Workloads {
         var done: UInt64 = 0
         while done < total {
             let size = min(arguments.batch, total - done)
-            _ = try store.commit(author: "app.main", contextName: "editor") { transaction in
+            _ = try store.writeOptimistically(author: "app.main", contextName: "editor") { transaction in
                 for operation in done..<done + size {
                     do {
                         try transaction.delete(object(1 + (operation &* 2_654_435_761) % count, items))

@@ -22,7 +22,7 @@ extension Command {
             """,
         operands: ["STORE", "FILE"],
         options: [
-            Option("conflicts", value: "POLICY", "refuse (the default), theirs or ours"),
+            Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
             Option("context", value: "C", "the context; by default the original context"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
@@ -41,10 +41,10 @@ enum ApplyCommand {
 
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(["text", "json"], for: .apply)
-        let text = arguments.value(of: "conflicts") ?? ConflictPolicy.refuse.rawValue
+        let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
             throw ToolFailure(
-                .usage, "The option “--conflicts” takes refuse, theirs or ours, not “\(text)”.",
+                .usage, "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.",
                 hint: "Try: annals help apply")
         }
         let reader = try LineReader(arguments.operands[1])

@@ -25,7 +25,7 @@ enum RevertCommand {
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try storing {
                 let (author, context) = (arguments.author, arguments.value(of: "context"))
-                let policy: RevertPolicy = arguments.has("skip") ? .ours : .refuse
+                let policy: RevertPolicy = arguments.has("skip") ? .storeWins : .refuse
                 switch place {
                 case .number(let number):
                     return try store.revert(number, author: author, contextName: context, conflicts: policy)

@@ -94,7 +94,7 @@ enum SchemaCommand {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
                 // Compared again if another writer changes the schema in between.
-                token = try store.commit(author: arguments.author) { transaction in
+                token = try store.writeOptimistically(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
                     difference = next
@@ -150,7 +150,9 @@ enum SchemaCommand {
         if let value = attribute.defaultValue { words.append("default \(text(value))") }
         if let target = attribute.target { words.append("of \(target)") }
         if let inverse = attribute.inverse { words.append("inverse \(inverse)") }
-        if attribute.deleteRule != .noAction { words.append("delete rule \(attribute.deleteRule.rawValue)") }
+        if attribute.whenTargetIsDeleted != .noAction {
+            words.append("delete rule \(attribute.whenTargetIsDeleted.rawValue)")
+        }
         return words
     }
 
@@ -194,7 +196,7 @@ enum SchemaCommand {
         if let value = attribute.defaultValue { line.addRaw("default", text(value)) }
         if let target = attribute.target { line.add("target", target) }
         if let inverse = attribute.inverse { line.add("inverse", inverse) }
-        if attribute.deleteRule != .noAction { line.add("deleteRule", attribute.deleteRule.rawValue) }
+        if attribute.whenTargetIsDeleted != .noAction { line.add("deleteRule", attribute.whenTargetIsDeleted.rawValue) }
         return line
     }
 }

@@ -205,7 +205,7 @@ struct SchemaDifference {
                 declared.name, of: entity, isOptional: changed(\.isOptional), isIndexed: changed(\.isIndexed),
                 isUnique: changed(\.isUnique), isPreservedOnDeletion: changed(\.isPreservedOnDeletion),
                 inverse: there.inverse == declared.inverse ? nil : declared.inverse,
-                deleteRule: changed(\.deleteRule)))
+                whenTargetIsDeleted: changed(\.whenTargetIsDeleted)))
     }
 
     private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }

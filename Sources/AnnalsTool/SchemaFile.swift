@@ -95,7 +95,7 @@ struct SchemaFile {
                     "has a “deleteRule” that is not one "
                         + "of " + DeleteRule.allCases.map(\.rawValue).joined(separator: ", "))
             }
-            attribute.deleteRule = deleteRule
+            attribute.whenTargetIsDeleted = deleteRule
         }
         let former = try members["renamedFrom"].map { (json) throws(ToolFailure) in
             try string(json, title, "renamedFrom")

@@ -287,7 +287,7 @@ struct SwiftSchema {
         if attribute.isPreservedOnDeletion { parts.append(".preservedOnDeletion") }
         if attribute.type == .object, !attribute.isOptional { parts.append(".required") }
         if !isReference, attribute.isOptional, let value = attribute.defaultValue {
-            parts.append(".default(\(literal(value)))")
+            parts.append(".valueForOlderObjects(\(literal(value)))")
         }
         guard isReference else {
             return parts.count == 1 ? nil : "Attribute(" + parts.joined(separator: ", ") + ")"
@@ -297,7 +297,7 @@ struct SwiftSchema {
             otherSides[target, default: []].first { $0.entity == type && $0.attribute == attribute.name }
         }
         if let side { parts.append("inverse: " + Self.path(side.name)) }
-        parts.append("whenTargetIsDeleted: .\(attribute.deleteRule.rawValue)")
+        parts.append("whenTargetIsDeleted: .\(attribute.whenTargetIsDeleted.rawValue)")
         return "Relationship(" + parts.joined(separator: ", ") + ")"
     }
 

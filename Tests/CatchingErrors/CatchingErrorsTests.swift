@@ -134,7 +134,7 @@ import Testing
 
     @Test func inABodyOfCommit() throws {
         var taken = ""
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             do {
                 try transaction.insert("Clip", ["none": 1])
             } catch let error as StoreError where error.code == .unknownAttribute {
@@ -144,7 +144,7 @@ import Testing
         }
         #expect(taken == "unknown")
         do {
-            try store.commit { try $0.insert("Clip", ["url": "a"]) }
+            try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         } catch let error as StoreError where error.code == .uniqueViolation {
             taken = "unique"
         }
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test func inALentRow() throws {
-        try store.commit { try $0.insert("Clip", ["url": "a"]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         let clip = try store.entity("Clip")
         var taken = ""
         do {
@@ -165,7 +165,7 @@ import Testing
         }
         #expect(taken == "cancelled")
         do {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(clip) { (writer) throws(StoreError) in try writer.set(int: 1, at: 0) }
             }
         } catch let error as StoreError where error.code == .invalidArgument {
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test func inForAwait() async throws {
-        let changes = try store.changes()
+        let changes = try store.changeSignals()
         try store.close()
         var taken = ""
         do {
@@ -190,7 +190,7 @@ import Testing
 
     /// Inside a closure that is lent something, which throws only `StoreError`: the forms that compile there.
     @Test func inAClosureThatIsLentATransaction() throws {
-        try store.commit { try $0.insert("Clip", ["url": "a"]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         var kinds: [String] = []
         try store.forEachTransaction(HistoryRequest()) { (transaction) throws(StoreError) in
             try transaction.forEachChange { (change) throws(StoreError) in
@@ -215,7 +215,7 @@ import Testing
 
     /// Around the closure every form works.
     @Test func aroundAClosureThatIsLentATransaction() throws {
-        try store.commit { try $0.insert("Clip", ["url": "a"]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         var names: [String] = []
         do {
             try store.forEachChange(HistoryRequest()) { (_, change) throws(StoreError) in
@@ -235,7 +235,7 @@ import Testing
     @Test func inAnAsynchronousCommit() async throws {
         var taken = ""
         do {
-            try await store.commit { try $0.insert("None", [:]) }
+            try await store.writeOptimistically { try $0.insert("None", [:]) }
         } catch let error as StoreError where error.code == .unknownEntity {
             taken = "unknown"
         } catch is CancellationError {
@@ -257,5 +257,5 @@ import Testing
         try end()
     }
 
-    private func commitHere() throws { try store.commit { try $0.insert("Clip", ["url": "b"]) } }
+    private func commitHere() throws { try store.writeOptimistically { try $0.insert("Clip", ["url": "b"]) } }
 }

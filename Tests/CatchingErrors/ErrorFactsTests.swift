@@ -29,8 +29,8 @@ import Testing
 
     @Test func aUniqueViolationNamesTheObjectThatHasTheValue() throws {
         let store = try Store(at: path, entities: [clip])
-        let (first, _) = try store.commit { try $0.insert("Clip", ["url": "a"]) }
-        let met = try #require(error { try store.commit { try $0.insert("Clip", ["url": "a"]) } })
+        let (first, _) = try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
+        let met = try #require(error { try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) } })
         #expect(met.code == .uniqueViolation)
         #expect(met.entity == "Clip" && met.attributes == ["url"] && met.object == first)
         try end(store)
@@ -45,7 +45,7 @@ import Testing
             (.unknownEntity, [], ["url": "a"], "Film"),
         ]
         for (code, attributes, values, entity) in cases {
-            let met = try #require(error { try store.commit { try $0.insert(entity, values) } })
+            let met = try #require(error { try store.writeOptimistically { try $0.insert(entity, values) } })
             #expect(met.code == code && met.entity == entity && met.attributes == attributes && met.object == nil)
         }
         try end(store)
@@ -59,7 +59,7 @@ import Testing
         let begun = Date()
         var met: StoreError?
         try store.write { _ in
-            met = error { try other.commit { try $0.insert("Clip", ["url": "b"]) } }
+            met = error { try other.writeOptimistically { try $0.insert("Clip", ["url": "b"]) } }
         }
         let holder = try #require(met?.lockHolder)
         #expect(met?.code == .busy && holder.processID == UInt32(ProcessInfo.processInfo.processIdentifier))
@@ -71,7 +71,7 @@ import Testing
 
     @Test func damageHasItsOffset() throws {
         let store = try Store(at: path, entities: [clip])
-        for number in 0..<100 { try store.commit { try $0.insert("Clip", ["url": "\(number)"]) } }
+        for number in 0..<100 { try store.writeOptimistically { try $0.insert("Clip", ["url": "\(number)"]) } }
         try store.close()
         var bytes = try Data(contentsOf: URL(filePath: path))
         bytes[4096 + 100] ^= 1

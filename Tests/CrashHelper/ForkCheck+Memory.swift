@@ -34,7 +34,9 @@ extension ForkCheck {
         }
     }
 
-    private static func add(_ store: Store) throws { _ = try store.commit { try $0.insert("Clip", ["title": "t"]) } }
+    private static func add(_ store: Store) throws {
+        _ = try store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) }
+    }
 
     private static func behaveAsChild(_ store: Store, _ watcher: ChangeWatcher) -> Int32 {
         do {

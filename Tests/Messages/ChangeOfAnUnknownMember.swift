@@ -27,5 +27,5 @@ struct Clip: Entity {
 }
 
 func raise(_ store: Store, _ clip: Reference<Clip>) throws {
-    try store.commit { transaction in try transaction.update(clip) { $0.ranking = 1 } }
+    try store.write { transaction in try transaction.update(clip) { $0.ranking = 1 } }
 }

@@ -23,7 +23,7 @@ struct Clip: Entity {
 
     static let schema = Schema<Clip> {
         Attribute(\.title, .unique, .length(1...100))
-        Attribute(\.rank, .indexed, .range(0...9), .default(1))
+        Attribute(\.rank, .indexed, .range(0...9), .valueForOlderObjects(1))
         Relationship(\.folder, inverse: \.clips)
     }
 }

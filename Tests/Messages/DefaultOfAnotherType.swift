@@ -22,7 +22,7 @@ struct Clip: Entity {
     var related: [Reference<Clip>] = []
 
     static let schema = Schema<Clip> {
-        Attribute(\.rank, .default("none"))
+        Attribute(\.rank, .valueForOlderObjects("none"))
         Relationship(\.folder, inverse: \.clips)
     }
 }

@@ -79,7 +79,7 @@ case "temporary":
     show("a temporary reference in a property, saved") { try context.save().number }
     context.discard(note)
     show("a temporary reference in a transaction") {
-        try store.commit { try $0.insert(Note(title: "a", group: group.objectReference)) }
+        try store.write { try $0.insert(Note(title: "a", group: group.objectReference)) }
     }
     show("a temporary reference in a snapshot") { try store.snapshot()[group.objectReference]?.name }
     let reference = group.objectReference
@@ -88,7 +88,7 @@ case "temporary":
 case "gone":
     let note = context.insert(Note(title: "a"))
     try context.save()
-    try store.commit { try $0.delete(note.objectReference) }
+    try store.write { try $0.delete(note.objectReference) }
     try context.merge()
     show("an object that is gone, read") { note.title }
     note.title = "b"

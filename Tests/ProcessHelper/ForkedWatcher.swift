@@ -17,7 +17,7 @@ enum ForkedWatcher {
         let clips = try store.entity("Clip")
         // Many transactions, so that they are still being told while the process forks.
         for rank in 0..<20_000 {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(clips) { (row) throws(StoreError) in try row.set(int: Int64(rank), at: 0) }
             }
         }

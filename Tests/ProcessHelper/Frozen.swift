@@ -34,7 +34,7 @@ enum RoundsWriter {
                 guard let object = ObjectID(entityNumber: accounts, number: 1 + UInt64(value) % World.accounts) else {
                     throw Wrong("there is no such account")
                 }
-                last = try store.commit(author: "rounds", durability: .relaxed) { transaction in
+                last = try store.writeOptimistically(author: "rounds", durability: .relaxed) { transaction in
                     try transaction.update(object, ["balance": .int(value)])
                 }.token
             }

@@ -81,7 +81,7 @@ enum Migrating {
         switch mode {
         case "make":
             let store = try Store(at: path, entities: Older.entities, options: options)
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 let persons = try (0..<7).map { try transaction.insert(Older.Person(name: "person \($0)")) }
                 // More than a frame holds, and values that stand in frames of their own.
                 for number in 0..<900 {

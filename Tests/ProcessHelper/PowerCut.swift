@@ -85,7 +85,7 @@ struct PowerCut {
     private static func path(_ name: String, beside store: String) -> String { "\(store).\(name)" }
 
     private static func write(_ step: Int64, _ store: Store, _ durability: Durability) throws {
-        try store.commit(author: "cut", durability: durability) { transaction in
+        try store.writeOptimistically(author: "cut", durability: durability) { transaction in
             try transaction.insert("Entry", ["step": .int(step), "text": .string(text(step))])
             let snapshot = transaction.snapshot
             if let counter = try snapshot.rows(of: "Counter").first {

@@ -42,15 +42,16 @@ struct SharedFolders {
         EntityDescription(
             "Folder",
             attributes: [
-                AttributeDescription("shelf", .object, isOptional: false, target: "Shelf", deleteRule: .deny),
-                AttributeDescription("parent", .object, target: "Folder", deleteRule: .cascade),
+                AttributeDescription("shelf", .object, isOptional: false, target: "Shelf", whenTargetIsDeleted: .deny),
+                AttributeDescription("parent", .object, target: "Folder", whenTargetIsDeleted: .cascade),
             ]),
         EntityDescription(
             "Clip",
             attributes: [
-                AttributeDescription("folder", .object, isOptional: false, target: "Folder", deleteRule: .cascade),
-                AttributeDescription("related", .objects, target: "Clip", deleteRule: .nullify),
-                AttributeDescription("after", .object, target: "Clip", deleteRule: .nullify),
+                AttributeDescription(
+                    "folder", .object, isOptional: false, target: "Folder", whenTargetIsDeleted: .cascade),
+                AttributeDescription("related", .objects, target: "Clip", whenTargetIsDeleted: .nullify),
+                AttributeDescription("after", .object, target: "Clip", whenTargetIsDeleted: .nullify),
             ]),
     ]
 
@@ -86,7 +87,7 @@ struct SharedFolders {
         var runs = 0
         var random = random
         do {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 runs += 1
                 // The body may run again, on a newer state.
                 random = start

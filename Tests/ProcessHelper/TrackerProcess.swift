@@ -144,7 +144,7 @@ actor TrackerProcess {
         } resynchronized: { snapshot in
             seen.add("r \(try lost(snapshot))")
         }
-        tracker.observe(Note.self, kinds, name: "tally", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Note.self, kinds, name: "tally") { changes, transaction in
             for change in changes {
                 try transaction.insert(
                     Tracked.Tally(

@@ -27,7 +27,7 @@ enum World {
 
     static func make(_ path: String) throws {
         let store = try Store(at: path, entities: entities)
-        try store.commit(author: "make") { transaction in
+        try store.writeOptimistically(author: "make") { transaction in
             for _ in 0..<accounts { try transaction.insert("Account", ["balance": .int(balance)]) }
             try transaction.insert("Counter", ["value": .int(0)])
             for _ in 0..<consumers { try transaction.insert("Tally", ["read": .int(0)]) }

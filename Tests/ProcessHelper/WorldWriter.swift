@@ -55,7 +55,9 @@ final class WorldWriter {
             let token =
                 plan.counts
                 ? try store.write(author: author, contextName: "\(plan.sequence)", durability: durability, body).token
-                : try store.commit(author: author, contextName: "\(plan.sequence)", durability: durability, body).token
+                : try store.writeOptimistically(
+                    author: author, contextName: "\(plan.sequence)", durability: durability, body
+                ).token
             guard let token else { throw Wrong("a transaction was not written") }
             let took = Clock.microseconds - began
             lines.add("a \(plan.sequence) \(token.number) \(began) \(took) \(durability) \(moved(from: file))")

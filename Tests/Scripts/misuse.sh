@@ -16,7 +16,8 @@ said=$folder/said
 
 export LC_ALL=C SWIFT_BACKTRACE=enable=no
 # The tracker uses nothing that a program cannot use as well: it compiles as a module of its own.
-swiftc -typecheck -swift-version 6 -module-name Tracking -Xfrontend -import-module -Xfrontend Annals \
+swiftc -typecheck -swift-version 6 -module-name Tracking -package-name tracking \
+    -Xfrontend -import-module -Xfrontend Annals \
     -I "$products/Modules" Sources/Annals/Tracking/*.swift
 for file in Tests/Misuse/[A-Z]*.swift; do
     name=$(basename "$file")

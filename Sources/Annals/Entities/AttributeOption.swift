@@ -15,8 +15,9 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// An optional property must have a value when it is saved.
     public static var required: Self { Self(.required) }
 
-    /// The value of objects from before the attribute existed, instead of the property's initial value.
-    public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
+    /// The value of objects from before the attribute existed, instead of the property's initial value. New objects
+    /// have the initial value. This is the attribute's `defaultValue` in an `AttributeDescription`.
+    public static func valueForOlderObjects(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
 
     /// The property's value if the store has one that the type does not know. For example, a newer version of the
     /// program has added a case to an enumeration. Without this option, reading such an object throws
@@ -148,7 +149,7 @@ extension String {
     }
 }
 
-/// A property that is a text: `String` or `String?`.
+/// A property that is a text: `String` or `String?`. Only a constraint for the compiler: do not adopt it.
 public protocol TextProperty {}
 
 extension String: TextProperty {}

@@ -158,13 +158,14 @@ extension Reference: EntityReference {
     public typealias Target = E
 }
 
-/// A reference to objects of some entity: `Reference`.
+/// A reference to objects of some entity: `Reference`. Only a constraint for the compiler: do not adopt it.
 public protocol EntityReference {
     /// The entity.
     associatedtype Target: Entity
 }
 
-/// A property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`.
+/// A property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`. Only a constraint for
+/// the compiler: do not adopt it.
 public protocol RelationshipProperty {
     /// The entity that it refers to.
     associatedtype Target: Entity
@@ -182,7 +183,8 @@ extension Set: RelationshipProperty where Element: EntityReference {
     public typealias Target = Element.Target
 }
 
-/// A property from which the objects that refer to its object are read: `ToMany` or `ToOne`.
+/// A property from which the objects that refer to its object are read: `ToMany` or `ToOne`. Only a constraint for the
+/// compiler: do not adopt it.
 public protocol OtherSide {
     /// The entity of the objects that refer.
     associatedtype Referrer: Entity

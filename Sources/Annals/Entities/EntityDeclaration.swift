@@ -224,7 +224,7 @@ extension EntityModel.Property {
         return AttributeDescription(
             name, codec.attributeType, isOptional: codec.isOptional && !isRequired, isIndexed: isIndexed,
             isUnique: isUnique, isPreservedOnDeletion: isPreserved, defaultValue: value,
-            target: codec.target.map { $0.model.name }, inverse: inverse?.name, deleteRule: deleteRule)
+            target: codec.target.map { $0.model.name }, inverse: inverse?.name, whenTargetIsDeleted: deleteRule)
     }
 }
 

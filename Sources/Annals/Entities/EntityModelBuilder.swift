@@ -220,9 +220,6 @@ struct EntityModelBuilder<E: Entity> {
     private mutating func apply(_ item: SchemaItem<E>, to property: inout EntityModel.Property, _ title: String) {
         let type = property.codec.attributeType
         if case .relationship(let rule, let inverse) = item.role {
-            guard type.isReference else {
-                return report("\(title) does not refer to objects: write Attribute instead of Relationship.")
-            }
             property.deleteRule = rule
             property.inverse = inverse.map { SchemaItemInverse(target: $0.target, offset: $0.offset) }
         }
@@ -240,7 +237,10 @@ struct EntityModelBuilder<E: Entity> {
             case .defaultValue(let value):
                 do {
                     property.defaultValue = try property.codec.value(of: value)
-                } catch { report("\(title) has a default that cannot be stored: \(StoreError.sentence(error))") }
+                } catch {
+                    report(
+                        "\(title) has a value for older objects that cannot be stored: \(StoreError.sentence(error))")
+                }
             case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name):
                 if let other = properties.first(where: { $0.formerNames.contains { isSameName($0, name) } }) {
@@ -292,7 +292,8 @@ struct EntityModelBuilder<E: Entity> {
             }
         }
         for (count, what) in [
-            (derivations, "ways to be derived"), (defaults, "defaults"), (fallbacks, "fallbacks"), (ranges, "ranges"),
+            (derivations, "ways to be derived"), (defaults, "values for older objects"), (fallbacks, "fallbacks"),
+            (ranges, "ranges"),
         ] where count > 1 { report("\(title) has \(count) \(what): keep one.") }
     }
 

@@ -65,10 +65,8 @@ struct SchemaPlace: Sendable, CustomStringConvertible {
 
 /// A line of a schema about a property that holds a value: `Attribute(\.rank, .indexed)`.
 public typealias Attribute = SchemaItem
-/// A line of a schema about a property that refers to objects.
-public typealias Relationship = SchemaItem
 
-/// A line of a schema: written as `Attribute`, `Relationship` or `Transient`.
+/// A line of a schema: an `Attribute`, a `Relationship` or a `Transient`.
 public struct SchemaItem<E: Entity>: Sendable {
     enum Role: Sendable {
         case attribute
@@ -111,36 +109,38 @@ public struct SchemaItem<E: Entity>: Sendable {
     public init<V>(_ path: any KeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
         preconditionFailure("The option is not available.")
     }
+}
 
-    /// A relationship to one object (`Reference<T>?`), to several in an order (`[Reference<T>]`) or to several
-    /// (`Set<Reference<T>>`). Its other side is a property of the target.
-    ///
-    /// - Parameters:
-    ///   - path: The property that refers.
-    ///   - options: As for an attribute.
-    ///   - inverse: The property of the target from which the objects on this side can be read: a `ToMany`, or a
-    ///     `ToOne` if the relationship is to one object and has the option `.unique`.
-    ///   - rule: Decides about the objects of **this** entity when an object that they refer to is deleted.
-    ///   - file: For messages about mistakes.
-    ///   - line: For messages about mistakes.
-    public init<P: RelationshipProperty, S: OtherSide>(
-        _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
-        inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify,
-        file: StaticString = #fileID, line: Int = #line
-    ) where S.Referrer == E {
-        let side = Inverse(target: P.Target.self, path: inverse, offset: MemoryLayout<P.Target>.offset(of: inverse))
-        self.init(
-            path, .relationship(rule, inverse: side), options.map(\.option), SchemaPlace(file: file, line: line))
-    }
+// swift-format-ignore: AlwaysUseLowerCamelCase
+/// A line of a schema about a property that refers to one object (`Reference<T>?`), to several in an order
+/// (`[Reference<T>]`) or to several (`Set<Reference<T>>`). Its other side is a property of the target.
+///
+/// - Parameters:
+///   - path: The property that refers.
+///   - options: As for an attribute.
+///   - inverse: The property of the target from which the objects on this side can be read: a `ToMany`, or a `ToOne` if
+///     the relationship is to one object and has the option `.unique`.
+///   - rule: Decides about the objects of **this** entity when an object that they refer to is deleted.
+///   - file: For messages about mistakes.
+///   - line: For messages about mistakes.
+public func Relationship<E: Entity, P: RelationshipProperty, S: OtherSide>(
+    _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
+    inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify,
+    file: StaticString = #fileID, line: Int = #line
+) -> SchemaItem<E> where S.Referrer == E {
+    let offset = MemoryLayout<P.Target>.offset(of: inverse)
+    let side = SchemaItem<E>.Inverse(target: P.Target.self, path: inverse, offset: offset)
+    return SchemaItem(
+        path, .relationship(rule, inverse: side), options.map(\.option), SchemaPlace(file: file, line: line))
+}
 
-    /// A relationship without another side.
-    public init<V>(
-        _ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...,
-        whenTargetIsDeleted rule: DeleteRule, file: StaticString = #fileID, line: Int = #line
-    ) {
-        self.init(
-            path, .relationship(rule, inverse: nil), options.map(\.option), SchemaPlace(file: file, line: line))
-    }
+// swift-format-ignore: AlwaysUseLowerCamelCase
+/// A line of a schema about a property that refers to objects, and has no other side.
+public func Relationship<E: Entity, P: RelationshipProperty>(
+    _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
+    whenTargetIsDeleted rule: DeleteRule = .nullify, file: StaticString = #fileID, line: Int = #line
+) -> SchemaItem<E> {
+    SchemaItem(path, .relationship(rule, inverse: nil), options.map(\.option), SchemaPlace(file: file, line: line))
 }
 
 // swift-format-ignore: AlwaysUseLowerCamelCase

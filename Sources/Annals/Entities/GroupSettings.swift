@@ -65,7 +65,7 @@ public final class GroupSettings: Sendable {
     /// this returns.
     ///
     /// Throws `StoreError`: `invalidArgument` if the key is empty or begins with “_annals.”, or the value cannot be
-    /// encoded; errors of `Store.commit`.
+    /// encoded; errors of `Store.write`.
     public func set<T: Encodable>(_ value: T?, for key: String) throws {
         try update { changes in try changes.set(value, for: key) }
     }
@@ -73,7 +73,7 @@ public final class GroupSettings: Sendable {
     /// Changes several keys at once: other programs see all changes or none. No other program changes settings while
     /// the body runs, so values that it reads stay valid. If it throws, nothing is changed.
     ///
-    /// Throws `StoreError`: errors of `Store.commit`; and errors of the body.
+    /// Throws `StoreError`: errors of `Store.write`; and errors of the body.
     public func update<Result>(_ body: (borrowing Changes) throws -> Result) throws -> Result {
         try store.write { transaction in try body(Changes(transaction: transaction)) }.result
     }

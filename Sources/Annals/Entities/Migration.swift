@@ -384,7 +384,8 @@ extension Transaction {
                         .changeAttribute(
                             name, of: entity, isOptional: new.isOptional, isIndexed: new.isIndexed || there.isIndexed,
                             isUnique: new.isUnique, isPreservedOnDeletion: new.isPreservedOnDeletion,
-                            inverse: new.inverse, deleteRule: new.type.isReference ? new.deleteRule : nil))
+                            inverse: new.inverse,
+                            whenTargetIsDeleted: new.type.isReference ? new.whenTargetIsDeleted : nil))
                     continue
                 }
                 changes.append(.replaceAttribute(name, of: entity, by: new))

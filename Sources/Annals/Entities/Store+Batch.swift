@@ -28,13 +28,15 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///   - change: Changes one object.
     ///
-    /// Throws `StoreError`, as `commit` and `Snapshot.fetch`; and errors of `change`. Then nothing has changed.
+    /// Throws `StoreError`, as `write` and `Snapshot.fetch`; and errors of `change`. Then nothing has changed.
     @discardableResult
     public func update<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
         contextName: String? = nil, durability: Durability? = nil, _ change: (inout E) throws -> Void
     ) throws -> BatchResult<E> {
-        let (references, token) = try commit(author: author, contextName: contextName, durability: durability) {
+        let (references, token) = try writeOptimistically(
+            author: author, contextName: contextName, durability: durability
+        ) {
             transaction in
             let (binding, layout) = try transaction.binding(E.self)
             return try transaction.forEachMatch(predicate) { reference, value in
@@ -56,7 +58,9 @@ extension Store {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
         contextName: String? = nil, durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        let (references, token) = try commit(author: author, contextName: contextName, durability: durability) {
+        let (references, token) = try writeOptimistically(
+            author: author, contextName: contextName, durability: durability
+        ) {
             transaction in
             var fetch = try Fetch<E>(transaction.snapshot, predicate)
             let references = try fetch.references()
@@ -71,7 +75,7 @@ extension Store {
     /// The values of a collection are encoded before any other writer has to wait. A sequence that can be read only
     /// once is read under the writer lock. Memory grows by the references only.
     ///
-    /// Throws `StoreError`, as `commit` and `Transaction.insert`. Then nothing has changed.
+    /// Throws `StoreError`, as `write` and `Transaction.insert`. Then nothing has changed.
     @discardableResult
     public func insert<E: Entity>(
         contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
@@ -124,7 +128,7 @@ extension Store {
             }
             let token =
                 values is any Collection
-                ? try commit(author: author, contextName: contextName, durability: durability, body).token
+                ? try writeOptimistically(author: author, contextName: contextName, durability: durability, body).token
                 : try write(author: author, contextName: contextName, durability: durability, body).token
             return BatchResult(references: references, token: token)
         } catch let error as StoreError {

@@ -3,16 +3,16 @@
 /// How to apply a transaction that conflicts with changes made here.
 public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
     /// Write nothing, and throw `applyConflict`.
-    case refuse
-    /// Write the exported values over the present ones.
-    case theirs
+    case error
     /// Keep the present values, and apply the rest of the transaction.
-    case ours
+    case storeWins
+    /// Write the exported values over the present ones.
+    case exportWins
 }
 
 /// A conflict between an exported transaction and the store that it is applied to.
 ///
-/// A policy can resolve some conflicts: then the change is written (`theirs`) or left out (`ours`). Both policies leave
+/// A policy can resolve some conflicts: then the change is left out (`storeWins`) or written (`exportWins`). Both policies leave
 /// out changes that no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule
 /// denies here, a reference to an unknown object, values of a unique key that another object has, and values from which
 /// a derived value would follow that cannot be written here.

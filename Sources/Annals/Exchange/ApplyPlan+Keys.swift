@@ -23,7 +23,7 @@ extension ApplyPlan {
         guard let before = change.before, !now.isEmpty else { return }
         let left = withheldAttributes(foreign)
         for (position, value) in try values(change, before, layout).values
-        where policy == .theirs || value?.isSame(as: now[position]) == true {
+        where policy == .exportWins || value?.isSame(as: now[position]) == true {
             if left.contains(layout.entity.attributes[position].number) { continue }
             givesUpKeys[object, default: []].insert(layout.entity.attributes[position].number)
         }

@@ -242,7 +242,7 @@ struct ApplyPlan {
         if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
         if !isNew, try isHere(target) {
             if !isAlias { conflict(change, target, .insertedHere) }
-            if policy == .theirs { try overwrite(change, target, values, layout) }
+            if policy == .exportWins { try overwrite(change, target, values, layout) }
             return
         }
         let deleted = try isNew ? nil : valuesOfDeleted(target, layout)
@@ -297,7 +297,7 @@ struct ApplyPlan {
                 !isDerived(layout.entity.attributes[position].number, layout.entity.number)
             {
                 changedHere.append(position)
-                if policy == .ours { continue }
+                if policy == .storeWins { continue }
             }
             written.append((position, value))
         }

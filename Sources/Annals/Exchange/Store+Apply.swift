@@ -31,10 +31,10 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
-    /// errors of `commit`. Then nothing has changed.
+    /// errors of `write`. Then nothing has changed.
     @discardableResult
     public func apply(
-        _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
+        _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .error, author: String? = nil,
         contextName: String? = nil, durability: Durability? = nil
     ) throws -> ApplyResult {
         guard transaction.store != identifier else {
@@ -107,8 +107,8 @@ extension Store {
         var plan = try ApplyPlan(transaction, policy, base, draft, upkeep, withheld: withheld)
         try plan.work()
         if upkeep != nil { planned = plan.planned }
-        if plan.conflicts.isEmpty || policy != .refuse { try plan.carryOut() }
-        guard plan.conflicts.isEmpty || policy != .refuse else { throw conflictError(plan.conflicts, transaction) }
+        if plan.conflicts.isEmpty || policy != .error { try plan.carryOut() }
+        guard plan.conflicts.isEmpty || policy != .error else { throw conflictError(plan.conflicts, transaction) }
         return (.applied, plan.conflicts)
     }
 

@@ -80,7 +80,7 @@ extension Store {
     ///   - token: The place up to which it has read history; nil for everything until now.
     /// - Returns: The consumer, with the cursor to continue from.
     ///
-    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, errors of `validate` for the token, and errors of `commit`.
+    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, errors of `validate` for the token, and errors of `write`.
     @discardableResult
     public func registerConsumer(
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil

@@ -60,7 +60,7 @@ extension Store {
     /// lasted an hour. Then the next commit removes it. If the clock is set back before, the jump has no effect. A
     /// clock that stays wrong for more than an hour is believed. `clean` always believes the clock.
     ///
-    /// Throws `StoreError`: `invalidArgument` for an age below zero; and as `commit`.
+    /// Throws `StoreError`: `invalidArgument` for an age below zero; and as `write`.
     public func setRetention(_ retention: Retention) throws {
         guard retention.age.map({ $0 >= .zero }) ?? true else {
             throw StoreError(

@@ -2,11 +2,11 @@
 
 /// The reaction if a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
-    /// Write nothing.
+    /// Write nothing. This is no error: the result lists the conflicts.
     case refuse
     /// Keep the store's present values in conflicts, and undo the rest: the other objects, and the other attributes of
     /// an update.
-    case ours
+    case storeWins
 }
 
 /// A part of a transaction that cannot be undone.
@@ -50,7 +50,7 @@ public struct RevertConflict: Hashable, Sendable {
 }
 
 /// The result of undoing a transaction.
-public struct RevertOutcome: Hashable, Sendable {
+public struct RevertResult: Hashable, Sendable {
     /// The place after the new transaction. Nil if nothing was written, because of conflicts or because nothing was
     /// left to undo.
     public let token: HistoryToken?
@@ -63,7 +63,7 @@ extension Store {
     /// values back, and objects that it deleted are inserted again under the same ID. Later changes stay.
     ///
     /// A value is restored only if it is still the one that the transaction wrote. If the old value is there already,
-    /// nothing is done. The outcome lists the conflicts. With conflicts, nothing is written, unless the policy allows
+    /// nothing is done. The result lists the conflicts. With conflicts, nothing is written, unless the policy allows
     /// it. References to objects that this deletes follow their delete rules.
     ///
     /// Runs under the writer lock. Takes memory for the changes and old values of the transaction, except for long
@@ -77,12 +77,12 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `tokenUnknown`; `tokenExpired` if history no longer has the transaction; `historyGap` if it
-    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `commit`.
+    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `write`.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,
         conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
-    ) throws -> RevertOutcome {
+    ) throws -> RevertResult {
         try requireRevertible(number)
         var withheld: [ObjectID: [WithheldChange]] = [:]
         while true {
@@ -103,7 +103,7 @@ extension Store {
     private func revert(
         _ number: UInt64, _ author: String?, _ contextName: String?, _ policy: RevertPolicy, _ durability: Durability?,
         _ withheld: [ObjectID: [WithheldChange]], _ changed: inout Set<ObjectID>
-    ) throws -> RevertOutcome {
+    ) throws -> RevertResult {
         let (conflicts, token) = try writeDraft(author, contextName, durability, validates: true) {
             draft, engine in
             let derived = RevertDerivation(
@@ -111,10 +111,10 @@ extension Store {
                 isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
             let plan = try self.plan(number, draft.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
-            if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: draft) }
+            if plan.obstacles.isEmpty || policy == .storeWins { try plan.carryOut(with: draft) }
             return plan.obstacles.map { RevertConflict($0, draft.catalog) }
         }
-        return RevertOutcome(token: token, conflicts: conflicts)
+        return RevertResult(token: token, conflicts: conflicts)
     }
 
     /// Undoes the transaction of a token. Also throws `StoreError`: `tokenForeign` and `tokenDiverged`.
@@ -122,7 +122,7 @@ extension Store {
     public func revert(
         _ token: HistoryToken, author: String? = nil, contextName: String? = nil,
         conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
-    ) throws -> RevertOutcome {
+    ) throws -> RevertResult {
         try validate(token)
         return try revert(
             token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)

@@ -30,7 +30,7 @@ extension AttributeDescription {
             definition.name.text, definition.type, isOptional: definition.isOptional,
             isIndexed: definition.flags.contains(.indexed), isUnique: definition.flags.contains(.unique),
             isPreservedOnDeletion: definition.flags.contains(.preservedOnDeletion),
-            deleteRule: definition.deleteRule)
+            whenTargetIsDeleted: definition.deleteRule)
         if definition.defaultValue != nil { defaultValue = try Value(definition.valueBeforeItExisted) }
         guard let target = catalog.entity(definition.target, version: catalog.newestVersion) else { return }
         self.target = target.name.text

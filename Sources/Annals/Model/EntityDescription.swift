@@ -83,15 +83,20 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     /// For references with a target only: the name of the other side at `target`; nil for none. It may be an attribute
     /// that refers back. If no attribute has the name, programs read the other side from the index of this one.
     public var inverse: String?
-    /// The effect on this object of deleting an object that it refers to. In Core Data it is the other way round: there
-    /// the rule belongs to the object that is deleted.
-    public var deleteRule: DeleteRule
+    /// For references only: the effect on this object of deleting an object that it refers to. It is not called
+    /// `deleteRule`, because that of Core Data and SwiftData belongs to the object that is deleted.
+    public var whenTargetIsDeleted: DeleteRule
+
+    private enum CodingKeys: String, CodingKey {
+        case name, type, isOptional, isIndexed, isUnique, isPreservedOnDeletion, defaultValue, target, inverse
+        case whenTargetIsDeleted = "deleteRule"
+    }
 
     /// Describes an attribute. By default it is optional and has no index.
     public init(
         _ name: String, _ type: AttributeType, isOptional: Bool = true, isIndexed: Bool = false, isUnique: Bool = false,
         isPreservedOnDeletion: Bool = false, defaultValue: Value? = nil, target: String? = nil, inverse: String? = nil,
-        deleteRule: DeleteRule = .noAction
+        whenTargetIsDeleted: DeleteRule = .noAction
     ) {
         self.name = name
         self.type = type
@@ -102,7 +107,7 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
         self.defaultValue = defaultValue
         self.target = target
         self.inverse = inverse
-        self.deleteRule = deleteRule
+        self.whenTargetIsDeleted = whenTargetIsDeleted
     }
 }
 

@@ -30,11 +30,11 @@ public enum SchemaChange: Hashable, Sendable {
     /// Changes properties of an attribute; nil leaves a property as it is. A required attribute can become optional,
     /// but not the reverse, and types cannot change. If objects exist, the index is built during the commit, while
     /// other handles read and write. `isUnique` is refused if two objects have the same value after the transaction,
-    /// which may change or delete them itself. `inverse` and `deleteRule` are for references; the rule holds from then
-    /// on.
+    /// which may change or delete them itself. `inverse` and `whenTargetIsDeleted` are for references; the rule holds
+    /// from then on.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
-        isPreservedOnDeletion: Bool? = nil, inverse: String? = nil, deleteRule: DeleteRule? = nil)
+        isPreservedOnDeletion: Bool? = nil, inverse: String? = nil, whenTargetIsDeleted: DeleteRule? = nil)
     /// Adds a compound key. Its index is built as for `changeAttribute`.
     case addKey(IndexDescription, to: String)
     /// Removes a compound key and its index. No value changes.

@@ -117,7 +117,7 @@ extension SchemaPlan {
     static func differenceOfReference(
         _ declared: AttributeDescription, _ there: AttributeDescription
     ) -> (there: String, declared: String)? {
-        let saysNothing = declared.target == nil && declared.inverse == nil && declared.deleteRule == .noAction
+        let saysNothing = declared.target == nil && declared.inverse == nil && declared.whenTargetIsDeleted == .noAction
         guard !saysNothing else { return nil }
         if let target = declared.target, target != there.target {
             return (
@@ -128,8 +128,8 @@ extension SchemaPlan {
         if let inverse = declared.inverse, let known = there.inverse, !isSameName(inverse, known) {
             return ("has the inverse “\(known)”", "the inverse “\(inverse)”")
         }
-        guard declared.deleteRule == there.deleteRule else {
-            return ("has the delete rule \(there.deleteRule)", "the rule \(declared.deleteRule)")
+        guard declared.whenTargetIsDeleted == there.whenTargetIsDeleted else {
+            return ("has the delete rule \(there.whenTargetIsDeleted)", "the rule \(declared.whenTargetIsDeleted)")
         }
         return nil
     }

@@ -237,7 +237,8 @@ package struct SchemaPlan {
                 "“\(attribute.name)” of “\(entity.name)” is required, but existing objects have no value for it: "
                     + "give it a default, or make it optional.")
         }
-        guard attribute.type.isReference || (attribute.target == nil && attribute.deleteRule == .noAction) else {
+        guard attribute.type.isReference || (attribute.target == nil && attribute.whenTargetIsDeleted == .noAction)
+        else {
             throw StoreError(
                 .schemaRefused,
                 "“\(attribute.name)” of “\(entity.name)” does not refer to objects, but has a target or a delete rule: "
@@ -252,7 +253,7 @@ package struct SchemaPlan {
         let number = try nextAttributeNumber(in: index)
         let definition = AttributeDefinition(
             number: number, type: attribute.type, flags: AttributeFlags(attribute), inverse: attribute.inverse,
-            deleteRule: attribute.deleteRule, name: attribute.name,
+            deleteRule: attribute.whenTargetIsDeleted, name: attribute.name,
             defaultValue: try Self.defaultBytes(attribute, of: entity))
         entities[index].attributes.insert(definition, at: position)
         guard let target = attribute.target else { return }

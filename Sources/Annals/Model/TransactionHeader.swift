@@ -24,7 +24,8 @@ public struct TransactionHeader: Hashable, Sendable, Codable {
     public var timestamp: Date { Microseconds.date(microseconds) }
 }
 
-/// A value that belongs to one transaction. It has the properties of the transaction's header: `version.author`.
+/// A value that belongs to one transaction. It has the properties of the transaction's header: `version.author`. The
+/// types of this library share them; do not adopt it.
 public protocol HistoryRecord {
     /// The header of the transaction.
     var header: TransactionHeader { get }

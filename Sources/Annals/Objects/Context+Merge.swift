@@ -98,13 +98,13 @@ extension Context {
     /// task of your own, which gets the error that ends it. The context merges first, so nothing is missed between two
     /// calls.
     ///
-    ///     try await context.following()
+    ///     try await context.followUntilCancelled()
     ///
     /// Returns when the task is cancelled. Keeps the context until then.
     ///
     /// Throws `StoreError`: the reason why it cannot continue. `contextClosed` or `closed` if the context or the store
     /// was closed, `storeRemoved` or `storeReplaced` if another file has taken the store's place; errors of `merge()`.
-    public func following(isolation: isolated any Actor = #isolation) async throws {
+    public func followUntilCancelled(isolation: isolated any Actor = #isolation) async throws {
         try await Self.follow(core.requireStore().snapshotWatcher()) { self }
     }
 
@@ -120,7 +120,7 @@ extension Context {
 
     /// Returns when no property of an object is being changed in place, as by an `async` function that has it as
     /// `inout`. A merge that changes such an object stops the program: wait in a task that merges by itself.
-    /// `follow()`, `following()` and a tracker do so.
+    /// `follow()`, `followUntilCancelled()` and a tracker do so.
     public func waitForChangesInPlace(isolation: isolated any Actor = #isolation) async { await core.untilFree() }
 
     /// Ends the following that `follow()` began.

@@ -21,7 +21,7 @@ extension Context {
     /// `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`, `referenceForeign`, `tooLarge` for a
     /// value in an index, `invalidArgument` for a list that names an object twice: `StoreError.failures` has all
     /// failures, each property of an object by itself; `wrongContext` and `objectGone` if an object was changed that
-    /// must not be (these are reported once); `contextClosed`; and errors of `Store.commit`.
+    /// must not be (these are reported once); `contextClosed`; and errors of `Store.write`.
     @discardableResult
     public func save() throws -> HistoryToken { try save(nil) }
 
@@ -41,7 +41,7 @@ extension Context {
         let store = try core.requireStore()
         let recalled = try core.endFlight(store)
         guard let plan = try SavePlan(core) else {
-            if let addition { _ = try store.commit(author: author, contextName: name, addition) }
+            if let addition { _ = try store.writeOptimistically(author: author, contextName: name, addition) }
             core.recorder?.endSavedGroup()
             return try token
         }
@@ -139,7 +139,7 @@ extension Store {
         contextName: String?
     ) throws(StoreError) -> HistoryToken? {
         do {
-            let token = try commit(author: author, contextName: contextName) { transaction in
+            let token = try writeOptimistically(author: author, contextName: contextName) { transaction in
                 let permanent = try plan.write(to: transaction)
                 try addition?(transaction)
                 transaction.afterAppending { outcome.append($0, permanent) }
@@ -162,7 +162,8 @@ extension Store {
         return try await write.run(in: asyncWrites) { write in
             var isUnchanged = false
             defer { outcome.end(isUnchanged: isUnchanged) }
-            let (permanent, token) = try self.commit(author: author, contextName: contextName) { transaction in
+            let (permanent, token) = try self.writeOptimistically(author: author, contextName: contextName) {
+                transaction in
                 try write.run(transaction) { transaction in
                     let permanent = try plan.write(to: transaction)
                     transaction.afterAppending { outcome.append($0, permanent) }

@@ -103,7 +103,7 @@ public final class Context: Observable {
     /// - Returns: The references of the objects, in their order.
     ///
     /// Throws `StoreError`: `wrongContext` for an object of another context; `unknownEntity`, `contextClosed`, `busy`,
-    /// `readOnly`; and errors of `Store.commit`. Then nothing has changed.
+    /// `readOnly`; and errors of `Store.write`. Then nothing has changed.
     @discardableResult
     public func obtainPermanentReferences<E: Entity>(for objects: [Object<E>]) throws -> [Reference<E>] {
         _ = try core.requireStore()

@@ -25,7 +25,7 @@ extension Store {
     ///   other handles have committed too, and the store stays.
     /// - Returns: Whether the store was removed.
     @discardableResult
-    public func abandon(ownTransactions: UInt64 = 0) throws -> Bool {
+    package func abandon(ownTransactions: UInt64 = 0) throws -> Bool {
         try close()
         guard wasMade else { return false }
         do throws(StoreError) {

@@ -4,8 +4,8 @@ public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
 ///
-/// Read through snapshots: they never wait for a writer. Write with `commit` and `write`: one transaction at a time
-/// across all processes. A `Snapshot` keeps the store open. After `close`, every call throws `closed`.
+/// Read through snapshots: they never wait for a writer. Write with `write`: one transaction at a time across all
+/// processes. A `Snapshot` keeps the store open. After `close`, every call throws `closed`.
 public final class Store: Sendable {
     /// Options for opening a store.
     public struct Options: Sendable {

@@ -86,13 +86,12 @@ extension HistoryTracker {
     ///   - type: The entity.
     ///   - kinds: The kinds of changes.
     ///   - name: The name of the observer, which is the same in each run of the program.
-    ///   - transaction: `Transaction.self`.
     ///   - body: Gets the changes and the transaction, and must not keep it.
     ///   - resynchronized: As for other observers.
     /// - Returns: The ID for `removeObserver`.
     @discardableResult
-    public func observe<E: Entity>(
-        _ type: E.Type, _ kinds: Set<HistoryChange.Kind>, name: String, in transaction: Transaction.Type,
+    public func observeInTransaction<E: Entity>(
+        _ type: E.Type, _ kinds: Set<HistoryChange.Kind>, name: String,
         _ body: @escaping @Sendable (_ changes: ObservedChanges<E>, _ transaction: Transaction) throws -> Void,
         resynchronized: (@Sendable (_ snapshot: Snapshot) async throws -> Void)? = nil
     ) -> UUID {

@@ -78,7 +78,6 @@ public final class HistoryTracker: Sendable {
     ///   - consumer: The name of the cursor in the store; nil for the author's name. Two processes that track under one
     ///     author need different names.
     ///   - deduplicator: Called after the merge.
-    ///   - clock: The time; for tests.
     ///   - isolation: The isolation of the contexts: the caller's.
     ///
     /// Throws `StoreError`: `invalidArgument` if no author is named, a name has more than 1024 bytes, the current
@@ -90,42 +89,37 @@ public final class HistoryTracker: Sendable {
         cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
         logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
-        clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated any Actor = #isolation
+        isolation: isolated any Actor = #isolation
     ) throws {
         try self.init(
-            store: store, currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
-            batchAuthors: batchAuthors, ownContexts: ownContexts, cleanStrategy: cleanStrategy,
-            maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: false, consumer: consumer,
-            deduplicator: deduplicator, clock: clock)
-        for context in contexts {
-            try core.requireOfThisStore(context)
-            attach(context)
-        }
-        if autoStart { core.start(after: isolation) }
+            store: store, contexts: contexts,
+            TrackerSettings(
+                currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
+                batchAuthors: batchAuthors, ownContexts: ownContexts, cleanStrategy: cleanStrategy,
+                maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, consumer: consumer,
+                deduplicator: deduplicator),
+            autoStart: autoStart)
     }
 
     /// A tracker without contexts, for every isolation and every thread. If the caller cannot wait, such as on a plain
     /// thread, it starts at once: register observers first, with `autoStart: false` and `start()`.
     ///
     /// Parameters and errors are those of the other initializer.
-    public init(
+    public convenience init(
         store: Store, currentAuthor: String, allAuthors: [String], includingMirroring: Bool = false,
         batchAuthors: [String] = [], ownContexts: [String] = [], cleanStrategy: CleanStrategy = .none,
         maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
-        autoStart: Bool = true, consumer: String? = nil,
-        deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
+        autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
         isolation: isolated (any Actor)? = #isolation
     ) throws {
-        core = try TrackerCore(
-            store,
+        try self.init(
+            store: store,
             TrackerSettings(
-                author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
-                batchAuthors: batchAuthors, ownContexts: Set(ownContexts), strategy: cleanStrategy,
-                maximumDuration: maximumDuration,
-                logger: logger ?? StandardErrorLogger(hasDetails: logLevel > 1), logLevel: logLevel,
-                consumer: consumer ?? currentAuthor,
-                deduplicator: deduplicator, clock: clock))
-        if autoStart { core.start(after: isolation) }
+                currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
+                batchAuthors: batchAuthors, ownContexts: ownContexts, cleanStrategy: cleanStrategy,
+                maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, consumer: consumer,
+                deduplicator: deduplicator),
+            autoStart: autoStart)
     }
 
     /// The same with the cases of an enumeration as authors, such as `enum Author: String, CaseIterable`.
@@ -134,15 +128,14 @@ public final class HistoryTracker: Sendable {
         includingMirroring: Bool = false, batchAuthors: [Author] = [], ownContexts: [String] = [],
         cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
         logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
-        deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
-        isolation: isolated any Actor = #isolation
+        deduplicator: Deduplicator? = nil, isolation: isolated any Actor = #isolation
     ) throws {
         try self.init(
             store: store, contexts: contexts, currentAuthor: currentAuthor.rawValue,
             allAuthors: allAuthors.map(\.rawValue), includingMirroring: includingMirroring,
             batchAuthors: batchAuthors.map(\.rawValue), ownContexts: ownContexts, cleanStrategy: cleanStrategy,
             maximumDuration: maximumDuration, logger: logger, logLevel: logLevel, autoStart: autoStart,
-            consumer: consumer, deduplicator: deduplicator, clock: clock)
+            consumer: consumer, deduplicator: deduplicator)
     }
 
     /// The same with the cases of an enumeration as authors, without contexts.
@@ -151,13 +144,34 @@ public final class HistoryTracker: Sendable {
         batchAuthors: [Author] = [], ownContexts: [String] = [], cleanStrategy: CleanStrategy = .none,
         maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
-        clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated (any Actor)? = #isolation
+        isolation: isolated (any Actor)? = #isolation
     ) throws {
         try self.init(
             store: store, currentAuthor: currentAuthor.rawValue, allAuthors: allAuthors.map(\.rawValue),
             includingMirroring: includingMirroring, batchAuthors: batchAuthors.map(\.rawValue),
             ownContexts: ownContexts, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
-            logLevel: logLevel, autoStart: autoStart, consumer: consumer, deduplicator: deduplicator, clock: clock)
+            logLevel: logLevel, autoStart: autoStart, consumer: consumer, deduplicator: deduplicator)
+    }
+
+    /// For tests, which set the clock.
+    package convenience init(
+        store: Store, contexts: [Context], _ settings: TrackerSettings, autoStart: Bool,
+        isolation: isolated any Actor = #isolation
+    ) throws {
+        try self.init(store: store, settings, autoStart: false)
+        for context in contexts {
+            try core.requireOfThisStore(context)
+            attach(context)
+        }
+        if autoStart { core.start(after: isolation) }
+    }
+
+    /// For tests, which set the clock.
+    package init(
+        store: Store, _ settings: TrackerSettings, autoStart: Bool, isolation: isolated (any Actor)? = #isolation
+    ) throws {
+        core = try TrackerCore(store, settings)
+        if autoStart { core.start(after: isolation) }
     }
 
     deinit { core.end() }
@@ -226,61 +240,4 @@ public final class HistoryTracker: Sendable {
     /// A cleaner to call by hand, which removes the same history as the strategies. It works even if the tracker does
     /// not run.
     public func cleanerBuilder() -> HistoryCleaner { HistoryCleaner(core.store, core.settings) }
-}
-
-/// The settings that a tracker was made with.
-struct TrackerSettings: Sendable {
-    let author: String
-    let allAuthors: [String]
-    let includesMirrors: Bool
-    let batchAuthors: [String]
-    /// Contexts of this program that are observed.
-    let ownContexts: Set<String>
-    let strategy: HistoryTracker.CleanStrategy
-    let maximumDuration: TimeInterval
-    let logger: any HistoryTrackerLogger
-    let logLevel: Int
-    let consumer: String
-    let deduplicator: HistoryTracker.Deduplicator?
-    let clock: any HistoryTrackerClock
-
-    /// Throws `invalidArgument`.
-    func requireValid() throws(StoreError) {
-        func refuse(_ sentence: String) -> StoreError { StoreError(.invalidArgument, sentence) }
-        if author.isEmpty { throw refuse("`currentAuthor` is empty: name the author of this program's changes.") }
-        if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
-        if (allAuthors + batchAuthors).contains("") {
-            throw refuse("An author has an empty name: leave it out of `allAuthors` and `batchAuthors`.")
-        }
-        if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: { $0.utf8.count > 1024 }) {
-            throw refuse(
-                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: use a name "
-                    + "of at most 1024 bytes.")
-        }
-        if batchAuthors.contains(author) {
-            throw refuse(
-                "The current author “\(author)” is among `batchAuthors`, whose programs never read history: leave "
-                    + "it out, because this tracker reads.")
-        }
-        if !(maximumDuration >= 0) {
-            throw refuse("`maximumDuration` is \(maximumDuration): give a number of seconds from 0.")
-        }
-        switch strategy {
-        case .none: break
-        case .byDuration(let seconds):
-            if !(seconds >= 0) { throw refuse("`byDuration` has \(seconds) seconds: give a number from 0.") }
-        case .byNotification(let times):
-            if times < 1 { throw refuse("`byNotification` has \(times) times: give a number from 1.") }
-        }
-    }
-
-    /// The authors whose transactions are observed; nil for all but the current author.
-    var observedAuthors: Set<String?>? {
-        allAuthors.isEmpty ? nil : Set(allAuthors).subtracting([author]).reduce(into: []) { $0.insert($1) }
-    }
-
-    /// The names for which cleaning waits.
-    var readers: [String] {
-        allAuthors.filter { $0 != author && !batchAuthors.contains($0) } + [consumer]
-    }
 }

@@ -1,9 +1,9 @@
 // The time as a tracker sees it.
 
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// The time by which a tracker waits and cleans. Tests give it a clock that they set.
-public protocol HistoryTrackerClock: Sendable {
+package protocol HistoryTrackerClock: Sendable {
     /// The time of day.
     var now: Date { get }
     /// The time since any fixed moment, by a clock that is never set.
@@ -13,18 +13,17 @@ public protocol HistoryTrackerClock: Sendable {
 }
 
 /// The clocks of the machine.
-public struct SystemTrackerClock: HistoryTrackerClock {
+package struct SystemTrackerClock: HistoryTrackerClock {
     private static let beginning = ContinuousClock.now
 
-    /// The clocks of the machine.
-    public init() {}
+    package init() {}
 
     /// The time of day.
-    public var now: Date { Date() }
+    package var now: Date { Date() }
     /// The time since the process first read it.
-    public var uptime: Duration { Self.beginning.duration(to: .now) }
+    package var uptime: Duration { Self.beginning.duration(to: .now) }
     /// Waits.
-    public func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+    package func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
 }
 
 /// Whether the time of day can be believed. A jump of more than an hour is not, until the new time has lasted an hour

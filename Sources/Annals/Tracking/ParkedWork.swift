@@ -116,7 +116,7 @@ extension HistoryTracker {
 
     /// Drops parked work without doing it.
     ///
-    /// Throws `StoreError`, as `Store.commit`.
+    /// Throws `StoreError`, as `Store.write`.
     public func skip(_ work: ParkedWork) async throws { try await core.skip(work) }
 }
 
@@ -243,7 +243,7 @@ extension TrackerCore {
         _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void
     ) async throws {
         let consumer = settings.consumer
-        try await store.commit(author: settings.author, contextName: work.name) { transaction in
+        try await store.writeOptimistically(author: settings.author, contextName: work.name) { transaction in
             if isStored {
                 var isParked = false
                 try transaction.changeParkedWork(consumer) { works in
@@ -271,7 +271,7 @@ extension TrackerCore {
         if work.name != nil {
             let consumer = settings.consumer
             do {
-                try await store.commit(author: settings.author) { try $0.park(work, ofConsumer: consumer) }
+                try await store.writeOptimistically(author: settings.author) { try $0.park(work, ofConsumer: consumer) }
                 noteParked(work, title)
                 return
             } catch let error as StoreError where error.code == .invalidArgument {
@@ -286,7 +286,7 @@ extension TrackerCore {
     func park(_ work: ParkedWork, title: String, moving cursor: String, from start: HistoryToken) async throws {
         let consumer = settings.consumer
         do {
-            try await store.commit(author: settings.author) { transaction in
+            try await store.writeOptimistically(author: settings.author) { transaction in
                 try transaction.park(work, ofConsumer: consumer)
                 try transaction.advanceConsumer(cursor, from: start, to: work.token)
             }
@@ -322,7 +322,7 @@ extension TrackerCore {
     /// Replaces or removes work in the store.
     private func replace(_ work: ParkedWork, _ other: ParkedWork?) async throws {
         let consumer = settings.consumer
-        try await store.commit(author: settings.author) { transaction in
+        try await store.writeOptimistically(author: settings.author) { transaction in
             try transaction.changeParkedWork(consumer) { works in
                 guard let position = works.firstIndex(where: { $0.id == work.id }) else { return }
                 if let other { works[position] = other } else { works.remove(at: position) }

@@ -271,7 +271,7 @@ extension TrackerCore {
             do {
                 try await attempts(of: observer.id) {
                     do {
-                        try await store.commit(author: settings.author, contextName: observer.name, write)
+                        try await store.writeOptimistically(author: settings.author, contextName: observer.name, write)
                     } catch {
                         // Not the body's: it is for the whole tracker, and no reason to call the body again.
                         if failed.error.withLock({ $0 == nil }) { throw StoreFailure(error: error) }
@@ -359,7 +359,7 @@ extension TrackerCore {
             try store.advanceConsumers(moves, timeout: .zero)
         } catch let error as StoreError {
             guard error.code == .busy else { throw error }
-            try await store.commit(author: settings.author, durability: .relaxed) { transaction in
+            try await store.writeOptimistically(author: settings.author, durability: .relaxed) { transaction in
                 for (name, move) in moves { try transaction.advanceConsumer(name, from: move.from, to: move.to) }
             }
         }

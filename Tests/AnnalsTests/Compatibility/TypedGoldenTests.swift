@@ -65,7 +65,7 @@ private struct Mark: Entity, Equatable {
     /// History was cleaned and compacted once, and went on.
     private static func make(_ path: String) throws {
         let store = try open(path)
-        let (owner, marks) = try store.commit(author: "app") { transaction in
+        let (owner, marks) = try store.writeOptimistically(author: "app") { transaction in
             let owner = try transaction.insert(Owner(name: "owner"))
             let marks = try ["a", "b"].map { try transaction.insert(Mark(name: $0)) }
             for number in 1...3 { try transaction.insert(kept(number, owner, marks)) }

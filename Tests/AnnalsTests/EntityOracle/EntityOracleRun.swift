@@ -168,7 +168,7 @@ final class EntityOracleRun {
         default: value.words = initial.words
         }
         after.things[reference] = value
-        _ = try store.commit { try $0.update(reference.id, [name: .null]) }
+        _ = try store.writeOptimistically { try $0.update(reference.id, [name: .null]) }
         // What the store calls a change is none for the type.
         past = []
         forgotten.insert(reference.id)
@@ -216,7 +216,7 @@ final class EntityOracleRun {
                 try body(transaction, &draft)
             }
             if random.chance(1, in: 2) {
-                _ = try store.commit(author: author, run)
+                _ = try store.writeOptimistically(author: author, run)
             } else {
                 _ = try store.write(author: author, run)
             }

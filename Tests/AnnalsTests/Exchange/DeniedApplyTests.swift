@@ -59,7 +59,7 @@ import Testing
             let passport = try transaction.insert(Passport(number: 1, owner: bob, heir: bob))
             return (ann: ann, bob: bob, passport: passport)
         }
-        #expect(try relay(.refuse).isEmpty)
+        #expect(try relay(.error).isEmpty)
         let snapshot = try here.snapshot()
         let ann = try #require(snapshot.references(to: Person.self, where: #Predicate { $0.name == "ann" }).first)
         let bob = try #require(snapshot.references(to: Person.self, where: #Predicate { $0.name == "bob" }).first)
@@ -86,21 +86,21 @@ import Testing
         }
         let before = try here.currentToken
         if own != nil {
-            let error = expect(.applyConflict) { try relay(.refuse) }
+            let error = expect(.applyConflict) { try relay(.error) }
             #expect(error?.applyConflicts.map(\.reason) == own.map { [.stillReferred(by: $0)] })
             #expect(try here.currentToken == before)
         }
-        if policy == .refuse {
+        if policy == .error {
             // The way out that the error names: change what is here first.
             if let own {
                 try here.write { try $0.delete(own) }
             }
-            #expect(try relay(.refuse).isEmpty)
+            #expect(try relay(.error).isEmpty)
         } else {
             #expect(try relay(policy).count == (own == nil ? 0 : 1))
         }
         let now = try here.snapshot()
-        let isLeft = policy != .refuse && own != nil
+        let isLeft = policy != .error && own != nil
         switch referrer {
         case .byCascade, .goesToo:
             #expect(try (now[passport] != nil) == isLeft && now.count(Visa.self) == (isLeft ? 1 : 0))
@@ -109,7 +109,7 @@ import Testing
         #expect(try now[bob]?.name == "robert")
         // The exchange goes on.
         try there.write { try $0.update(made.bob) { $0.name = "bob" } }
-        #expect(try relay(.refuse).isEmpty && here.snapshot()[bob]?.name == "bob")
+        #expect(try relay(.error).isEmpty && here.snapshot()[bob]?.name == "bob")
         for (store, folder) in [(there, folders.0), (here, folders.1)] {
             try store.close()
             try folder.expectIntact()

@@ -18,8 +18,8 @@ import Testing
             (a, b) = (folders.stores[0], folders.stores[1])
             // Own objects first, so that IDs differ.
             try b.changeSchema([.addEntity(ExchangeSample.item)])
-            try b.commit { try $0.insert("Item", ["name": "own"]) }
-            (xa, ya) = try a.commit { transaction in
+            try b.writeOptimistically { try $0.insert("Item", ["name": "own"]) }
+            (xa, ya) = try a.writeOptimistically { transaction in
                 (
                     try transaction.insert("Item", ["name": "x", "rank": 1]),
                     try transaction.insert("Item", ["name": "y", "rank": 1])
@@ -40,7 +40,7 @@ import Testing
             sourceLocation: SourceLocation = #_sourceLocation,
             _ body: (Transaction) throws -> Void
         ) throws -> ApplyResult {
-            try a.commit { try body($0) }
+            try a.writeOptimistically { try body($0) }
             let exported = try #require(try a.export(after: .number(try a.currentToken.number - 1)).first)
             let token = try b.currentToken
             let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) { try b.apply(exported) }
@@ -54,35 +54,38 @@ import Testing
         }
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func valuesThatWereChangedHere(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func valuesThatWereChangedHere(policy: ConflictPolicy)
+        throws
+    {
         let pair = try Pair()
-        try pair.b.commit { try $0.update(pair.xb, ["rank": 50]) }
+        try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 50]) }
         let result = try pair.apply(policy, [.changedHere]) { try $0.update(pair.xa, ["rank": 2, "size": 3]) }
         #expect(result.conflicts.first?.attributes == ["rank"] && result.conflicts.first?.local == pair.xb)
-        #expect(try pair.value(pair.xb, "rank") == (policy == .theirs ? 2 : 50))
+        #expect(try pair.value(pair.xb, "rank") == (policy == .exportWins ? 2 : 50))
         #expect(try pair.value(pair.xb, "size") == 3)
         try pair.folders.expectIntact()
     }
 
     @Test func theSameChangeOnBothSidesIsNone() throws {
         let pair = try Pair()
-        try pair.b.commit { try $0.update(pair.xb, ["rank": 2]) }
-        try pair.b.commit { try $0.delete(pair.yb) }
-        try pair.a.commit { try $0.update(pair.xa, ["rank": 2]) }
-        try pair.a.commit { try $0.delete(pair.ya) }
+        try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 2]) }
+        try pair.b.writeOptimistically { try $0.delete(pair.yb) }
+        try pair.a.writeOptimistically { try $0.update(pair.xa, ["rank": 2]) }
+        try pair.a.writeOptimistically { try $0.delete(pair.ya) }
         #expect(try relay(from: pair.a, to: pair.b).allSatisfy { $0.outcome == .applied && $0.conflicts.isEmpty })
         // And other attributes of the same object are no contradiction.
-        try pair.b.commit { try $0.update(pair.xb, ["size": 77]) }
-        try pair.a.commit { try $0.update(pair.xa, ["rank": 3]) }
+        try pair.b.writeOptimistically { try $0.update(pair.xb, ["size": 77]) }
+        try pair.a.writeOptimistically { try $0.update(pair.xa, ["rank": 3]) }
         #expect(try relay(from: pair.a, to: pair.b).allSatisfy { $0.conflicts.isEmpty })
         #expect(try pair.value(pair.xb, "size") == 77 && pair.value(pair.xb, "rank") == 3)
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func whatWasDeletedHereIsNotUpdated(policy: ConflictPolicy) throws
-    {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatWasDeletedHereIsNotUpdated(
+        policy: ConflictPolicy
+    ) throws {
         let pair = try Pair()
-        try pair.b.commit { try $0.delete(pair.xb) }
+        try pair.b.writeOptimistically { try $0.delete(pair.xb) }
         _ = try pair.apply(policy, [.deletedHere]) {
             try $0.update(pair.xa, ["rank": 2])
             try $0.update(pair.ya, ["rank": 2])
@@ -92,7 +95,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours])
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins])
     func anInsertionWhoseKeyIsTakenBecomesTheObjectThatHasIt(policy: ConflictPolicy) throws {
         let pair = try Pair()
         let own = try #require(
@@ -102,16 +105,18 @@ import Testing
             object = try $0.insert("Item", ["name": "own", "rank": 8])
             try $0.update(pair.xa, ["parent": .object(try #require(object))])
         }
-        #expect(try pair.value(own, "rank") == (policy == .theirs ? 8 : .null))
+        #expect(try pair.value(own, "rank") == (policy == .exportWins ? 8 : .null))
         #expect(try pair.value(pair.xb, "parent") == .object(own))
         // From now on it is that one.
-        try pair.a.commit { try $0.update(try #require(object), ["size": 12]) }
+        try pair.a.writeOptimistically { try $0.update(try #require(object), ["size": 12]) }
         #expect(try relay(from: pair.a, to: pair.b).allSatisfy { $0.conflicts.isEmpty })
         #expect(try pair.value(own, "size") == 12)
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func anUpdateWhoseKeyIsTakenLeavesItOut(policy: ConflictPolicy)
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateWhoseKeyIsTakenLeavesItOut(
+        policy: ConflictPolicy
+    )
         throws
     {
         let pair = try Pair()
@@ -125,14 +130,14 @@ import Testing
     /// What stays here under “ours” keeps its key, also where the transaction would have taken it away.
     @Test func aKeyThatIsNotGivenUpStaysTaken() throws {
         let pair = try Pair()
-        try pair.b.commit { try $0.update(pair.xb, ["name": "here"]) }
+        try pair.b.writeOptimistically { try $0.update(pair.xb, ["name": "here"]) }
         let reasons: [ApplyConflict.Reason] = [.changedHere, .keyTaken(by: pair.xb)]
-        try pair.a.commit {
+        try pair.a.writeOptimistically {
             try $0.update(pair.xa, ["name": "there"])
             try $0.update(pair.ya, ["name": "here"])
         }
         let exported = try #require(try pair.a.export().last)
-        let result = try pair.b.apply(exported, conflicts: .ours)
+        let result = try pair.b.apply(exported, conflicts: .storeWins)
         #expect(result.conflicts.map(\.reason) == reasons)
         #expect(try pair.value(pair.xb, "name") == "here" && pair.value(pair.yb, "name") == "y")
         try pair.folders.expectIntact()
@@ -140,11 +145,11 @@ import Testing
 
     @Test func keysThatAreExchangedOrFreedAreNotTaken() throws {
         let pair = try Pair()
-        try pair.a.commit {
+        try pair.a.writeOptimistically {
             try $0.update(pair.xa, ["name": "y"])
             try $0.update(pair.ya, ["name": "x"])
         }
-        try pair.a.commit {
+        try pair.a.writeOptimistically {
             try $0.delete(pair.xa)
             try $0.insert("Item", ["name": "y", "rank": 100])
         }
@@ -154,12 +159,13 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.theirs, .ours]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws
+    {
         let pair = try Pair()
         let nobody = try #require(ObjectID(entityNumber: pair.xa.entityNumber, number: 5000))
-        let (some, _) = try pair.a.commit { try $0.insert("Item", ["name": "some"]) }
+        let (some, _) = try pair.a.writeOptimistically { try $0.insert("Item", ["name": "some"]) }
         _ = try relay(from: pair.a, to: pair.b)
-        try pair.a.commit {
+        try pair.a.writeOptimistically {
             try $0.update(pair.xa, ["parent": .object(some), "rank": 2])
             try $0.insert("Item", ["name": "z", "friends": .objects([some, pair.ya])])
         }
@@ -172,7 +178,7 @@ import Testing
         let z = try #require(try pair.b.snapshot().rows(of: "Item", where: "name", equals: "z").first)
         #expect(z["friends"] == .objects([pair.yb]))
         // A line with an object that never came.
-        try pair.a.commit { try $0.update(pair.xa, ["rank": 9]) }
+        try pair.a.writeOptimistically { try $0.update(pair.xa, ["rank": 9]) }
         let exported = try #require(try pair.a.export().last)
         let line = exported.jsonLine.replacing("\"update\":\"\(pair.xa)\"", with: "\"update\":\"\(nobody)\"")
         let result = try pair.b.apply(try ExportedTransaction(jsonLine: line), conflicts: policy)
@@ -182,8 +188,8 @@ import Testing
 
     @Test func aReferenceToWhatWasDeletedHereIsNull() throws {
         let pair = try Pair()
-        try pair.b.commit { try $0.delete(pair.yb) }
-        try pair.a.commit { try $0.update(pair.xa, ["parent": .object(pair.ya)]) }
+        try pair.b.writeOptimistically { try $0.delete(pair.yb) }
+        try pair.a.writeOptimistically { try $0.update(pair.xa, ["parent": .object(pair.ya)]) }
         #expect(try relay(from: pair.a, to: pair.b).allSatisfy { $0.conflicts.isEmpty })
         #expect(try pair.value(pair.xb, "parent") == .null)
         try pair.folders.expectIntact()
@@ -191,21 +197,21 @@ import Testing
 
     @Test func aDeletionThatIsUndoneThereIsUndoneHere() throws {
         let pair = try Pair()
-        let (_, token) = try pair.a.commit { try $0.delete(pair.xa) }
+        let (_, token) = try pair.a.writeOptimistically { try $0.delete(pair.xa) }
         _ = try relay(from: pair.a, to: pair.b)
         #expect(try pair.b.snapshot().row(pair.xb) == nil)
         try pair.a.revert(try #require(token))
         _ = try relay(from: pair.a, to: pair.b)
         #expect(try pair.value(pair.xb, "rank") == 1)
         // If it is here again already, that is a contradiction.
-        let (_, second) = try pair.a.commit { try $0.delete(pair.xa) }
+        let (_, second) = try pair.a.writeOptimistically { try $0.delete(pair.xa) }
         let deletion = try #require(try relay(from: pair.a, to: pair.b).last?.token)
         try pair.b.revert(deletion)
-        try pair.b.commit { try $0.update(pair.xb, ["rank": 40]) }
+        try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 40]) }
         try pair.a.revert(try #require(second))
         let exported = try #require(try pair.a.export().last)
         expect(.applyConflict) { try pair.b.apply(exported) }
-        #expect(try pair.b.apply(exported, conflicts: .theirs).conflicts.map(\.reason) == [.insertedHere])
+        #expect(try pair.b.apply(exported, conflicts: .exportWins).conflicts.map(\.reason) == [.insertedHere])
         #expect(try pair.value(pair.xb, "rank") == 1)
         try pair.folders.expectIntact()
     }
@@ -219,7 +225,7 @@ import Testing
         for turn in 0..<12 {
             for (index, store) in [a, b].enumerated() {
                 let rows = try store.snapshot().rows(of: "Item")
-                try store.commit { transaction in
+                try store.writeOptimistically { transaction in
                     let parent = rows.isEmpty ? Value.null : .object(random.one(of: rows).id)
                     try transaction.insert("Item", ["name": .string("\(index) \(turn)"), "parent": parent])
                     // Each changes what came from the other as well, but not the same at the same time.
@@ -248,10 +254,12 @@ import Testing
         let (a, b, c, d) = (four.stores[0], four.stores[1], four.stores[2], four.stores[3])
         var objects: [ObjectID] = []
         for number in 0..<4 {
-            try a.commit(author: "a") { objects.append(try $0.insert("Item", ["name": .string("a\(number)")])) }
+            try a.writeOptimistically(author: "a") {
+                objects.append(try $0.insert("Item", ["name": .string("a\(number)")]))
+            }
         }
         _ = try relay(from: a, to: b)
-        try b.commit { transaction in
+        try b.writeOptimistically { transaction in
             let row = try #require(try transaction.snapshot.rows(of: "Item").last)
             try transaction.update(row.id, ["rank": 5])
             try transaction.insert("Item", ["name": "b", "parent": .object(row.id)])
@@ -269,7 +277,7 @@ import Testing
         #expect(try a.transactionCount(HistoryRequest(authors: ["a"])) == byA && byA > 0)
         #expect(try contents(of: a) == contents(of: b))
         // Two ways to the same store, in either order: what came one way is not applied the other way.
-        try a.commit { try $0.update(objects[0], ["rank": 9]) }
+        try a.writeOptimistically { try $0.update(objects[0], ["rank": 9]) }
         _ = try relay(from: a, to: b)
         _ = try relay(from: b, to: d)
         #expect(try relay(from: a, to: d).allSatisfy { $0.outcome != .applied || $0.conflicts.isEmpty })
@@ -284,7 +292,7 @@ import Testing
     @Test func ownTransactionsAreNotApplied() throws {
         let pair = try ExchangeFolders(1)
         let a = pair.stores[0]
-        try a.commit { try $0.insert("Item", ["name": "x"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "x"]) }
         let token = try a.currentToken
         for exported in try a.export() { #expect(try a.apply(exported).outcome == .alreadyHere) }
         #expect(try a.currentToken == token)

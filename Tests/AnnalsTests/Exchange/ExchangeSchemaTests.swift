@@ -57,7 +57,7 @@ import Testing
     @Test(arguments: [false, true]) func initialValuesAndWhatIsOptionalMayDiffer(isReversed: Bool) throws {
         let (folders, first, second) = try pair(There.Item.self, Here.Item.self)
         let (source, target) = isReversed ? (second, first) : (first, second)
-        let items = try source.commit { transaction in
+        let items = try source.writeOptimistically { transaction in
             [
                 try transaction.insert("Item", ["name": "a", "count": 3, "note": "n", "rank": 1]),
                 try transaction.insert("Item", ["name": "b"]),
@@ -66,7 +66,7 @@ import Testing
         #expect(try relay(from: source, to: target).allSatisfy(\.conflicts.isEmpty))
         #expect(try values(target) == values(source))
         if !isReversed {
-            try source.commit { try $0.update(items[0], ["note": .null, "rank": .null]) }
+            try source.writeOptimistically { try $0.update(items[0], ["note": .null, "rank": .null]) }
             #expect(try relay(from: source, to: target).allSatisfy(\.conflicts.isEmpty))
             #expect(try values(target)[0] == ["a", 3, .null, .null])
             // What its program requires reads as the initial value there.
@@ -76,7 +76,7 @@ import Testing
         }
         // And back.
         let copy = try #require(try target.snapshot().rows(of: "Item").first?.id)
-        try target.commit { try $0.update(copy, ["count": 9]) }
+        try target.writeOptimistically { try $0.update(copy, ["count": 9]) }
         #expect(try relay(from: target, to: source, leavingOut: true).allSatisfy(\.conflicts.isEmpty))
         #expect(try values(source)[0][1] == 9)
         try folders.expectIntact()
@@ -85,7 +85,7 @@ import Testing
     /// Both add the same attributes to objects that they share, with other initial values.
     @Test func attributesThatBothHaveAddedMayDiffer() throws {
         let (folders, source, target) = try pair(Old.Item.self, Old.Item.self)
-        let items = try source.commit { transaction in
+        let items = try source.writeOptimistically { transaction in
             try ["a", "b"].map { try transaction.insert("Item", ["name": .string($0)]) }
         }.result
         _ = try relay(from: source, to: target)
@@ -93,13 +93,13 @@ import Testing
             try Store(at: store.path, entities: [type]).close()
         }
         // An object that has only the default here was not changed here.
-        try source.commit { try $0.update(items[0], ["count": 7, "note": "n"]) }
+        try source.writeOptimistically { try $0.update(items[0], ["count": 7, "note": "n"]) }
         #expect(try relay(from: source, to: target).allSatisfy(\.conflicts.isEmpty))
         #expect(try values(target)[0] == ["a", 7, "n", 5])
         // One that was written here was.
         let copy = try #require(try target.snapshot().rows(of: "Item").last?.id)
-        try target.commit { try $0.update(copy, ["count": 4]) }
-        try source.commit { try $0.update(items[1], ["count": 8]) }
+        try target.writeOptimistically { try $0.update(copy, ["count": 4]) }
+        try source.writeOptimistically { try $0.update(items[1], ["count": 8]) }
         let error = expect(.applyConflict) { try relay(from: source, to: target) }
         #expect(error?.applyConflicts.map(\.reason) == [.changedHere])
         try folders.expectIntact()
@@ -112,8 +112,8 @@ import Testing
         let folders = try ExchangeFolders(2, [EntityDescription("Item", attributes: [name, code])])
         let (source, target) = (folders.stores[0], folders.stores[1])
         try target.changeSchema([.addEntity(EntityDescription("Item", attributes: [name]))])
-        try target.commit { try $0.insert("Item", ["name": "own"]) }
-        try source.commit { try $0.insert("Item", ["name": "a", "code": 3]) }
+        try target.writeOptimistically { try $0.insert("Item", ["name": "own"]) }
+        try source.writeOptimistically { try $0.insert("Item", ["name": "a", "code": 3]) }
         #expect(try relay(from: source, to: target).allSatisfy(\.conflicts.isEmpty))
         #expect(try target.snapshot().rows(of: "Item").map { $0["code"] } == [.null, 3])
         try folders.expectIntact()
@@ -129,7 +129,7 @@ import Testing
                     "Item",
                     attributes: [
                         AttributeDescription("name", .string), AttributeDescription("kind", type),
-                        AttributeDescription("place", .object, target: target, deleteRule: rule),
+                        AttributeDescription("place", .object, target: target, whenTargetIsDeleted: rule),
                     ]),
             ]
         }
@@ -141,7 +141,7 @@ import Testing
             let folders = try ExchangeFolders(2, item(.int, "Box"))
             let (source, target) = (folders.stores[0], folders.stores[1])
             try target.changeSchema(here.map { .addEntity($0) })
-            try source.commit { try $0.insert("Item", ["name": "x"]) }
+            try source.writeOptimistically { try $0.insert("Item", ["name": "x"]) }
             let error = expect(.schemaMismatch) { try relay(from: source, to: target) }
             #expect(error?.message.contains(sentence) == true, "\(error?.message ?? "")")
             #expect(error?.message.contains("program") == false)

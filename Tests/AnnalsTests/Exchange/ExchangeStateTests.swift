@@ -11,11 +11,11 @@ import Testing
     }
 
     private func insert(_ name: String, into store: Store) throws {
-        try store.commit { try $0.insert("Item", ["name": .string(name)]) }
+        try store.writeOptimistically { try $0.insert("Item", ["name": .string(name)]) }
     }
 
     private func delete(_ name: String, from store: Store) throws {
-        try store.commit { try $0.delete(try object(name, in: store)) }
+        try store.writeOptimistically { try $0.delete(try object(name, in: store)) }
     }
 
     private func outcomes(
@@ -98,11 +98,11 @@ import Testing
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         try insert("x", into: a)
-        try a.commit { try $0.insert("Item", ["name": "y", "parent": .object(try object("x", in: a))]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "y", "parent": .object(try object("x", in: a))]) }
         try delete("x", from: a)
         try a.deleteHistory(before: .max)
         _ = try relay(from: a, to: b)
-        try a.commit { try $0.update(try object("y", in: a), ["parent": .object(try object("y", in: a))]) }
+        try a.writeOptimistically { try $0.update(try object("y", in: a), ["parent": .object(try object("y", in: a))]) }
         #expect(try outcomes(from: a, to: b) == [.applied])
         #expect(try contents(of: a) == contents(of: b))
         try pair.expectIntact()
@@ -169,7 +169,9 @@ import Testing
         for (index, store) in stores.enumerated() { try insert("\(index)", into: store) }
         for round in 0..<20 {
             for (index, store) in stores.enumerated() {
-                try store.commit { try $0.update(try object("\(index)", in: store), ["rank": .int(Int64(round))]) }
+                try store.writeOptimistically {
+                    try $0.update(try object("\(index)", in: store), ["rank": .int(Int64(round))])
+                }
                 _ = try relay(from: store, to: stores[(index + 1) % 3], leavingOut: true)
             }
         }
@@ -251,13 +253,13 @@ import Testing
         let (a, c, d, b) = (four.stores[0], four.stores[1], four.stores[2], four.stores[3])
         for store in [a, c, d] { try store.changeSchema([.addEntity(loose)]) }
         try b.changeSchema([.addEntity(ExchangeSample.item)])
-        for store in [a, b, c] { try store.commit { try $0.insert("Item", ["name": "k"]) } }
+        for store in [a, b, c] { try store.writeOptimistically { try $0.insert("Item", ["name": "k"]) } }
         for store in [a, c] { _ = try relay(from: store, to: d) }
         let both = try d.snapshot().rows(of: "Item").map(\.id)
-        try d.commit {
+        try d.writeOptimistically {
             try $0.insert("Item", ["name": "list", "children": .orderedObjects(both), "friends": .objects(both)])
         }
-        let conflicts = try relay(from: d, to: b, conflicts: .theirs).flatMap(\.conflicts)
+        let conflicts = try relay(from: d, to: b, conflicts: .exportWins).flatMap(\.conflicts)
         #expect(conflicts.allSatisfy { $0.reason != .unknownReference }, "\(conflicts)")
         let list = try #require(try b.snapshot().rows(of: "Item").first { $0["name"] == "list" })
         #expect(list["children"] == .orderedObjects([try object("k", in: b)]))

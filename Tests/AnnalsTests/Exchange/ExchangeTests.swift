@@ -30,10 +30,10 @@ import Testing
             [:],
         ]
         var objects: [ObjectID] = []
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             for row in rows { objects.append(try transaction.insert("Thing", row)) }
         }
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             try transaction.update(
                 objects[0],
                 [
@@ -44,7 +44,7 @@ import Testing
         let far = Date(timeIntervalSinceReferenceDate: -Double(1e300).nextUp)
         let handle = try a.entity("Thing")
         let date = try #require(handle.position(of: "date"))
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             try transaction.update(objects[1]) { (writer) throws(StoreError) in
                 try writer.set(date: far, at: date)
             }
@@ -94,7 +94,7 @@ import Testing
     @Test func anEmptyStoreGivesTheSameIDs() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        for number in 0..<5 { try a.commit { try $0.insert("Item", ["name": .string("\(number)")]) } }
+        for number in 0..<5 { try a.writeOptimistically { try $0.insert("Item", ["name": .string("\(number)")]) } }
         _ = try relay(from: a, to: b)
         #expect(try a.snapshot().rows(of: "Item") == b.snapshot().rows(of: "Item"))
         try pair.expectIntact()
@@ -103,7 +103,9 @@ import Testing
     @Test func whoMadeItAndWhereItComesFromIsKept() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        let (_, token) = try a.commit(author: "me", contextName: "import") { try $0.insert("Item", ["name": "x"]) }
+        let (_, token) = try a.writeOptimistically(author: "me", contextName: "import") {
+            try $0.insert("Item", ["name": "x"])
+        }
         let results = try relay(from: a, to: b)
         let transaction = try #require(try b.history(after: 0).last)
         #expect(transaction.author == "me" && transaction.contextName == "import")
@@ -112,7 +114,7 @@ import Testing
         #expect(try b.lastApplied(from: a.identifier) == token)
         #expect(try b.appliedOrigins == [token])
         #expect(try a.history(after: 0).allSatisfy { $0.origin == nil })
-        try b.commit { try $0.insert("Item", ["name": "y"]) }
+        try b.writeOptimistically { try $0.insert("Item", ["name": "y"]) }
         #expect(try b.history(after: 0).last?.origin == nil)
         let other = try #require(try a.export(after: .number(1)).first)
         #expect(other.author == "me" && other.contextName == "import" && other.token == token)
@@ -124,10 +126,10 @@ import Testing
         let (a, b) = (pair.stores[0], pair.stores[1])
         // Numbers that differ here and there.
         try b.changeSchema([.addEntity(ExchangeSample.item)])
-        try b.commit { for number in 0..<7 { try $0.insert("Item", ["name": .string("own \(number)")]) } }
+        try b.writeOptimistically { for number in 0..<7 { try $0.insert("Item", ["name": .string("own \(number)")]) } }
         // In circles, forwards and to itself, all in one exported state.
         var objects: [ObjectID] = []
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             for number in 0..<20 { objects.append(try transaction.insert("Item", ["name": .string("\(number)")])) }
             for number in 0..<20 {
                 try transaction.update(
@@ -150,7 +152,7 @@ import Testing
     @Test func gapsAndOtherTransactionsOfTheSameNumberAreErrors() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        for number in 0..<5 { try a.commit { try $0.insert("Item", ["name": .string("\(number)")]) } }
+        for number in 0..<5 { try a.writeOptimistically { try $0.insert("Item", ["name": .string("\(number)")]) } }
         let all = try a.export()
         #expect(all.map(\.token.number) == [1, 2, 3, 4, 5, 6])
         #expect(all.map(\.previous?.number) == [nil, 1, 2, 3, 4, 5])
@@ -183,20 +185,20 @@ import Testing
         let pair = try ExchangeFolders(2)
         var a = pair.stores[0]
         let b = pair.stores[1]
-        try a.commit { try $0.insert("Item", ["name": "first"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "first"]) }
         let (folder, copy) = (pair.folders[0], pair.folders[0].temporary.path("copy"))
         try a.backup(to: copy)
         _ = try relay(from: a, to: b)
-        try a.commit { try $0.insert("Item", ["name": "lost"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "lost"]) }
         let lost = try #require(try relay(from: a, to: b).last)
         #expect(lost.outcome == .applied)
         try a.close()
         #expect(rename(copy, folder.path) == 0)
         a = try folder.open()
         // The number of the lost transaction is now that of one that came from the receiver.
-        try b.commit { try $0.insert("Item", ["name": "from b"]) }
+        try b.writeOptimistically { try $0.insert("Item", ["name": "from b"]) }
         for transaction in try b.export(to: a.identifier) { #expect(try a.apply(transaction).outcome == .applied) }
-        try a.commit { try $0.insert("Item", ["name": "later"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "later"]) }
         let token = try b.currentToken
         for place in [nil, HistoryRequest.Place.number(3)] {
             let exported = try a.export(after: place, to: b.identifier)
@@ -212,7 +214,7 @@ import Testing
     @Test func anotherHistoryShowsBeforeItIsAsLongAsWhatWasApplied() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        for number in 0..<3 { try a.commit { try $0.insert("Item", ["name": .string("\(number)")]) } }
+        for number in 0..<3 { try a.writeOptimistically { try $0.insert("Item", ["name": .string("\(number)")]) } }
         let all = try a.export()
         for transaction in all { try b.apply(transaction) }
         let other = HistoryToken(storeIdentifier: a.identifier, number: 3, tag: 1).description
@@ -228,18 +230,18 @@ import Testing
     @Test(arguments: [false, true]) func whoGoesOnBehindWhatIsNotShownIsOfTheSameHistory(isSkipped: Bool) throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        try a.commit(author: "me") { try $0.insert("Item", ["name": "1"]) }
+        try a.writeOptimistically(author: "me") { try $0.insert("Item", ["name": "1"]) }
         _ = try relay(from: a, to: b)
         if isSkipped {
-            try b.commit { try $0.insert("Item", ["name": "from b"]) }
+            try b.writeOptimistically { try $0.insert("Item", ["name": "from b"]) }
             _ = try relay(from: b, to: a, leavingOut: true)
         } else {
-            try a.commit(author: "you") { try $0.insert("Item", ["name": "2"]) }
+            try a.writeOptimistically(author: "you") { try $0.insert("Item", ["name": "2"]) }
         }
         _ = try relay(from: a, to: b)
         let last = try a.currentToken
         #expect(try b.lastApplied(from: a.identifier) == last)
-        try a.commit(author: "me") { try $0.insert("Item", ["name": "3"]) }
+        try a.writeOptimistically(author: "me") { try $0.insert("Item", ["name": "3"]) }
         try a.deleteHistory(before: last.number + 1, authors: [isSkipped ? "me" : "you"])
         #expect(try relay(from: a, to: b, leavingOut: true).map(\.outcome) == [.applied])
         // A store that begins with the state there goes on in the same way.
@@ -247,7 +249,7 @@ import Testing
         let c = try folder.open()
         let whole = try a.export()
         for transaction in whole { #expect(try c.apply(transaction).outcome == .applied) }
-        try a.commit { try $0.insert("Item", ["name": "4"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "4"]) }
         #expect(try relay(from: a, to: c).map(\.outcome) == [.applied])
         #expect(try relay(from: a, to: b).map(\.outcome) == [.applied])
         #expect(try contents(of: a) == contents(of: b) && contents(of: a) == contents(of: c))
@@ -260,7 +262,7 @@ import Testing
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         try b.changeSchema([.addEntity(EntityDescription("Item", attributes: [AttributeDescription("name", .int)]))])
-        try a.commit { try $0.insert("Item", ["name": "x"]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "x"]) }
         let token = try b.currentToken
         expect(.schemaMismatch) { try relay(from: a, to: b) }
         let error = #expect(throws: StoreError.self) { try relay(from: a, to: b) }
@@ -283,13 +285,13 @@ import Testing
                         AttributeDescription("own", .int, defaultValue: 9), AttributeDescription("rank", .int),
                     ]))
         ])
-        try a.commit { try $0.insert("Item", ["name": "x", "rank": 1]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "x", "rank": 1]) }
         try a.changeSchema([
             .renameEntity("Item", to: "Thing"), .renameAttribute("rank", of: "Thing", to: "place"),
             .addAttribute(AttributeDescription("late", .string, defaultValue: "l"), to: "Thing"),
             .addEntity(EntityDescription("Other", attributes: [AttributeDescription("name", .string)])),
         ])
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             let row = try #require(try transaction.snapshot.rows(of: "Thing").first)
             try transaction.update(row.id, ["place": 2])
             try transaction.insert("Other", ["name": "o"])
@@ -309,13 +311,13 @@ import Testing
             keys: [IndexDescription(["item"], isUnique: false)])
         let pair = try ExchangeFolders(2, [ExchangeSample.item, other])
         let (a, b) = (pair.stores[0], pair.stores[1])
-        try a.commit { try $0.insert("Item", ["name": "a1", "rank": 1]) }
+        try a.writeOptimistically { try $0.insert("Item", ["name": "a1", "rank": 1]) }
         _ = try relay(from: a, to: b, leavingOut: true)
-        try b.commit { transaction in
+        try b.writeOptimistically { transaction in
             let item = try transaction.insert("Item", ["name": "b1", "rank": 2])
             try transaction.insert("Other", ["item": .object(item)])
         }
-        try b.commit { transaction in
+        try b.writeOptimistically { transaction in
             let row = try #require(try transaction.snapshot.rows(of: "Item").last)
             try transaction.update(row.id, ["rank": 3])
         }
@@ -334,7 +336,7 @@ import Testing
         #expect(try contents(of: a) == contents(of: b))
         // A new one under the name that is free now is another one.
         try b.changeSchema([.addEntity(EntityDescription("Item", attributes: [AttributeDescription("name", .string)]))])
-        try b.commit { try $0.insert("Item", ["name": "new"]) }
+        try b.writeOptimistically { try $0.insert("Item", ["name": "new"]) }
         _ = try relay(from: b, to: a, leavingOut: true)
         #expect(try a.snapshot().count(of: "Item") == 1 && a.snapshot().count(of: "Thing") == 2)
         try pair.expectIntact()
@@ -347,7 +349,7 @@ import Testing
         let (a, b) = (pair.stores[0], pair.stores[1])
         var objects: [ObjectID] = []
         func change(_ turn: Int) throws {
-            try a.commit { transaction in
+            try a.writeOptimistically { transaction in
                 for number in 0..<10 {
                     objects.append(
                         try transaction.insert(
@@ -384,7 +386,7 @@ import Testing
         let (a, b, c) = (trio.stores[0], trio.stores[1], trio.stores[2])
         var objects: [ObjectID] = []
         for number in 0..<30 {
-            try a.commit(author: number < 20 ? "app" : nil) { transaction in
+            try a.writeOptimistically(author: number < 20 ? "app" : nil) { transaction in
                 let values: [String: Value] = [
                     "name": .string("\(number)"), "parent": objects.first.map { .object($0) } ?? nil,
                 ]
@@ -392,20 +394,20 @@ import Testing
                 if number > 3 { try transaction.update(objects[number - 2], ["parent": .object(objects[number])]) }
             }
         }
-        try a.commit { try $0.delete(objects[9]) }
+        try a.writeOptimistically { try $0.delete(objects[9]) }
         try a.deleteHistory(before: 25)
         let exported = try a.export()
         #expect(exported.first?.token.number == 24 && exported.first?.previous == nil)
         #expect(exported.map(\.token.number) == Array(24...32))
         _ = try relay(from: a, to: b)
         #expect(try contents(of: a) == contents(of: b))
-        try a.commit { try $0.update(objects[0], ["rank": 3]) }
+        try a.writeOptimistically { try $0.update(objects[0], ["rank": 3]) }
         _ = try relay(from: a, to: b)
         #expect(try contents(of: a) == contents(of: b))
         // It begins anew for nobody.
         expect(.applyGap) { try b.apply(try a.export(limit: 1)[0].with(number: 40)) }
         // The same where only some authors' transactions are gone.
-        try a.commit(author: "app") { try $0.update(objects[1], ["rank": 4]) }
+        try a.writeOptimistically(author: "app") { try $0.update(objects[1], ["rank": 4]) }
         try a.deleteHistory(before: .max, authors: ["app"])
         let state = try a.export()
         #expect(state.count == 1 && state[0].changes.count == 29)
@@ -421,7 +423,7 @@ import Testing
         let (a, b) = (pair.stores[0], pair.stores[1])
         let number = try b.currentToken.number
         let watcher = try b.changeWatcher()
-        try a.commit { for name in ["x", "y"] { try $0.insert("Item", ["name": .string(name)]) } }
+        try a.writeOptimistically { for name in ["x", "y"] { try $0.insert("Item", ["name": .string(name)]) } }
         _ = try relay(from: a, to: b)
         #expect(try b.entities.map(\.name) == ["Item"])
         #expect(try b.statistics.objects == ["Item": 2])
@@ -434,12 +436,14 @@ import Testing
             #expect(try b.snapshot().row(own) == nil)
             #expect(try b.versions(of: own).isEmpty)
             #expect(try b.changes(HistoryRequest(objects: [own])).isEmpty)
-            expect(.objectNotFound) { try b.commit { try $0.update(own, ["number": 1]) } }
-            expect(.objectNotFound) { try b.commit { try $0.delete(own) } }
+            expect(.objectNotFound) { try b.writeOptimistically { try $0.update(own, ["number": 1]) } }
+            expect(.objectNotFound) { try b.writeOptimistically { try $0.delete(own) } }
             expect(.objectNotFound) {
-                try b.commit { try $0.update(own) { (writer) throws(StoreError) in try writer.set(int: 1, at: 1) } }
+                try b.writeOptimistically {
+                    try $0.update(own) { (writer) throws(StoreError) in try writer.set(int: 1, at: 1) }
+                }
             }
-            #expect(try b.commit { try $0.row(own) }.result == nil)
+            #expect(try b.writeOptimistically { try $0.row(own) }.result == nil)
         }
         expect(.unknownEntity) { try b.changeSchema([.removeEntity("_annals.origins")]) }
         expect(.schemaRefused) { try b.changeSchema([.addEntity(EntityDescription("_annals.mine", attributes: []))]) }

@@ -46,7 +46,7 @@ private struct RandomExchange {
         let rows = try store.snapshot().rows(of: "Item")
         let own = rows.filter { $0["name"]?.string?.hasPrefix(prefix) ?? false }
         turn += 1
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let parent = rows.isEmpty ? Value.null : .object(random.one(of: rows).id)
             guard !own.isEmpty, random.happens(0.6) else {
                 try transaction.insert("Item", ["name": .string("\(prefix)\(turn)"), "parent": parent])

@@ -14,8 +14,8 @@ import Testing
     }
 
     private func insert(_ name: String, into store: Store) throws {
-        try store.commit { try $0.insert("Item", ["name": .string(name)]) }
-        try store.commit { try $0.insert("Log", ["text": .string("log of \(name)")]) }
+        try store.writeOptimistically { try $0.insert("Item", ["name": .string(name)]) }
+        try store.writeOptimistically { try $0.insert("Log", ["text": .string("log of \(name)")]) }
     }
 
     private func names(_ store: Store) throws -> [String] {
@@ -40,7 +40,7 @@ import Testing
             try insert("a\(round)", into: a)
             try insert("b\(round)", into: b)
             let shared = try #require(try b.snapshot().rows(of: "Item", where: "name", equals: "a1").first)
-            try b.commit { try $0.update(shared.id, ["rank": .int(Int64(round))]) }
+            try b.writeOptimistically { try $0.update(shared.id, ["rank": .int(Int64(round))]) }
             _ = try relay(from: a, to: b, leavingOut: true)
         }
         _ = try relay(from: b, to: a, leavingOut: true)
@@ -58,7 +58,7 @@ import Testing
         for name in ["x", "y"] { try insert(name, into: a) }
         _ = try relay(from: a, to: b, leavingOut: true)
         let x = try #require(try b.snapshot().rows(of: "Item", where: "name", equals: "x").first)
-        try b.commit { try $0.delete(x.id) }
+        try b.writeOptimistically { try $0.delete(x.id) }
         _ = try relay(from: b, to: a, leavingOut: true)
         #expect(try names(a) == ["y"])
         try pair.expectIntact()

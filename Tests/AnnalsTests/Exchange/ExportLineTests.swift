@@ -154,7 +154,7 @@ import Testing
     @Test func changedLinesEndNoProcess() throws {
         let pair = try ExchangeFolders(2, [ExchangeSample.item, ExchangeSample.everything])
         let (a, b) = (pair.stores[0], pair.stores[1])
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             let x = try transaction.insert("Item", ["name": "x", "rank": 1])
             try transaction.insert("Item", ["name": "y", "parent": .object(x), "friends": .objects([x])])
             try transaction.insert(
@@ -166,7 +166,7 @@ import Testing
                     "orderedObjects": .orderedObjects([x]),
                 ])
         }
-        try a.commit { transaction in
+        try a.writeOptimistically { transaction in
             let row = try #require(try transaction.snapshot.rows(of: "Item").first)
             try transaction.update(row.id, ["rank": 2, "name": "z"])
         }

@@ -14,14 +14,14 @@ import Testing
     @Test func theFirstLargeValueComesMeanwhile() throws {
         let blob = EntityDescription("Blob", attributes: [AttributeDescription("bytes", .data)])
         let store = try folder.open([blob])
-        _ = try store.commit { for _ in 1...10 { try $0.insert("Blob", ["bytes": .data(Data([1]))]) } }
+        _ = try store.writeOptimistically { for _ in 1...10 { try $0.insert("Blob", ["bytes": .data(Data([1]))]) } }
         let other = try folder.open()
         let bytes = Data((0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
         let inserted = Guarded<ObjectID?>(nil)
         _ = try store.compact { (_) in
             inserted.withLock { inserted in
                 if inserted == nil {
-                    inserted = try? other.commit { try $0.insert("Blob", ["bytes": .data(bytes)]) }.result
+                    inserted = try? other.writeOptimistically { try $0.insert("Blob", ["bytes": .data(bytes)]) }.result
                 }
             }
             return true
@@ -53,7 +53,7 @@ import Testing
     /// Leaves a clip with that value.
     private func giveBack(_ way: Return, _ store: Store, _ clip: ObjectID) throws {
         func change(_ body: (Transaction) throws -> Void) throws -> HistoryToken {
-            try #require(try store.commit(body).token)
+            try #require(try store.writeOptimistically(body).token)
         }
         switch way {
         case .deletionReverted: try store.revert(change { try $0.delete(clip) })
@@ -70,7 +70,7 @@ import Testing
             defer { try? FileManager.default.removeItem(atPath: path) }
             for exported in try store.export() { try other.apply(exported) }
             let theirs = try #require(try other.snapshot().rows(of: "Clip").first).id
-            let deletion = try #require(try other.commit { try $0.delete(theirs) }.token)
+            let deletion = try #require(try other.writeOptimistically { try $0.delete(theirs) }.token)
             try other.revert(deletion)
             for exported in try other.export(to: store.identifier) { try store.apply(exported) }
             try other.close()
@@ -91,7 +91,7 @@ import Testing
     @Test(arguments: Return.allCases, 1...6)
     func aValueThatWasGivenBackIsCopied(_ way: Return, cleaningTo number: Int) throws {
         let store = try folder.open([Sample.clip])
-        let clip = try store.commit { try $0.insert("Clip", ["title": Self.long, "rank": 1]) }.result
+        let clip = try store.writeOptimistically { try $0.insert("Clip", ["title": Self.long, "rank": 1]) }.result
         try giveBack(way, store, clip)
         if try store.currentToken.number >= number {
             try store.deleteHistory(before: UInt64(number))

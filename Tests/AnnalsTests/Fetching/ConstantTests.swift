@@ -25,7 +25,7 @@ import Testing
         let store = try Store(at: folder.path, entities: [Shelf.self, Book.self, Tag.self])
         try store.changeSchema([.changeAttribute("title", of: "Book", isIndexed: true)])
         var books: [Reference<Book>: Book] = [:]
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let shelf = try transaction.insert(Shelf(name: "t3"))
             let tag = try transaction.insert(Tag(name: "t3"))
             for number in 0..<60 {
@@ -273,7 +273,7 @@ import Testing
         var random = SeededRandom(UInt64(seed))
         let store = try Store(at: folder.path, entities: [Everything.self, Shelf.self, Book.self, Tag.self])
         var all: [Reference<Everything>: Everything] = [:]
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let shelves = try (0..<4).map { try transaction.insert(Shelf(name: "\($0)")) }
             for number in 0..<200 {
                 let value = Self.random(number, shelves, &random)
@@ -350,7 +350,7 @@ import Testing
     @Test func longConstantsWithTheSameBeginningFindEachObjectOnce() throws {
         let store = try Store(at: folder.path, entities: [Titled.self])
         let titles = ["x", "y", "z"].map { String(repeating: "a", count: 300) + $0 }
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<12 { try transaction.insert(Titled(title: titles[number % 3], number: number)) }
         }
         let wanted = Array(titles.prefix(2))

@@ -128,7 +128,7 @@ struct EqualTexts {
         for object in objects { object.note = "changed" }
         try context.save()
         #expect(live.map { $0.map(\.number) } == objects.indices.map { [$0] } && !context.hasChanges)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, pair) in pairs.enumerated().dropFirst(half) {
                 let reference = try transaction.insert(TextItem(number, pair.given))
                 let text = pair.other
@@ -186,7 +186,7 @@ struct EqualTexts {
                 && snapshot.fetch(TextItem.self, sortedBy: .descending(\.indexed)).map(\.plain)
                     == sorted.reversed()
         )
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, pair) in pairs.enumerated() {
                 var item = TextItem(number, pair.other)
                 item.note = "upserted"
@@ -199,7 +199,7 @@ struct EqualTexts {
 
     private func relay(_ store: Store, _ pairs: [EqualTexts], _ place: Comment) throws {
         let copy = try Store(at: other.path, entities: [TextItem.self])
-        try copy.commit { transaction in
+        try copy.writeOptimistically { transaction in
             for (number, pair) in pairs.enumerated() { try transaction.insert(TextItem(number, pair.other)) }
         }
         let error = #expect(throws: StoreError.self) {
@@ -208,7 +208,7 @@ struct EqualTexts {
             }
         }
         #expect(error?.code == .applyConflict || error?.code == .uniqueViolation, place)
-        try copy.commit { transaction in
+        try copy.writeOptimistically { transaction in
             for reference in try transaction.references(to: TextItem.self) { try transaction.delete(reference) }
         }
         for transaction in try store.export() {
@@ -236,9 +236,9 @@ struct EqualTexts {
 
     @Test func aUniqueTextIsUniqueInEveryForm() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        try store.commit { try $0.insert(TextItem(1, Self.composed)) }
+        try store.writeOptimistically { try $0.insert(TextItem(1, Self.composed)) }
         let error = #expect(throws: StoreError.self) {
-            try store.commit { try $0.insert(TextItem(2, Self.decomposed)) }
+            try store.writeOptimistically { try $0.insert(TextItem(2, Self.decomposed)) }
         }
         #expect(error?.code == .uniqueViolation)
         let context = store.makeContext()
@@ -258,28 +258,28 @@ struct EqualTexts {
 
     @Test func anotherFormIsNoConflict() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        let (reference, _) = try store.commit { try $0.insert(TextItem(1, Self.composed)) }
+        let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, Self.composed)) }
         let context = store.makeContext()
         let item = try context.object(reference)
         item.plain = "mine"
-        try store.commit { try $0.update(reference) { $0.plain = Self.decomposed } }
+        try store.writeOptimistically { try $0.update(reference) { $0.plain = Self.decomposed } }
         try context.save()
         #expect(try store.snapshot()[reference]?.plain == "mine")
         item.note = Self.composed
-        try store.commit { try $0.update(reference) { $0.note = Self.decomposed } }
+        try store.writeOptimistically { try $0.update(reference) { $0.note = Self.decomposed } }
         try context.save()
         #expect(try store.snapshot()[reference]?.note == Self.composed)
         // Nor is it one if the context has written another form, and the other side another text.
         item.note = "cafe\u{301}"
         item.plain = "own"
-        try store.commit { try $0.update(reference) { $0.note = "theirs" } }
+        try store.writeOptimistically { try $0.update(reference) { $0.note = "theirs" } }
         try context.merge()
         #expect(item.note == "theirs" && item.objectStatus.changedValues.keys.sorted() == ["plain"])
         try context.save()
         #expect(try store.snapshot()[reference]?.note == "theirs")
         // Nor for an object that is deleted here.
         context.delete(item)
-        try store.commit { try $0.update(reference) { $0.key = Self.decomposed } }
+        try store.writeOptimistically { try $0.update(reference) { $0.key = Self.decomposed } }
         try context.save()
         #expect(try store.snapshot()[reference] == nil)
         // Nor if both insert it again.
@@ -292,7 +292,7 @@ struct EqualTexts {
         try context.undo()
         let number = try store.currentToken.number
         #expect(try store.revert(number).conflicts.isEmpty && number > deletion.number)
-        try store.commit { try $0.update(again.objectReference) { $0.plain = Self.decomposed } }
+        try store.writeOptimistically { try $0.update(again.objectReference) { $0.plain = Self.decomposed } }
         try context.save()
         #expect(try store.snapshot().count(TextItem.self) == 1)
         context.close()
@@ -303,15 +303,15 @@ struct EqualTexts {
     @Test func anotherFormContradictsNoUpdate() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let copy = try Store(at: other.path, entities: [TextItem.self])
-        let (reference, _) = try store.commit { try $0.insert(TextItem(1, Self.composed)) }
+        let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, Self.composed)) }
         func relay() throws -> [ApplyResult] {
             let place = try copy.lastApplied(from: store.identifier)
             return try store.export(after: place.map { .number($0.number) }).map { try copy.apply($0) }
         }
         _ = try relay()
         let there = try #require(try copy.snapshot().references(to: TextItem.self).first)
-        try copy.commit { try $0.update(there) { $0.plain = Self.decomposed } }
-        try store.commit { try $0.update(reference) { $0.plain = "new" } }
+        try copy.writeOptimistically { try $0.update(there) { $0.plain = Self.decomposed } }
+        try store.writeOptimistically { try $0.update(reference) { $0.plain = "new" } }
         #expect(try relay().allSatisfy { $0.outcome == .applied && $0.conflicts.isEmpty })
         #expect(try copy.snapshot()[there]?.plain == "new")
         try store.close()
@@ -321,7 +321,7 @@ struct EqualTexts {
 
     @Test func valuesAndGroupsAreEqualInEveryForm() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, text) in [Self.composed, Self.decomposed, "x"].enumerated() {
                 var item = TextItem(number, text)
                 item.key = "\(number)"
@@ -405,7 +405,7 @@ struct EqualTexts {
 
     @Test func foldedTextsAreFound() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, text) in ["Stra\u{df}e", "R\u{e9}sum\u{e9}", "resume"].enumerated() {
                 try transaction.insert(TextItem(number, text))
             }

@@ -94,7 +94,7 @@ enum RandomDate {
         for object in objects { object.note = "changed" }
         try context.save()
         #expect(live.map { $0.map(\.number) } == objects.indices.map { [$0] } && !context.hasChanges)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, date) in dates.enumerated().dropFirst(half) {
                 let reference = try transaction.insert(DatedItem(number, date))
                 let found = try transaction.references(to: DatedItem.self, where: #Predicate { $0.indexed == date })
@@ -140,7 +140,7 @@ enum RandomDate {
                 && snapshot.fetch(DatedItem.self, sortedBy: .descending(\.indexed)).map(\.plain)
                     == dates.sorted().reversed()
         )
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, date) in dates.enumerated() {
                 var item = DatedItem(number, date)
                 item.note = "upserted"
@@ -153,7 +153,7 @@ enum RandomDate {
     private func relay(_ store: Store, _ dates: [Date], _ place: String) throws {
         let copy = try Store(at: other.path, entities: [DatedItem.self])
         // The objects are there already, and are matched by their keys.
-        try copy.commit { transaction in
+        try copy.writeOptimistically { transaction in
             for (number, date) in dates.enumerated() { try transaction.insert(DatedItem(number, date)) }
         }
         let error = #expect(throws: StoreError.self) {
@@ -163,7 +163,7 @@ enum RandomDate {
         }
         #expect(
             error?.code == .applyConflict || error?.code == .uniqueViolation, "\(place): \(String(describing: error))")
-        try copy.commit { transaction in
+        try copy.writeOptimistically { transaction in
             for reference in try transaction.references(to: DatedItem.self) { try transaction.delete(reference) }
         }
         for transaction in try store.export() {
@@ -192,11 +192,11 @@ enum RandomDate {
         let store = try Store(at: folder.path, entities: [DatedItem.self])
         let nan = Date(timeIntervalSinceReferenceDate: .nan)
         let dates = [nan, Date(timeIntervalSinceReferenceDate: .infinity), .now]
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (number, date) in dates.enumerated() { try transaction.insert(DatedItem(number, date)) }
         }
         // As for doubles: every NaN has the same key.
-        #expect(throws: StoreError.self) { try store.commit { try $0.insert(DatedItem(3, nan)) } }
+        #expect(throws: StoreError.self) { try store.writeOptimistically { try $0.insert(DatedItem(3, nan)) } }
         let snapshot = try store.snapshot()
         #expect(try snapshot.count(DatedItem.self, where: #Predicate { $0.indexed == nan || $0.plain == nan }) == 0)
         for sort in [SortKey<DatedItem>.ascending(\.plain), .ascending(\.indexed)] {

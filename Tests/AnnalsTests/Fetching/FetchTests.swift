@@ -16,7 +16,7 @@ import Testing
 
     @Test func chosenPropertiesAndAggregates() throws {
         let store = try store()
-        let (shelves, _) = try store.commit { transaction in
+        let (shelves, _) = try store.writeOptimistically { transaction in
             let shelves = [try transaction.insert(Shelf(name: "a")), try transaction.insert(Shelf(name: "b"))]
             for number in 0..<10 {
                 try transaction.insert(
@@ -56,7 +56,7 @@ import Testing
         #expect(groups[0].minimum(\.code) == nil)
         let byShelf = try snapshot.groups(by: \Book.shelf, having: { $0.count > 3 })
         #expect(byShelf.map(\.key) == [shelves[0], shelves[1]] && byShelf.map(\.count) == [5, 4])
-        let large = try store.commit { transaction in
+        let large = try store.writeOptimistically { transaction in
             try transaction.insert("Book", ["title": "huge", "code": .int(Int64.max)])
             return try transaction.insert("Book", ["title": "huge", "code": .int(Int64.max)])
         }
@@ -104,7 +104,7 @@ import Testing
         let store = try store()
         var books: [Reference<Book>: Book] = [:]
         var shelves: [Reference<Shelf>] = []
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<4 { shelves.append(try transaction.insert(Shelf(name: "s\(number)"))) }
         }
         for round in 0..<12 {

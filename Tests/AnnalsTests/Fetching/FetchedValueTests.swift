@@ -16,14 +16,14 @@ import Testing
     /// What is fetched is made in one piece, and what a reference names is read into a new value: both are the same.
     @Test func fetchedValuesAreThoseThatReferencesName() throws {
         let store = try store()
-        let made = try store.commit { transaction in
+        let made = try store.writeOptimistically { transaction in
             let first = try transaction.insert(Part())
             return [
                 first, try transaction.insert(Part(of: first)), try transaction.insert(Part(text: "ä\u{301}", half: 2)),
             ]
         }.result
         // Nothing is set but what is required: the rest reads as a new value has it.
-        try store.commit { try $0.insert("Part", [:]) }
+        try store.writeOptimistically { try $0.insert("Part", [:]) }
         let snapshot = try store.snapshot()
         let parts = try snapshot.fetch(Part.self)
         let references = try snapshot.references(to: Part.self)
@@ -47,10 +47,12 @@ import Testing
             static let schema = Schema<Early>("Part")
         }
         let early = try Store(at: folder.path, entities: [Early.self])
-        try early.commit { transaction in for number in 0..<5 { try transaction.insert(Early(text: "\(number)")) } }
+        try early.writeOptimistically { transaction in
+            for number in 0..<5 { try transaction.insert(Early(text: "\(number)")) }
+        }
         try early.close()
         let store = try store()
-        try store.commit { try $0.insert(Part(text: "new", half: 1)) }
+        try store.writeOptimistically { try $0.insert(Part(text: "new", half: 1)) }
         let parts = try store.snapshot().fetch(Part.self)
         #expect(parts == (0..<5).map { Part(text: "\($0)") } + [Part(text: "new", half: 1)])
         try store.close()
@@ -60,7 +62,7 @@ import Testing
     /// A property has a class in it whose objects are counted.
     @Test func rowsThatCannotBeReadLeaveNothingInMemory() throws {
         let wide = try Store(at: folder.path, entities: [WideCounter.self])
-        try wide.commit { transaction in
+        try wide.writeOptimistically { transaction in
             for number in 1...40 { try transaction.insert(WideCounter(number: number * 10)) }
         }
         try wide.close()

@@ -62,7 +62,7 @@ import Testing
             ])
         }
         var library = Library()
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<5 {
                 let shelf = Shelf(name: "s\(number)", room: number < 2 ? nil : Self.words[number])
                 library.shelves[try transaction.insert(shelf)] = shelf

@@ -95,30 +95,30 @@ private struct Club: Entity, Equatable {
 
     @Test func rangesOfEveryKindAreOptions() throws {
         func failures(_ member: Member) -> [String] {
-            let error = expect(.validationFailed) { try store.commit { try $0.insert(member) } }
+            let error = expect(.validationFailed) { try store.writeOptimistically { try $0.insert(member) } }
             return error?.validationFailures.map { "\($0.attribute) \($0.message)" } ?? []
         }
         #expect(failures(Member(name: "a", rank: 10)) == ["rank must be at least 0 and less than 10"])
         #expect(failures(Member(name: "a", rank: -1)) == ["rank must be at least 0 and less than 10"])
         #expect(failures(Member(name: "a", score: 5.6)) == ["score must be at most 5.5"])
         #expect(failures(Member(name: "")) == ["name must have at least 1 character"])
-        try store.commit { try $0.insert(Member(name: "a", rank: 9, score: 5.5)) }
-        let long = expect(.validationFailed) { try store.commit { try $0.insert(Club(name: "four")) } }
+        try store.writeOptimistically { try $0.insert(Member(name: "a", rank: 9, score: 5.5)) }
+        let long = expect(.validationFailed) { try store.writeOptimistically { try $0.insert(Club(name: "four")) } }
         #expect(long?.validationFailures.map(\.message) == ["must have 1 to 3 characters"])
         // Lists, and the other side of a relationship.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let others = try (0..<3).map { try transaction.insert(Member(name: "o\($0)")) }
             try transaction.insert(Member(name: "b", friends: Set(others.prefix(2))))
         }
         let members = try store.snapshot().references(to: Member.self)
         #expect(
             failures(Member(name: "c", friends: Set(members.prefix(3)))) == ["friends must have fewer than 3 objects"])
-        let club = try store.commit { try $0.insert(Club(name: "abc")) }.result
-        try store.commit { transaction in
+        let club = try store.writeOptimistically { try $0.insert(Club(name: "abc")) }.result
+        try store.writeOptimistically { transaction in
             for member in members.prefix(2) { try transaction.update(member) { $0.club = club } }
         }
         let full = expect(.validationFailed) {
-            try store.commit { try $0.update(members[2]) { $0.club = club } }
+            try store.writeOptimistically { try $0.update(members[2]) { $0.club = club } }
         }
         #expect(full?.validationFailures.map(\.message) == ["must have fewer than 3 objects"])
         try end()
@@ -130,7 +130,7 @@ private struct Club: Entity, Equatable {
         try store.close()
         let reader = try Store(
             at: folder.path, entities: [Member.self, Club.self], options: .init(access: .readOnly, reading: .copied))
-        expect(.readOnly) { try reader.commit { try $0.insert(Member(name: "a")) } }
+        expect(.readOnly) { try reader.writeOptimistically { try $0.insert(Member(name: "a")) } }
         try reader.close()
         let missing = folder.temporary.path("none.annals")
         expect(.notFound) { try Store(at: missing, options: Store.Options(createsIfMissing: false)) }
@@ -141,8 +141,8 @@ private struct Club: Entity, Equatable {
     }
 
     @Test func aRequestNamesEntitiesByTheirTypes() throws {
-        try store.commit { try $0.insert(Member(name: "a")) }
-        try store.commit { try $0.insert(Club(name: "b")) }
+        try store.writeOptimistically { try $0.insert(Member(name: "a")) }
+        try store.writeOptimistically { try $0.insert(Club(name: "b")) }
         let request = HistoryRequest(entities: [Club.self])
         #expect(request.entities == ["Club"])
         #expect(try store.changes(request).map(\.entity) == ["Club"])

@@ -22,7 +22,7 @@ import Testing
     /// Another form is a change: history has it, and undoing and reverting give the form back.
     @Test(arguments: forms) func anotherFormIsAChange(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        let (reference, _) = try store.commit { try $0.insert(TextItem(1, forms[0])) }
+        let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, forms[0])) }
         let context = store.makeContext(author: "app")
         context.undoLevels = 5
         let item = try context.object(reference)
@@ -46,7 +46,7 @@ import Testing
         // The same form again is none.
         item.plain = forms[0]
         #expect(!context.hasChanges)
-        #expect(try store.commit { try $0.update(reference) { $0.plain = forms[0] } }.token == nil)
+        #expect(try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[0] } }.token == nil)
         // Reverting the last change gives its form back. The one before has been changed since, but the text is equal.
         #expect(try store.revert(try #require(tokens.last)).conflicts.isEmpty)
         #expect(try plain() == Self.bytes(forms[forms.count - 1]))
@@ -60,17 +60,18 @@ import Testing
     /// What was written in another form since is not contradicted when a transaction is reverted.
     @Test(arguments: forms) func aRevertMeetsAnotherForm(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
-        let (reference, _) = try store.commit { try $0.insert(TextItem(1, "before")) }
-        let token = try #require(try store.commit { try $0.update(reference) { $0.plain = forms[0] } }.token)
-        try store.commit { try $0.update(reference) { $0.plain = forms[1] } }
+        let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, "before")) }
+        let token = try #require(
+            try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[0] } }.token)
+        try store.writeOptimistically { try $0.update(reference) { $0.plain = forms[1] } }
         #expect(try store.revert(token).conflicts.isEmpty)
         #expect(try store.snapshot()[reference]?.plain == "before")
         // A deleted object comes back unless another one has its key, in whatever form.
-        try store.commit { try $0.update(reference) { $0.key = forms[0] } }
-        let deletion = try #require(try store.commit { try $0.delete(reference) }.token)
-        let (other, _) = try store.commit { try $0.insert(TextItem(2, forms[1])) }
+        try store.writeOptimistically { try $0.update(reference) { $0.key = forms[0] } }
+        let deletion = try #require(try store.writeOptimistically { try $0.delete(reference) }.token)
+        let (other, _) = try store.writeOptimistically { try $0.insert(TextItem(2, forms[1])) }
         #expect(try store.revert(deletion).conflicts.map(\.reason) == [.keyTaken(by: other.id)])
-        try store.commit { try $0.delete(other) }
+        try store.writeOptimistically { try $0.delete(other) }
         #expect(try store.revert(deletion).conflicts.isEmpty)
         #expect(try Self.bytes(store.snapshot()[reference]?.key) == Self.bytes(forms[0]))
         try store.close()
@@ -87,7 +88,7 @@ import Testing
             return item
         }
         let half = forms.count + 1
-        try store.commit { transaction in for number in 0..<half { try transaction.insert(item(number)) } }
+        try store.writeOptimistically { transaction in for number in 0..<half { try transaction.insert(item(number)) } }
         let context = store.makeContext()
         for number in half..<texts.count { context.insert(item(number)) }
         let sections = try context.results(
@@ -132,9 +133,9 @@ import Testing
     /// A derived value has the form of what it is derived from; as a key all forms are one.
     @Test(arguments: forms) func derivedValuesFollowTheForm(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [Derived.self])
-        let (first, _) = try store.commit { try $0.insert(Derived(name: forms[0])) }
-        expect(.uniqueViolation) { try store.commit { try $0.insert(Derived(name: forms[1])) } }
-        let (same, _) = try store.commit { try $0.upsert(Derived(name: forms[1], size: 2)) }
+        let (first, _) = try store.writeOptimistically { try $0.insert(Derived(name: forms[0])) }
+        expect(.uniqueViolation) { try store.writeOptimistically { try $0.insert(Derived(name: forms[1])) } }
+        let (same, _) = try store.writeOptimistically { try $0.upsert(Derived(name: forms[1], size: 2)) }
         #expect(same == first)
         let value = try #require(try store.snapshot()[first])
         #expect(Self.bytes(value.key) == Self.bytes(forms[1]) && value.size == 2)

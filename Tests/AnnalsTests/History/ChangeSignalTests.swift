@@ -20,7 +20,7 @@ import Testing
 
     func insert(_ count: Int = 1, author: String? = nil, _ store: Store) throws {
         for _ in 0..<count {
-            try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }
+            try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }
         }
     }
 
@@ -114,7 +114,7 @@ import Testing
             [.addEntity(EntityDescription("Tag", attributes: [AttributeDescription("n", .int)]))], author: "app")
         try insert(author: "app", store)
         try insert(store)
-        try store.commit(author: "sync") { try $0.insert("Tag", ["n": 1]) }
+        try store.writeOptimistically(author: "sync") { try $0.insert("Tag", ["n": 1]) }
         let signal = try #require(try watcher.next(timeout: .zero))
         #expect(signal.numbers == 2...5 && signal.storeIdentifier == store.identifier)
         #expect(try signal.token == store.currentToken)
@@ -143,11 +143,11 @@ import Testing
         #expect(try store.changeWatcher(after: .token(token)).next()?.numbers == 5...6)
         #expect(try store.changeWatcher().next(timeout: .zero) == nil)
         expect(.tokenUnknown) { try store.changeWatcher(after: .number(7)) }
-        expect(.tokenUnknown) { try store.changes(after: .number(7)) }
+        expect(.tokenUnknown) { try store.changeSignals(after: .number(7)) }
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0)
         expect(.tokenForeign) { try store.changeWatcher(after: .token(foreign)) }
         let diverged = HistoryToken(storeIdentifier: store.identifier, number: token.number, tag: token.tag ^ 1)
-        expect(.tokenDiverged) { try store.changes(after: .token(diverged)) }
+        expect(.tokenDiverged) { try store.changeSignals(after: .token(diverged)) }
         try store.close()
         try folder.expectIntact()
     }
@@ -157,7 +157,7 @@ import Testing
         let store = try made()
         try insert(2, author: "app", store)
         let watcher = try store.changeWatcher()
-        var changes = try store.changes(excluding: ["app"]).makeAsyncIterator()
+        var changes = try store.changeSignals(excluding: ["app"]).makeAsyncIterator()
         let fromHere = try store.changeWatcher(after: .number(watcher.position))
         try insert(3, author: "app", store)
         try store.deleteHistory(before: store.currentToken.number + 1)
@@ -185,13 +185,17 @@ import Testing
         let watcher = try store.changeWatcher(
             after: .number(1), excluding: ["mirror"], excludingContextNames: ["view", ""])
         for (author, name) in [("app", "view"), ("app", "import"), ("mirror", "import"), ("app", nil)] {
-            try await store.commit(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
+            try await store.writeOptimistically(author: author, contextName: name) {
+                try $0.insert("Clip", ["title": "t"])
+            }
         }
         let all = try #require(try watcher.next(timeout: .zero))
         #expect(all.authors == ["app"] && all.numbers == 2...5)
-        try await store.commit(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
+        try await store.writeOptimistically(author: "app", contextName: "view") {
+            try $0.insert("Clip", ["title": "t"])
+        }
         #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
-        var changes = try store.changes(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
+        var changes = try store.changeSignals(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
         let others = try await changes.next()
         #expect(others?.authors == ["app", "mirror"])
         try store.close()
@@ -205,7 +209,7 @@ import Testing
         try Data(header.encoded() + [UInt8](repeating: 0, count: 4096)).write(to: URL(fileURLWithPath: folder.path))
         let store = try folder.open()
         expect(.tokenExpired) { try store.changeWatcher(after: .number(9)) }
-        expect(.tokenExpired) { try store.changes(after: .number(9)) }
+        expect(.tokenExpired) { try store.changeSignals(after: .number(9)) }
         let token = HistoryToken(storeIdentifier: store.identifier, number: 9, tag: 0)
         expect(.tokenExpired) { try store.waitUntil(token) }
         let watcher = try store.changeWatcher(after: .number(10))
@@ -238,7 +242,7 @@ import Testing
         try store.changeSchema([.addEntity(EntityDescription("Tag", attributes: [AttributeDescription("n", .int)]))])
         let watcher = try store.changeWatcher()
         try insert(store)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for _ in 0..<65_537 { _ = try transaction.insert("Clip", ["title": ""]) }
         }
         try insert(2, store)
@@ -376,7 +380,7 @@ import Testing
 
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
-        let changes = try store.changes()
+        let changes = try store.changeSignals()
         let tasks = (0..<3).map { _ in
             Task { () throws -> UInt64 in
                 var next: UInt64 = 2
@@ -420,7 +424,7 @@ import Testing
         let watches = FakeWatches()
         watches.refuse(true)
         let store = try made(hub: watches.hub())
-        var iterator = try store.changes().makeAsyncIterator()
+        var iterator = try store.changeSignals().makeAsyncIterator()
         let watcher = try store.changeWatcher()
         for number in UInt64(2)..<5 {
             let other = try writer(1, "other")
@@ -460,7 +464,7 @@ import Testing
     @Test func aRemovedStoreIsSaid() async throws {
         let store = try made()
         let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: .number(0)))
-        var iterator = try store.changes().makeAsyncIterator()
+        var iterator = try store.changeSignals().makeAsyncIterator()
         #expect(try watcher.next(timeout: .milliseconds(1)) == nil)
         unlink(folder.path)
         expect(.storeRemoved) { try watcher.next() }
@@ -489,7 +493,7 @@ import Testing
     @Test func closingEndsEveryWait() async throws {
         let store = try made()
         let watcher = try store.changeWatcher()
-        let changes = try store.changes()
+        let changes = try store.changeSignals()
         let codes = Guarded<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
             do {
@@ -521,7 +525,7 @@ import Testing
 
     @Test func aCancelledTaskEndsItsSequence() async throws {
         let store = try made()
-        let changes = try store.changes()
+        let changes = try store.changeSignals()
         for _ in 0..<20 {
             let task = Task { () throws -> Int in
                 var count = 0

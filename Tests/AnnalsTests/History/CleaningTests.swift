@@ -12,15 +12,15 @@ import Testing
 
     @discardableResult
     private func insert(_ store: Store, _ author: String? = "app") throws -> HistoryToken {
-        try #require(try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }.token)
+        try #require(try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }.token)
     }
 
     /// Cleaned, or hidden: also while the file still has it.
     @Test func versionsAreNoneOfWhatWasCleaned() throws {
         let store = try folder.open([Sample.clip])
-        let object = try store.commit(author: "app") { try $0.insert("Clip", ["title": "a"]) }.result
+        let object = try store.writeOptimistically(author: "app") { try $0.insert("Clip", ["title": "a"]) }.result
         for (author, title) in [("bob", "b"), ("app", "c"), ("bob", "d")] {
-            _ = try store.commit(author: author) { try $0.update(object, ["title": .string(title)]) }
+            _ = try store.writeOptimistically(author: author) { try $0.update(object, ["title": .string(title)]) }
         }
         #expect(try store.versions(of: object).map(\.number) == [5, 4, 3, 2])
         _ = try store.deleteHistory(before: 5, authors: ["bob"])
@@ -127,7 +127,7 @@ import Testing
         let second = try insert(store)
         try store.advanceConsumer("importer", from: start, to: start)
         try store.advanceConsumer("importer", from: start, to: first)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.insert("Clip", ["title": "imported"])
             try transaction.advanceConsumer("importer", from: first, to: second)
         }
@@ -144,7 +144,7 @@ import Testing
         #expect(try store.consumer("importer")?.cursor == fourth)
         let before = try store.currentToken
         expect(.consumerConflict) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert("Clip", ["title": "never"])
                 try transaction.advanceConsumer("importer", from: third, to: fourth)
             }
@@ -192,7 +192,7 @@ import Testing
                 let move = { (transaction: Transaction) in
                     try transaction.advanceConsumer("slow", from: slow.cursor, to: tokens[5])
                 }
-                if isLocked { try store.write(move) } else { try store.commit(move) }
+                if isLocked { try store.write(move) } else { try store.writeOptimistically(move) }
             }
             #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
         }
@@ -334,7 +334,7 @@ import Testing
         let store = try folder.open([Sample.clip])
         var clips: [ObjectID] = []
         for author in ["a", "b", "a", "b", "c"] {
-            clips.append(try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }.result)
+            clips.append(try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }.result)
         }
         #expect(try store.deleteHistory(before: 5, authors: ["b"]))
         for isCompacted in [false, true] {
@@ -372,7 +372,7 @@ import Testing
     @Test func whatIsHiddenRefusesOnlyWhereItIsMissing() throws {
         let store = try folder.open([Sample.clip])
         for author in ["a", "a", "b", "a"] {
-            try store.commit(author: author, contextName: author == "b" ? "y" : "x") {
+            try store.writeOptimistically(author: author, contextName: author == "b" ? "y" : "x") {
                 try $0.insert("Clip", ["title": "t"])
             }
         }

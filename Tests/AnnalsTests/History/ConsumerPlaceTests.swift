@@ -16,7 +16,7 @@ import Testing
         // Cleaning does not lose it: it reads nothing.
         try store.registerConsumer("writer", kind: .writes, at: start)
         let tokens = try (1...6).map { _ in
-            try #require(try store.commit { try $0.insert("Clip", ["title": "t"]) }.token)
+            try #require(try store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) }.token)
         }
         func other(_ number: UInt64) -> HistoryToken {
             HistoryToken(storeIdentifier: store.identifier, number: number, tag: 1)
@@ -28,7 +28,7 @@ import Testing
             for number in [tokens[3].number, tokens[5].number] {
                 expect(.tokenDiverged) { try store.advanceConsumer("writer", from: from, to: other(number)) }
                 expect(.tokenDiverged) {
-                    try store.commit { try $0.advanceConsumer("writer", from: from, to: other(number)) }
+                    try store.writeOptimistically { try $0.advanceConsumer("writer", from: from, to: other(number)) }
                 }
             }
             expect(.tokenDiverged) { try store.advanceConsumer("writer", from: from, to: other(0)) }

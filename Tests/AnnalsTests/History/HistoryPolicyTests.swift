@@ -15,7 +15,7 @@ import Testing
 
     @discardableResult
     private func insert(_ store: Store, _ entities: String...) throws -> [ObjectID] {
-        try store.commit(author: "app") { transaction in
+        try store.writeOptimistically(author: "app") { transaction in
             try entities.map { try transaction.insert($0, [$0 == "Clip" ? "name" : "line": "text"]) }
         }.result
     }
@@ -132,9 +132,9 @@ import Testing
     @Test func whatIsOffIsLeftOutOfEverythingElse() throws {
         let store = try folder.open(both)
         let log = try insert(store, "Clip", "Log")[1]
-        try store.commit { try $0.update(log, ["line": "other"]) }
+        try store.writeOptimistically { try $0.update(log, ["line": "other"]) }
         try turn(store, .off)
-        try store.commit { try $0.delete(log) }
+        try store.writeOptimistically { try $0.delete(log) }
         // Every number is there, and nothing of the entity: neither what came before nor what comes.
         let all = try store.history(after: 0, includingValues: true)
         #expect(all.map(\.number) == [1, 2, 3, 4, 5] && all.map(\.changes.count) == [0, 1, 0, 0, 0])
@@ -200,7 +200,7 @@ import Testing
         #expect(throws: StoreError.self) { try store.revert(2) }.map { error in
             #expect(error.oldestToken == nil && error.message.contains("of your own"), "\(error)")
         }
-        expectGap { try store.revert(4, conflicts: .ours) }
+        expectGap { try store.revert(4, conflicts: .storeWins) }
         #expect(try store.revert(5).token != nil && store.revert(7).token != nil)
         #expect(try store.snapshot().row(late) == nil)
         try turn(store, .off)
@@ -271,7 +271,7 @@ import Testing
         let target = try StoreFolder()
         let b = try target.open()
         let first = try insert(a, "Clip", "Log")
-        try a.commit { try $0.update(first[1], ["clip": .object(first[0])]) }
+        try a.writeOptimistically { try $0.update(first[1], ["clip": .object(first[0])]) }
         let exported = try a.export()
         #expect(try exported.map(\.token) == [a.currentToken] && exported[0].changes.count == 2)
         #expect(try relay(from: a, to: b).map(\.outcome) == [.applied])
@@ -309,7 +309,7 @@ import Testing
         try turn(store, .off)
         for number in 0..<100 {
             let text = Value.string(String(repeating: "\(number) ", count: 3000))
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.update(ids[1], ["text": text])
                 if number % 10 == 0 { try transaction.update(ids[0], ["rank": .int(Int64(number))]) }
             }
@@ -329,7 +329,7 @@ import Testing
         expectGap { try store.versions(of: ids[1]) }
         // It is not known any more of which entity: so much stands in the file.
         expect(.historyGap) { try store.revert(last) }
-        expect(.historyGap) { try store.revert(last - 9, conflicts: .ours) }
+        expect(.historyGap) { try store.revert(last - 9, conflicts: .storeWins) }
         #expect(try store.snapshot().row(ids[0])?["rank"] == 90)
         // A signal is folded from what is there.
         #expect(try store.changeWatcher(after: .number(last - 1)).next()?.entities == [])

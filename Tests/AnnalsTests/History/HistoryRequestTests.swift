@@ -46,7 +46,7 @@ import Testing
         let (store, _) = try random(9)
         let snapshot = try store.snapshot(asOf: store.currentToken.number)
         let count = try store.transactionCount(HistoryRequest())
-        try store.commit { try $0.insert("Clip", ["rank": 1]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
         for order in [HistoryRequest.Order.oldestFirst, .newestFirst] {
             var numbers: [UInt64] = []
             try store.forEachTransaction(HistoryRequest(order: order), in: snapshot) { (transaction) in
@@ -193,15 +193,15 @@ import Testing
 
     @Test func aDeletionThatIsUndoneComesToNothing() throws {
         let store = try folder.open([Sample.clip])
-        let id = try store.commit { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
         let token = try store.currentToken
-        let deletion = try #require(try store.commit { try $0.delete(id) }.token)
+        let deletion = try #require(try store.writeOptimistically { try $0.delete(id) }.token)
         let after = HistoryRequest(after: .token(token))
         #expect(try store.netChanges(after).map(\.kind) == [.delete])
         #expect(try store.netChanges(after)[0].preserved?["url"] == "a")
         try store.revert(deletion)
         #expect(try store.netChanges(after).isEmpty)
-        try store.commit { try $0.update(id, ["rank": 2]) }
+        try store.writeOptimistically { try $0.update(id, ["rank": 2]) }
         let net = try store.netChanges(after, includingValues: true)
         #expect(net.count == 1 && net[0].kind == .update && net[0].attributes == ["rank"])
         #expect(net[0].before?["rank"] == 1 && net[0].after?["rank"] == 2)
@@ -251,7 +251,7 @@ import Testing
         let token = snapshot.token
         let now = HistoryRequest(after: .now)
         #expect(try store.history(now).isEmpty && store.transactionCount(HistoryRequest(before: .now)) > 0)
-        try store.commit { try $0.insert("Clip", ["rank": 99]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["rank": 99]) }
         #expect(try store.history(now).isEmpty)
         #expect(try store.transactionCount(HistoryRequest(before: .now)) == Int(token.number) + 1)
         #expect(try store.registerConsumer("now", at: .now).cursor.number == token.number + 1)
@@ -269,7 +269,7 @@ import Testing
             storeID: identifier, generation: 1, salt: 3, created: time, baseNumber: 5, baseTag: 77, baseTime: time)
         try Data(header.encoded()).write(to: URL(filePath: folder.path))
         let store = try folder.open([Sample.clip])
-        let id = try store.commit { try $0.insert("Clip", ["rank": 1]) }.result
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }.result
         let oldest = HistoryToken(storeIdentifier: store.identifier, number: 5, tag: 77)
         let lost = HistoryToken(storeIdentifier: store.identifier, number: 4, tag: 7)
         let early = Date(timeIntervalSince1970: 1_600_000_000)
@@ -297,8 +297,8 @@ import Testing
 
     @Test func aPreservedAttributeThatIsNewerThanTheDeletionHasNoValue() throws {
         let store = try folder.open([Sample.clip])
-        let id = try store.commit { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
-        try store.commit { try $0.delete(id) }
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
+        try store.writeOptimistically { try $0.delete(id) }
         let later = AttributeDescription("later", .int, isOptional: false, isPreservedOnDeletion: true, defaultValue: 9)
         try store.changeSchema([.addAttribute(later, to: "Clip")])
         let entity = try store.entity("Clip")

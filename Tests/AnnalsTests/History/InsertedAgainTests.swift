@@ -66,7 +66,7 @@ import Testing
     private func make() throws -> Made {
         let new = try Store(at: folder.path, entities: Second.entities)
         let text = String(repeating: "long ", count: 40_000)
-        let ((item, tags), _) = try new.commit(author: "new") { transaction in
+        let ((item, tags), _) = try new.writeOptimistically(author: "new") { transaction in
             let tags = try ["a", "b", "c"].map { try transaction.insert(Second.Tag(name: $0)) }
             let value = Second.Item(
                 name: "one", n: 1, stars: 5, text: text, tag: tags[0], tags: Set(tags), list: [tags[2], tags[0]])
@@ -115,7 +115,7 @@ import Testing
             context.mergePolicy = .objectWins
             object.n = 1
             object.name = "one!"
-            try made.old.commit { try $0.delete(Reference<First.Item>(made.item.id)) }
+            try made.old.writeOptimistically { try $0.delete(Reference<First.Item>(made.item.id)) }
             if way == .policyAfterMerge { try context.merge() }
             try meanwhile()
             object.name = "one"
@@ -123,7 +123,7 @@ import Testing
             try context.save()
             object.n = 1
         case .revert:
-            let (_, token) = try made.old.commit { try $0.delete(Reference<First.Item>(made.item.id)) }
+            let (_, token) = try made.old.writeOptimistically { try $0.delete(Reference<First.Item>(made.item.id)) }
             try meanwhile()
             #expect(try made.old.revert(try #require(token)).conflicts.isEmpty)
         }
@@ -154,7 +154,7 @@ import Testing
     func referencesToWhatIsGoneAreLeftOut(isForgotten: Bool, way: Way) throws {
         let made = try make()
         try deleteAndInsertAgain(way, made) {
-            try made.new.commit { transaction in
+            try made.new.writeOptimistically { transaction in
                 try transaction.delete(made.tags[0])
                 try transaction.delete(made.tags[1])
             }
@@ -180,7 +180,7 @@ import Testing
             static let schema = Schema<Node>("Node")
         }
         let new = try Store(at: folder.path, entities: [Node.self])
-        let ((a, b), _) = try new.commit { transaction in
+        let ((a, b), _) = try new.writeOptimistically { transaction in
             let (a, b) = (try transaction.reserve(Node.self), try transaction.reserve(Node.self))
             try transaction.insert(Node(name: "a", next: b), as: a)
             try transaction.insert(Node(name: "b", next: a), as: b)
@@ -229,7 +229,7 @@ import Testing
         try context.save()
         context.delete(a)
         try context.save()
-        try store.commit { try $0.insert(Note(n: 3)) }
+        try store.writeOptimistically { try $0.insert(Note(n: 3)) }
         if isCleaned { try store.deleteHistory(before: store.currentToken) }
         if isCompacted { _ = try store.compact() }
         try context.undo()
@@ -256,7 +256,7 @@ import Testing
     @Test func twoInsertAForgottenObject() throws {
         let store = try Store(at: folder.path, entities: [Note.self])
         let contexts = [store.makeContext(), store.makeContext()]
-        let (note, _) = try store.commit { try $0.insert(Note(n: 1)) }
+        let (note, _) = try store.writeOptimistically { try $0.insert(Note(n: 1)) }
         var objects: [Object<Note>] = []
         for context in contexts {
             try context.merge()
@@ -265,7 +265,7 @@ import Testing
         }
         objects[0].n = 10
         objects[1].n = 20
-        try store.commit { try $0.delete(note) }
+        try store.writeOptimistically { try $0.delete(note) }
         try forget(store)
         try contexts[0].save()
         #expect(try store.snapshot()[note]?.n == 10)
@@ -311,7 +311,7 @@ import Testing
     /// An ID that was reserved and never used is no deleted object.
     @Test func whatNeverWasIsNotInsertedAgain() throws {
         let store = try Store(at: folder.path, entities: [Note.self])
-        let (note, _) = try store.commit { try $0.insert(Note(n: 1)) }
+        let (note, _) = try store.writeOptimistically { try $0.insert(Note(n: 1)) }
         let context = store.makeContext()
         let object = context.insert(Note(n: 2))
         _ = try context.obtainPermanentReferences(for: [object])
@@ -338,7 +338,7 @@ import Testing
     func aDeletionThatWasAppliedIsTakenBack(isCleaned: Bool, isCompacted: Bool) throws {
         let folders = try ExchangeFolders(2, [Self.item])
         let (source, mirror) = (folders.stores[0], folders.stores[1])
-        let (object, other) = try source.commit { transaction in
+        let (object, other) = try source.writeOptimistically { transaction in
             let other = try transaction.insert("Item", ["name": "other"])
             return (try transaction.insert("Item", ["name": "x", "rank": 3, "other": .object(other)]), other)
         }.result
@@ -351,15 +351,15 @@ import Testing
         let rows = try mirror.snapshot().rows(of: "Item")
         let here = try #require(rows.first { $0["name"] == "x" })
         let friend = try #require(rows.first { $0["name"] == "other" })
-        try mirror.commit { try $0.update(here.id, ["note": "mine", "friend": .object(friend.id)]) }
-        let (_, token) = try source.commit { try $0.delete(object) }
+        try mirror.writeOptimistically { try $0.update(here.id, ["note": "mine", "friend": .object(friend.id)]) }
+        let (_, token) = try source.writeOptimistically { try $0.delete(object) }
         #expect(try relay(from: source, to: mirror).allSatisfy(\.conflicts.isEmpty))
-        try mirror.commit { try $0.insert("Item", ["rank": 9]) }
+        try mirror.writeOptimistically { try $0.insert("Item", ["rank": 9]) }
         if isCleaned { try mirror.deleteHistory(before: mirror.currentToken) }
         if isCompacted { _ = try mirror.compact() }
         #expect(try source.revert(try #require(token)).conflicts.isEmpty)
-        try source.commit { try $0.update(object, ["rank": 4]) }
-        try source.commit { try $0.update(other, ["other": .object(object)]) }
+        try source.writeOptimistically { try $0.update(object, ["rank": 4]) }
+        try source.writeOptimistically { try $0.update(other, ["other": .object(object)]) }
         #expect(try relay(from: source, to: mirror).allSatisfy(\.conflicts.isEmpty))
         let now = try #require(try mirror.snapshot().row(here.id))
         #expect(now["name"] == "x" && now["rank"] == 4 && now["other"] == .object(friend.id))
@@ -374,28 +374,29 @@ import Testing
     @Test func whatOnlyTheReceiverKnowsMayBeTakenMeanwhile() throws {
         let folders = try ExchangeFolders(2, [Self.item])
         let (source, mirror) = (folders.stores[0], folders.stores[1])
-        let (object, _) = try source.commit { try $0.insert("Item", ["name": "x"]) }
+        let (object, _) = try source.writeOptimistically { try $0.insert("Item", ["name": "x"]) }
         _ = try relay(from: source, to: mirror)
         try mirror.changeSchema([
             .addAttribute(AttributeDescription("number", .int, isUnique: true), to: "Item"),
-            .addAttribute(AttributeDescription("friend", .object, target: "Item", deleteRule: .nullify), to: "Item"),
+            .addAttribute(
+                AttributeDescription("friend", .object, target: "Item", whenTargetIsDeleted: .nullify), to: "Item"),
         ])
         let here = try #require(try mirror.snapshot().rows(of: "Item").first?.id)
-        let friend = try mirror.commit { transaction in
+        let friend = try mirror.writeOptimistically { transaction in
             let friend = try transaction.insert("Item", ["name": "friend"])
             try transaction.update(here, ["number": 7, "friend": .object(friend)])
             return friend
         }.result
-        let (_, token) = try source.commit { try $0.delete(object) }
+        let (_, token) = try source.writeOptimistically { try $0.delete(object) }
         _ = try relay(from: source, to: mirror)
-        let taker = try mirror.commit { transaction in
+        let taker = try mirror.writeOptimistically { transaction in
             try transaction.delete(friend)
             return try transaction.insert("Item", ["name": "taker", "number": 7])
         }.result
         try source.revert(try #require(token))
         let error = expect(.applyConflict) { try relay(from: source, to: mirror) }
         #expect(error?.applyConflicts.map(\.reason) == [.keyTaken(by: taker)])
-        try mirror.commit { try $0.update(taker, ["number": 8]) }
+        try mirror.writeOptimistically { try $0.update(taker, ["number": 8]) }
         #expect(try relay(from: source, to: mirror).allSatisfy(\.conflicts.isEmpty))
         let now = try #require(try mirror.snapshot().row(here))
         #expect(now["name"] == "x" && now["number"] == 7 && now["friend"] == .null)

@@ -15,7 +15,7 @@ import Testing
         let store = try folder.open([ChangeSignalTests.clip]) { $0.hub = hub }
         let watcher = try store.changeWatcher()
         let thread = try BackgroundThread(name: "commits") {
-            for _ in 0..<20 { _ = try? store.commit { try $0.insert("Clip", ["title": "t"]) } }
+            for _ in 0..<20 { _ = try? store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) } }
         }
         var last: UInt64 = 1
         while last < 21, let signal = try watcher.next(timeout: .seconds(60)) {
@@ -34,7 +34,7 @@ import Testing
         let watcher = try store.changeWatcher()
         for _ in 0..<5 {
             let thread = try BackgroundThread(name: "commits") {
-                _ = try? store.commit { transaction in
+                _ = try? store.writeOptimistically { transaction in
                     for number in 0..<20_000 { try transaction.insert("Clip", ["title": .string("t\(number)")]) }
                 }
             }

@@ -20,11 +20,11 @@ import Testing
     }
 
     private func insert(_ values: [String: Value]...) throws -> [ObjectID] {
-        try store.commit { transaction in try values.map { try transaction.insert("Clip", $0) } }.result
+        try store.writeOptimistically { transaction in try values.map { try transaction.insert("Clip", $0) } }.result
     }
 
     private func commit(_ body: (Transaction) throws -> Void) throws -> HistoryToken {
-        try #require(try store.commit(author: "app", body).token)
+        try #require(try store.writeOptimistically(author: "app", body).token)
     }
 
     /// Without the transaction's own state: what the objects hold.
@@ -104,7 +104,7 @@ import Testing
             conflict(ids[2], .delete, .keyTaken(by: other), ["url"]), conflict(new, .insert, .changedSince, ["title"]),
         ]
         #expect(Set(stopped.conflicts.map(text)) == expected && stopped.conflicts.count == 4)
-        let skipped = try store.revert(token, conflicts: .ours)
+        let skipped = try store.revert(token, conflicts: .storeWins)
         #expect(Set(skipped.conflicts.map(text)) == expected && skipped.token != nil)
         // Only the title could be set back.
         #expect(try store.snapshot().row(ids[0])?.values == ["A", "a", 3])
@@ -127,7 +127,7 @@ import Testing
             try transaction.update(ids[0], ["url": "x"])
             try transaction.insert("Clip", ["url": "b", "rank": 9])
         }
-        let skipped = try store.revert(token, conflicts: .ours)
+        let skipped = try store.revert(token, conflicts: .storeWins)
         // The first was changed; “b” is taken, so the second keeps “c”, and the third its own.
         #expect(skipped.conflicts.count == 3 && skipped.token != nil)
         #expect(
@@ -166,9 +166,9 @@ import Testing
         let refused = try store.revert(deletion)
         #expect(refused.conflicts.map(\.reason) == [.attributeReplaced] && refused.token == nil)
         #expect(refused.conflicts.map(\.attributes) == [["title"]])
-        #expect(try store.revert(deletion, conflicts: .ours).token != nil)
+        #expect(try store.revert(deletion, conflicts: .storeWins).token != nil)
         #expect(try store.snapshot().row(ids[1])?["title"] == 3 && store.snapshot().row(ids[1])?["rank"] == 4)
-        let other = try store.commit { try $0.insert("Other", ["x": "y"]) }
+        let other = try store.writeOptimistically { try $0.insert("Other", ["x": "y"]) }
         try store.changeSchema([.removeEntity("Other")])
         #expect(try store.revert(#require(other.token)).conflicts.map(\.reason) == [.entityRemoved])
         #expect(try store.revert(update).conflicts.isEmpty && store.snapshot().row(ids[0])?["rank"] == .null)

@@ -33,7 +33,7 @@ import Testing
         let threads = try (0..<2).map { number in
             try BackgroundThread(name: "cleans \(number)") {
                 while !isDone.load(ordering: .relaxed) {
-                    for _ in 0..<3 { _ = try? store.commit { try $0.insert("Clip", ["title": "t"]) } }
+                    for _ in 0..<3 { _ = try? store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) } }
                     _ = try? store.deleteHistory(before: .max)
                 }
             }
@@ -58,7 +58,7 @@ import Testing
         let isAhead = try (0..<5).contains { (_) in
             let folder = try StoreFolder()
             let store = try folder.open([Sample.clip]) { $0.durability = .relaxed }
-            for _ in 0..<3 { try store.commit { try $0.insert("Clip", ["title": "t"]) } }
+            for _ in 0..<3 { try store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) } }
             try store.deleteHistory(before: .max)
             let isAhead = try store.durableToken < store.currentToken
             try store.close()
@@ -98,7 +98,7 @@ import Testing
     @Test func aTransactionToComeIsWaitedFor() async throws {
         let (store, other) = (try made(), try folder.open())
         let task = Task { () async throws -> UInt64 in
-            var iterator = try store.changes(after: .number(0)).makeAsyncIterator()
+            var iterator = try store.changeSignals(after: .number(0)).makeAsyncIterator()
             var last: UInt64 = 0
             while last < 3, let signal = try await iterator.next() { last = signal.numbers.upperBound }
             return last
@@ -109,7 +109,7 @@ import Testing
         let blocked = try BackgroundThread(name: "waits") {
             expect(.tokenDiverged) { try store.waitHere(expected) }
         }
-        for _ in 0..<2 { try await other.commit { try $0.insert("Clip", ["title": "t"]) } }
+        for _ in 0..<2 { try await other.writeOptimistically { try $0.insert("Clip", ["title": "t"]) } }
         await expect(.tokenDiverged) { try await until.value }
         blocked.join()
         #expect(try await task.value == 3)
@@ -143,13 +143,15 @@ import Testing
     @Test func whoReadsWaitsUntilTheFileSaysSo() async throws {
         let store = try made()
         let reader = try folder.open { $0.access = .readOnly }
-        try await store.commit { try $0.insert("Clip", ["title": "t"]) }
+        try await store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) }
         let token = try store.currentToken
         try reader.waitHere(token)
         expect(.durabilityUnknown) { try reader.waitHere(token, durable: true, timeout: .milliseconds(5)) }
         let task = Task { try await reader.waitUntil(token, durable: true) }
         // A full commit proves it, the next one says so.
-        for _ in 0..<2 { try await store.commit(durability: .full) { try $0.insert("Clip", ["title": "u"]) } }
+        for _ in 0..<2 {
+            try await store.writeOptimistically(durability: .full) { try $0.insert("Clip", ["title": "u"]) }
+        }
         try await task.value
         try reader.waitHere(token, durable: true)
         #expect(try reader.durableToken >= token)

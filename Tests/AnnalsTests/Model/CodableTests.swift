@@ -20,13 +20,13 @@ import Testing
         let store = try folder.open([Sample.clip])
         try store.registerConsumer("reader")
         let watcher = try store.changeWatcher()
-        let id = try store.commit { try $0.insert("Clip", ["title": "a", "url": "b"]) }.result
-        try store.commit(author: "somebody") { try $0.update(id, ["rank": 7, "title": "e\u{301}"]) }
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "a", "url": "b"]) }.result
+        try store.writeOptimistically(author: "somebody") { try $0.update(id, ["rank": 7, "title": "e\u{301}"]) }
         let net = try store.netChanges(HistoryRequest(), includingValues: true)
         #expect(net.count == 1)
         try roundTrip(net)
         try roundTrip(try #require(try store.snapshot().row(id)))
-        try store.commit { try $0.delete(id) }
+        try store.writeOptimistically { try $0.delete(id) }
         let history = try store.history(HistoryRequest(), includingValues: true)
         #expect(history.flatMap(\.changes).map(\.kind) == [.insert, .update, .delete])
         try roundTrip(history)
@@ -43,8 +43,10 @@ import Testing
     /// The members of a transaction's header are members of the JSON object itself.
     @Test func transactionsAndVersionsAreOneFlatObject() throws {
         let store = try folder.open([Sample.clip])
-        let id = try store.commit(author: "app", contextName: "import") { try $0.insert("Clip", ["url": "a"]) }.result
-        try store.commit { try $0.delete(id) }
+        let id = try store.writeOptimistically(author: "app", contextName: "import") {
+            try $0.insert("Clip", ["url": "a"])
+        }.result
+        try store.writeOptimistically { try $0.delete(id) }
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
         func text(_ content: some Encodable) throws -> String {

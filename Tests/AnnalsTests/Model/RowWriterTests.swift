@@ -59,7 +59,7 @@ import Testing
         for _ in 0..<20 {
             var model = (0..<count).map { $0 % 3 == 1 ? Value.int(Int64($0)) : .null }
             let values = Self.choice(of: count, &random)
-            let (id, _) = try store.commit { transaction in
+            let (id, _) = try store.writeOptimistically { transaction in
                 try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, &writer) }
             }
             for (position, value) in values { model[position] = value }
@@ -67,7 +67,7 @@ import Testing
             for _ in 0..<4 {
                 let before = try store.currentToken
                 let values = Self.choice(of: count, &random)
-                let (hasChanged, _) = try store.commit { transaction in
+                let (hasChanged, _) = try store.writeOptimistically { transaction in
                     try transaction.update(id) { (writer) throws(StoreError) in try Self.set(values, &writer) }
                 }
                 let changed = values.filter { model[$0.position] != $0.value }.map(\.position).sorted()
@@ -153,9 +153,9 @@ import Testing
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(6)])
         let entity = try store.entity("Wide")
-        let (id, _) = try store.commit { try $0.insert(entity, ["x", 1, true, "y", 2, false]) }
+        let (id, _) = try store.writeOptimistically { try $0.insert(entity, ["x", 1, true, "y", 2, false]) }
         let refusal = Self.refusals[index]
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             expect(.invalidArgument) { try transaction.insert(entity, refusal.set) }
             expect(.invalidArgument) { try transaction.update(id, refusal.set) }
             // Who catches the error cannot make a row of what is left either.
@@ -182,7 +182,7 @@ import Testing
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(6)])
         let entity = try store.entity("Wide")
-        let (id, _) = try store.commit { transaction in
+        let (id, _) = try store.writeOptimistically { transaction in
             let id = try transaction.insert(entity) { (writer) throws(StoreError) in
                 try writer.set(int: 42, at: 1)
                 expect(.invalidArgument) { try transaction.changeSchema([.removeAttribute("a0", from: "Wide")]) }
@@ -194,7 +194,7 @@ import Testing
         }
         #expect(try store.snapshot().row(id)?.values == [.null, 42, true, .null, 7, .null])
         // Neither does one stay that the row did.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             expect(.invalidArgument) {
                 try transaction.insert(entity) { (writer) throws(StoreError) in
                     do {
@@ -221,7 +221,7 @@ import Testing
         let store = try folder.open([Self.wide(1)])
         let entity = try store.entity("Wide")
         var expected: [Value] = []
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             func insert(_ bytes: [UInt8]) throws {
                 _ = try bytes.withUnsafeBytes { bytes in
                     try transaction.insert(entity) { (writer) throws(StoreError) in try writer.set(utf8: bytes, at: 0) }

@@ -15,7 +15,7 @@ import Testing
         attributes: [
             AttributeDescription("title", .string, isOptional: false),
             AttributeDescription("rank", .int, isIndexed: true, defaultValue: 5),
-            AttributeDescription("folder", .object, target: "Folder", inverse: "clips", deleteRule: .cascade),
+            AttributeDescription("folder", .object, target: "Folder", inverse: "clips", whenTargetIsDeleted: .cascade),
             AttributeDescription("state", .string),
         ], keys: [IndexDescription(["rank", "state"], isUnique: true)])
 
@@ -100,7 +100,7 @@ import Testing
         // Without its attribute it is the name of a side to read from.
         let removed = try plan(.removeAttribute("clips", from: "Folder"))
         #expect(removed.map(\.number) == [1])
-        let changed = try plan(.changeAttribute("folder", of: "Clip", inverse: "all", deleteRule: .deny))
+        let changed = try plan(.changeAttribute("folder", of: "Clip", inverse: "all", whenTargetIsDeleted: .deny))
         #expect(changed[0].attributes[2].inverse?.text == "all" && changed[0].attributes[2].deleteRule == .deny)
         #expect(changed[0].attributes.map(\.number) == [1, 2, 3, 4])
     }
@@ -132,7 +132,7 @@ import Testing
             "1 to 255 bytes"
         ),
         (.changeAttribute("rank", of: "Clip", inverse: "clips"), .schemaRefused, "“rank” of “Clip” does not refer"),
-        (.changeAttribute("rank", of: "Clip", deleteRule: .deny), .schemaRefused, "“rank” of “Clip” does not refer"),
+        (.changeAttribute("rank", of: "Clip", whenTargetIsDeleted: .deny), .schemaRefused, "“rank” of “Clip” does not refer"),
         (.changeAttribute("folder", of: "Clip", inverse: ""), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init("A", attributes: [.init("x", .int, defaultValue: "a")])), .typeMismatch, "default"),
         (.addEntity(.init("A", attributes: [], keys: [.init(["x"])])), .unknownAttribute, "“x”"),
@@ -208,7 +208,7 @@ import Testing
         (.init("rank", .int, defaultValue: .some(.null)), ["int(5)", "null"]),
         (.init("folder", .object, target: "Clip"), ["refers to “Folder”", "“Clip”"]),
         (.init("folder", .object, target: "Folder", inverse: "name"), ["“clips”", "“name”"]),
-        (.init("folder", .object, target: "Folder", deleteRule: .deny), ["cascade", "deny"]),
+        (.init("folder", .object, target: "Folder", whenTargetIsDeleted: .deny), ["cascade", "deny"]),
         (.init("folder", .object, target: "Folder"), ["cascade", "noAction"]),
     ]
 

@@ -124,7 +124,7 @@ import Testing
         var options = Store.Options()
         options.sharing = .group
         let store = try Store(at: shared.storePath(named: "Notes"), entities: [Sample.clip], options: options)
-        try store.commit { try $0.insert("Clip", ["rank": 1]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
         try store.compact()
         #expect(mode(store.path) == 0o660)
         try store.close()

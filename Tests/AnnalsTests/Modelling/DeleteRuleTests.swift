@@ -105,7 +105,7 @@ import Testing
                     }
                     if !deletesFirst { try transaction.delete(box) }
                 }
-                if underLock { try store.write(body) } else { try store.commit(body) }
+                if underLock { try store.write(body) } else { try store.writeOptimistically(body) }
                 let snapshot = try store.snapshot()
                 #expect(try snapshot[box] == nil)
                 let name = how == "update, titled" ? "q" : "p"
@@ -141,10 +141,10 @@ import Testing
                 if !deletesFirst { try transaction.delete(box) }
             }
             if way.name.hasPrefix("deny") {
-                let error = expect(.deleteDenied) { try store.commit(body) }
+                let error = expect(.deleteDenied) { try store.writeOptimistically(body) }
                 #expect(error?.objects == [part.id])
             } else {
-                try store.commit(body)
+                try store.writeOptimistically(body)
                 #expect(try store.snapshot()[part] == nil, "\(way.name)")
             }
         }

@@ -56,7 +56,7 @@ import Testing
     }
 
     /// Each side changes what the same values are derived from.
-    @Test(arguments: [ConflictPolicy.refuse, .ours, .theirs])
+    @Test(arguments: [ConflictPolicy.error, .storeWins, .exportWins])
     func exchangeIsInNoConflict(_ policy: ConflictPolicy) throws {
         let folders = [try StoreFolder(), try StoreFolder()]
         let stores = try folders.map { try Store(at: $0.path, entities: Self.entities) }
@@ -89,13 +89,13 @@ import Testing
         // The values themselves conflict as before.
         try a.update(Player.self, where: Self.named("g0 m0")) { $0.first = "h0" }
         try b.update(Player.self, where: Self.named("g0 m0")) { $0.first = "i0" }
-        if policy == .refuse {
+        if policy == .error {
             let error = expect(.applyConflict) { _ = try relay(from: a, to: b, leavingOut: true) }
             #expect(error?.applyConflicts.map(\.attributes) == [["first"]])
         } else {
             let conflicts = try relay(from: a, to: b, conflicts: policy, leavingOut: true).flatMap(\.conflicts)
             #expect(conflicts.map(\.attributes) == [["first"]])
-            try expectRight(b, [policy == .ours ? "i0 m0" : "h0 m0", "f1 l1", "new one"])
+            try expectRight(b, [policy == .storeWins ? "i0 m0" : "h0 m0", "f1 l1", "new one"])
         }
         for store in stores { try store.close() }
         for folder in folders { try folder.expectIntact() }

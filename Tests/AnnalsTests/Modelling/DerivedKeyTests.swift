@@ -64,7 +64,7 @@ import Testing
             _ policy: ConflictPolicy, sourceLocation: SourceLocation = #_sourceLocation
         ) throws -> [ApplyConflict] {
             let error = expect(.applyConflict, sourceLocation: sourceLocation) { _ = try relay(from: a, to: b) }
-            if policy == .refuse { return error?.applyConflicts ?? [] }
+            if policy == .error { return error?.applyConflicts ?? [] }
             let conflicts = try relay(from: a, to: b, conflicts: policy).flatMap(\.conflicts)
             #expect(conflicts == error?.applyConflicts, sourceLocation: sourceLocation)
             // Nothing is left to apply.
@@ -117,7 +117,7 @@ import Testing
         #expect(conflicts.map(\.reason) == [.keyTaken(by: taker.id)])
         #expect(conflicts.map(\.attributes) == [["full"]])
         // What the key is derived from is left out, and the rest is written.
-        #expect(try pair.player("f m")?.1.points == (policy == .refuse ? 1 : 7))
+        #expect(try pair.player("f m")?.1.points == (policy == .error ? 1 : 7))
         try pair.close()
     }
 
@@ -132,12 +132,12 @@ import Testing
             return player
         }.result
         #expect(try pair.apply(policy).map(\.reason) == [.keyTaken(by: own.id)])
-        #expect(try pair.b.snapshot()[own]?.points == (policy == .theirs ? 3 : 0))
-        #expect(try pair.player("x y") != nil || policy == .refuse)
-        if policy != .refuse {
+        #expect(try pair.b.snapshot()[own]?.points == (policy == .exportWins ? 3 : 0))
+        #expect(try pair.player("x y") != nil || policy == .error)
+        if policy != .error {
             // From now on it is that one.
             try pair.a.write { try $0.update(other) { $0.points = 9 } }
-            _ = try relay(from: pair.a, to: pair.b, conflicts: .theirs)
+            _ = try relay(from: pair.a, to: pair.b, conflicts: .exportWins)
             #expect(try pair.b.snapshot()[own]?.points == 9)
         }
         try pair.close()
@@ -157,12 +157,12 @@ import Testing
         for transaction in try a.export().dropLast() { try pair.b.apply(transaction) }
         let error = expect(.applyConflict) { try pair.b.apply(exported) }
         #expect(error?.applyConflicts.count == 1)
-        if policy != .refuse {
+        if policy != .error {
             let result = try pair.b.apply(exported, conflicts: policy)
             let kept = try #require(try pair.player("f l")).0
             #expect(result.conflicts.map(\.reason) == [.keyTaken(by: kept.id)])
         }
-        #expect(try pair.b.snapshot().count(Player.self) == (policy == .refuse ? 0 : 1))
+        #expect(try pair.b.snapshot().count(Player.self) == (policy == .error ? 0 : 1))
         try a.close()
         try pair.b.close()
     }
@@ -208,7 +208,7 @@ import Testing
         #expect(conflicts.map(\.kind) == [.insert])
         let snapshot = try pair.b.snapshot()
         #expect(try snapshot.fetch(Shelf.self).map(\.size) == [1, 2])
-        #expect(try snapshot.fetch(Book.self).first?.pages == (policy == .refuse ? 0 : 8))
+        #expect(try snapshot.fetch(Book.self).first?.pages == (policy == .error ? 0 : 8))
         try pair.close()
     }
 
@@ -229,7 +229,7 @@ import Testing
         let conflicts = try pair.apply(policy)
         #expect(conflicts.map(\.reason) == [.derivedOutOfRange(of: team.id)])
         #expect(conflicts.map(\.attributes) == [["points"]])
-        #expect(try pair.player(policy == .refuse ? "f l" : "g l")?.1.points == 1)
+        #expect(try pair.player(policy == .error ? "f l" : "g l")?.1.points == 1)
         #expect(try pair.b.snapshot()[team]?.points == .max - 9)
         try pair.close()
     }
@@ -252,7 +252,7 @@ import Testing
             return try transaction.insert(Player(first: "f", last: "m"))
         }.result
         let number = try store.currentToken.number
-        for policy in [RevertPolicy.refuse, .ours] {
+        for policy in [RevertPolicy.refuse, .storeWins] {
             let outcome = try store.revert(token, conflicts: policy)
             #expect(outcome.conflicts.map(\.reason) == [.keyTaken(by: taker.id)])
             #expect(outcome.conflicts.map(\.attributes) == [["full"]])
@@ -289,7 +289,7 @@ import Testing
         }.result
         let deletion = try #require(try store.write { try $0.delete(player) }.token)
         try store.write { try $0.insert(Player(first: "x", last: "y", points: .max - 10, team: team)) }
-        for policy in [RevertPolicy.refuse, .ours] {
+        for policy in [RevertPolicy.refuse, .storeWins] {
             let outcome = try store.revert(deletion, conflicts: policy)
             #expect(outcome.conflicts.map(\.reason) == [.derivedOutOfRange(of: team.id)])
             #expect(outcome.conflicts.map(\.object) == [player.id] && outcome.token == nil)

@@ -96,7 +96,7 @@ import Testing
             let body = { (transaction: Transaction) in
                 for _ in 0..<Int.random(in: 1...6, using: &random) { try change(transaction, &random) }
             }
-            if isLocked { try store.write(body) } else { try store.commit(body) }
+            if isLocked { try store.write(body) } else { try store.writeOptimistically(body) }
             if round % 20 == 7 {
                 let bound = Int.random(in: 0...9, using: &random)
                 try store.update(Item.self, where: #Predicate { $0.weight < bound }) { $0.weight += 3 }
@@ -197,31 +197,31 @@ import Testing
     }
 
     private func newBox(_ store: Store) throws -> Reference<Box> {
-        try store.commit { try $0.insert(Box(name: "shared")) }.result
+        try store.writeOptimistically { try $0.insert(Box(name: "shared")) }.result
     }
 
     private static func insertAndDelete(_ path: String, _ box: Reference<Box>) throws {
         let store = try Store(at: path, entities: Self.all)
         for number in 0..<40 {
-            let (item, _) = try store.commit { try $0.insert(Item(weight: number, box: box)) }
-            if number % 3 == 0 { try store.commit { try $0.delete(item) } }
+            let (item, _) = try store.writeOptimistically { try $0.insert(Item(weight: number, box: box)) }
+            if number % 3 == 0 { try store.writeOptimistically { try $0.delete(item) } }
         }
         try store.close()
     }
 
     @Test func aRevertWorksThemOutAgain() throws {
         let store = try open()
-        let (box, _) = try store.commit { try $0.insert(Box(name: "b")) }
-        let (label, _) = try store.commit { try $0.insert(Label()) }
-        let (_, first) = try store.commit { try $0.insert(Item(weight: 3, box: box, labels: [label])) }
-        try store.commit { try $0.insert(Item(weight: 4, box: box, labels: [label])) }
+        let (box, _) = try store.writeOptimistically { try $0.insert(Box(name: "b")) }
+        let (label, _) = try store.writeOptimistically { try $0.insert(Label()) }
+        let (_, first) = try store.writeOptimistically { try $0.insert(Item(weight: 3, box: box, labels: [label])) }
+        try store.writeOptimistically { try $0.insert(Item(weight: 4, box: box, labels: [label])) }
         let outcome = try store.revert(try #require(first), conflicts: .refuse)
         #expect(outcome.conflicts.isEmpty && outcome.token != nil)
         #expect(try store.snapshot()[box]?.itemCount == 1 && store.snapshot()[box]?.weight == 4)
         try expectRight(store)
         // What is not derived is still a conflict.
-        let (_, renamed) = try store.commit { try $0.update(box) { $0.name = "c" } }
-        try store.commit { try $0.update(box) { $0.name = "d" } }
+        let (_, renamed) = try store.writeOptimistically { try $0.update(box) { $0.name = "c" } }
+        try store.writeOptimistically { try $0.update(box) { $0.name = "d" } }
         #expect(try store.revert(try #require(renamed), conflicts: .refuse).conflicts.count == 1)
         try store.close()
         try folder.expectIntact()
@@ -231,17 +231,17 @@ import Testing
 
     @Test func whatOtherProgramsLeaveBehindIsRightAtTheNextSave() throws {
         let store = try open()
-        let (box, _) = try store.commit { transaction in
+        let (box, _) = try store.writeOptimistically { transaction in
             let box = try transaction.insert(Box(name: "b"))
             for _ in 0..<3 { try transaction.insert(Item(weight: 2, box: box)) }
             return box
         }
         let untyped = try Store(at: folder.path)
-        try untyped.commit { try $0.insert("Item", ["weight": 5, "box": .object(box.id)]) }
+        try untyped.writeOptimistically { try $0.insert("Item", ["weight": 5, "box": .object(box.id)]) }
         #expect(try store.snapshot()[box]?.itemCount == 3)
-        try store.commit { try $0.update(box) { $0.name = "c" } }
+        try store.writeOptimistically { try $0.update(box) { $0.name = "c" } }
         #expect(try store.snapshot()[box]?.itemCount == 4 && store.snapshot()[box]?.weight == 11)
-        try untyped.commit { try $0.insert("Item", ["weight": 5, "box": .object(box.id)]) }
+        try untyped.writeOptimistically { try $0.insert("Item", ["weight": 5, "box": .object(box.id)]) }
         #expect(try store.refreshDerived(of: Box.self) != nil)
         try expectRight(store)
         #expect(try store.refreshDerived(of: Box.self) == nil)
@@ -262,7 +262,7 @@ import Testing
 
     @Test func aNewDerivedAttributeIsRightForOldObjects() throws {
         let old = try Store(at: folder.path, entities: [Before.Box.self, Before.Item.self])
-        try old.commit { transaction in
+        try old.writeOptimistically { transaction in
             for number in 0..<5 {
                 let box = try transaction.insert(Before.Box(name: "\(number)"))
                 for weight in 0..<number { try transaction.insert(Before.Item(weight: weight, box: box)) }
@@ -289,12 +289,14 @@ import Testing
             static let schema = Schema<Part> { Relationship(\.whole, inverse: \.parts) }
         }
         let store = try Store(at: folder.path, entities: [Narrow.self, Part.self])
-        let (whole, _) = try store.commit { transaction in
+        let (whole, _) = try store.writeOptimistically { transaction in
             let whole = try transaction.insert(Narrow())
             try transaction.insert(Part(size: 100, whole: whole))
             return whole
         }
-        let error = expect(.valueOutOfRange) { try store.commit { try $0.insert(Part(size: 100, whole: whole)) } }
+        let error = expect(.valueOutOfRange) {
+            try store.writeOptimistically { try $0.insert(Part(size: 100, whole: whole)) }
+        }
         #expect(error?.entity == "Narrow" && error?.attributes == ["sum"])
         #expect(try store.snapshot()[whole]?.sum == 100 && store.snapshot().count(Part.self) == 1)
         try store.close()
@@ -312,24 +314,24 @@ import Testing
             #expect(age > -0.001 && age < 60)
             return changed
         }
-        let (label, _) = try store.commit { try $0.insert(Label()) }
+        let (label, _) = try store.writeOptimistically { try $0.insert(Label()) }
         let first = try requireClose(label)
         // Nothing differs, so nothing is written.
-        let (isChanged, token) = try store.commit { try $0.update(label) { $0.useCount = 0 } }
+        let (isChanged, token) = try store.writeOptimistically { try $0.update(label) { $0.useCount = 0 } }
         #expect(!isChanged && token == nil)
-        let (item, _) = try store.commit { try $0.insert(Item(labels: [label])) }
+        let (item, _) = try store.writeOptimistically { try $0.insert(Item(labels: [label])) }
         let second = try requireClose(label)
         #expect(second > first)
         // By a rule, by hand and without types.
-        try store.commit { try $0.delete(item) }
+        try store.writeOptimistically { try $0.delete(item) }
         let third = try requireClose(label)
-        try store.commit { try $0.update(label) { $0.changed = .distantFuture } }
+        try store.writeOptimistically { try $0.update(label) { $0.changed = .distantFuture } }
         let fourth = try requireClose(label)
-        try store.commit { try $0.update(label.id, ["useCount": 7]) }
+        try store.writeOptimistically { try $0.update(label.id, ["useCount": 7]) }
         let fifth = try requireClose(label)
         #expect(third > second && fourth >= third && fifth > fourth)
         #expect(try store.snapshot()[label]?.useCount == 0)
-        let (untyped, _) = try store.commit { try $0.insert("Label", [:]) }
+        let (untyped, _) = try store.writeOptimistically { try $0.insert("Label", [:]) }
         _ = try requireClose(Reference(untyped))
         try store.close()
         try folder.expectIntact()
@@ -355,18 +357,20 @@ import Testing
 
     @Test func anotherSideHasItsNumberOfObjectsWhenTheTransactionEnds() throws {
         let store = try Store(at: folder.path, entities: [Limited.Team.self, Limited.Player.self])
-        let empty = expect(.validationFailed) { try store.commit { try $0.insert(Limited.Team(name: "a")) } }
+        let empty = expect(.validationFailed) {
+            try store.writeOptimistically { try $0.insert(Limited.Team(name: "a")) }
+        }
         let failure = empty?.validationFailures.first
         #expect(failure?.entity == "Team" && failure?.attribute == "players" && failure?.value == "0 objects")
         #expect(failure?.message == "must have 1 to 3 objects" && empty?.validationFailures.count == 1)
-        let (team, _) = try store.commit { transaction in
+        let (team, _) = try store.writeOptimistically { transaction in
             let team = try transaction.insert(Limited.Team(name: "a"))
             for name in ["x", "y"] { try transaction.insert(Limited.Player(name: name, team: team)) }
             return team
         }
         // All failures of a transaction together.
         let both = expect(.validationFailed) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 for name in ["", "z"] { try transaction.insert(Limited.Player(name: name, team: team)) }
             }
         }
@@ -375,12 +379,12 @@ import Testing
         #expect(try store.snapshot().count(Limited.Player.self) == 2)
         expect(.validationFailed) { try store.delete(Limited.Player.self) }
         // Only the end counts, and a team that is deleted needs nobody.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let players = try transaction.references(\.players, of: team)
             for player in players { try transaction.delete(player) }
             try transaction.insert(Limited.Player(name: "new", team: team))
         }
-        try store.commit { try $0.delete(team) }
+        try store.writeOptimistically { try $0.delete(team) }
         try store.close()
         try folder.expectIntact()
     }
@@ -400,7 +404,7 @@ import Testing
     }
 
     private func newTeam(_ store: Store) throws -> Reference<Limited.Team> {
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let team = try transaction.insert(Limited.Team(name: "a"))
             try transaction.insert(Limited.Player(name: "first", team: team))
             return team
@@ -413,7 +417,7 @@ import Testing
         var refused = 0
         for number in 0..<10 {
             do {
-                try store.commit { try $0.insert(Limited.Player(name: "\(task)-\(number)", team: team)) }
+                try store.writeOptimistically { try $0.insert(Limited.Player(name: "\(task)-\(number)", team: team)) }
             } catch let error as StoreError {
                 #expect(error.code == .validationFailed)
                 refused += 1
@@ -486,14 +490,14 @@ import Testing
             static let schema = Schema<Strict>("Thing") { Attribute(\.name, .required) }
         }
         let loose = try Store(at: folder.path, entities: [Loose.self])
-        let (old, _) = try loose.commit { try $0.insert(Loose()) }
+        let (old, _) = try loose.writeOptimistically { try $0.insert(Loose()) }
         let store = try Store(at: folder.path, entities: [Strict.self])
-        let missing = expect(.requiredMissing) { try store.commit { try $0.insert(Strict(size: 1)) } }
+        let missing = expect(.requiredMissing) { try store.writeOptimistically { try $0.insert(Strict(size: 1)) } }
         #expect(missing?.entity == "Thing" && missing?.attributes == ["name"])
         let same = Reference<Strict>(old.id)
-        expect(.requiredMissing) { try store.commit { try $0.update(same) { $0.size = 2 } } }
-        try store.commit { try $0.update(same) { $0.name = "now" } }
-        expect(.requiredMissing) { try store.commit { try $0.update(same) { $0.name = nil } } }
+        expect(.requiredMissing) { try store.writeOptimistically { try $0.update(same) { $0.size = 2 } } }
+        try store.writeOptimistically { try $0.update(same) { $0.name = "now" } }
+        expect(.requiredMissing) { try store.writeOptimistically { try $0.update(same) { $0.name = nil } } }
         try loose.close()
         try store.close()
         try folder.expectIntact()

@@ -52,7 +52,7 @@ import Testing
                 Attribute(\.title, .renamed(from: "name"), .preservedOnDeletion, .indexed)
                 Attribute(\.number, .renamed(from: "n"))
                 Relationship(\.place, .renamed(from: "box"), inverse: \.items)
-                Attribute(\.more, .default(5))
+                Attribute(\.more, .valueForOlderObjects(5))
             }
         }
 
@@ -85,11 +85,11 @@ import Testing
         var old = try openFirst()
         let start = try old.currentToken
         let new = try openSecond()
-        let item = try new.commit { try $0.insert(Second.Item(title: "new", number: 1)) }.result
+        let item = try new.writeOptimistically { try $0.insert(Second.Item(title: "new", number: 1)) }.result
         let first = try new.currentToken
-        try new.commit { try $0.update(item) { $0.title = "newer" } }
-        try new.commit { try $0.update(item) { $0.more = 8 } }
-        try new.commit { try $0.delete(item) }
+        try new.writeOptimistically { try $0.update(item) { $0.title = "newer" } }
+        try new.writeOptimistically { try $0.update(item) { $0.more = 8 } }
+        try new.writeOptimistically { try $0.delete(item) }
         if isReopened {
             try old.close()
             old = try openFirst()
@@ -121,7 +121,7 @@ import Testing
     @Test func theOlderVersionFindsRenamedRelationshipsAndKeys() throws {
         try openFirst().close()
         let new = try openSecond()
-        let box = try new.commit { transaction in
+        let box = try new.writeOptimistically { transaction in
             let box = try transaction.insert(Second.Box(label: "b"))
             try transaction.insert(Second.Item(title: "a", number: 1, place: box))
             return box
@@ -132,7 +132,7 @@ import Testing
         #expect(try old.snapshot().values(\First.Box.items, of: here).map(\.name) == ["a"])
         let inside = try old.snapshot().fetch(First.Box.self, where: #Predicate { $0.items.contains { $0.n == 1 } })
         #expect(inside.count == 1)
-        try old.commit { transaction in
+        try old.writeOptimistically { transaction in
             #expect(try transaction.references(\First.Box.items, of: here).count == 1)
             try transaction.insert(First.Item(name: "b", n: 20, box: here))
             #expect(try transaction.references(\First.Box.items, of: here).count == 2)
@@ -142,7 +142,7 @@ import Testing
         #expect(now.count == 2 && now.sum == 21)
         let context = old.makeContext()
         #expect(try context.object(here).items.map(\.name) == ["a", "b"])
-        expect(.uniqueViolation) { try old.commit { try $0.insert(First.Item(name: "b", n: 20)) } }
+        expect(.uniqueViolation) { try old.writeOptimistically { try $0.insert(First.Item(name: "b", n: 20)) } }
         try old.close()
         try new.close()
         try folder.expectIntact()
@@ -178,13 +178,13 @@ import Testing
     /// What was written before the attributes were added, and under other names.
     @Test func theNewerVersionReadsOldStates() throws {
         let old = try openFirst()
-        let box = try old.commit { transaction in
+        let box = try old.writeOptimistically { transaction in
             let box = try transaction.insert(First.Box(label: "b"))
             for n in 1...3 { try transaction.insert(First.Item(name: "i\(n)", n: n, box: n == 3 ? nil : box)) }
             return box
         }.result
         let then = try old.currentToken
-        let (item, _) = try old.commit { transaction in
+        let (item, _) = try old.writeOptimistically { transaction in
             let item = try #require(
                 try transaction.references(to: First.Item.self, where: #Predicate { $0.n == 1 }).first)
             try transaction.update(item) { $0.name = "changed" }
@@ -192,7 +192,7 @@ import Testing
         }
         try old.close()
         let new = try openSecond()
-        try new.commit { try $0.insert(Second.Shelf(label: "s")) }
+        try new.writeOptimistically { try $0.insert(Second.Shelf(label: "s")) }
         let past = try new.snapshot(asOf: then)
         let wanted = (1...3).map { n in
             Second.Item(
@@ -237,9 +237,9 @@ import Testing
     @Test func theStateFromWhichTheFileBeginsIsReadSo() throws {
         let old = try openFirst()
         try old.insert(contentsOf: [First.Item(name: "a", n: 1)])
-        try old.commit { try $0.insert(First.Item(name: "b", n: 2)) }
+        try old.writeOptimistically { try $0.insert(First.Item(name: "b", n: 2)) }
         let then = try old.currentToken
-        try old.commit { try $0.insert(First.Item(name: "c", n: 3)) }
+        try old.writeOptimistically { try $0.insert(First.Item(name: "c", n: 3)) }
         try old.deleteHistory(before: old.currentToken)
         _ = try old.compact()
         try old.close()
@@ -267,7 +267,7 @@ import Testing
             var code = "c"
             static let schema = Schema<Clip>("Clip") {
                 Attribute(\.stars, .renamed(from: "rank"), .preservedOnDeletion)
-                Attribute(\.code, .default("d"))
+                Attribute(\.code, .valueForOlderObjects("d"))
             }
         }
 
@@ -283,17 +283,17 @@ import Testing
 
     @Test func replacedAttributesStandForTheirSuccessors() throws {
         let old = try Store(at: folder.path, entities: [Narrow.Clip.self])
-        let clip = try old.commit { try $0.insert(Narrow.Clip(rank: 4, code: "x", gone: "g")) }.result
+        let clip = try old.writeOptimistically { try $0.insert(Narrow.Clip(rank: 4, code: "x", gone: "g")) }.result
         let then = try old.currentToken
-        try old.commit { try $0.update(clip) { $0.rank = 5 } }
-        try old.commit { try $0.delete(clip) }
+        try old.writeOptimistically { try $0.update(clip) { $0.rank = 5 } }
+        try old.writeOptimistically { try $0.delete(clip) }
         try old.close()
         struct Widened: Entity {
             var rank = 0.5
             var code = "c"
             static let schema = Schema<Widened>("Clip") {
                 Attribute(\.rank, .preservedOnDeletion)
-                Attribute(\.code, .default("d"))
+                Attribute(\.code, .valueForOlderObjects("d"))
             }
         }
         try Store(at: folder.path, entities: [Widened.self], migrations: Wide.migrations).close()
@@ -361,20 +361,22 @@ import Testing
 
         static let schema = Schema<Note>("Note") {
             Attribute(\.rank, .indexed)
-            Attribute(\.given, .default("d"))
-            Attribute(\.none, .default(nil))
+            Attribute(\.given, .valueForOlderObjects("d"))
+            Attribute(\.none, .valueForOlderObjects(nil))
         }
     }
 
     /// Optional or not: an object from before a property was added has its initial value, wherever it is read.
     @Test func aNewPropertyHasItsInitialValueInOldObjects() throws {
         let old = try Store(at: folder.path, entities: [Plain.Note.self])
-        let first = try old.commit { try $0.insert(Plain.Note(n: 1)) }.result
+        let first = try old.writeOptimistically { try $0.insert(Plain.Note(n: 1)) }.result
         let then = try old.currentToken
         let new = try Store(at: folder.path, entities: [Note.self])
         // The older version goes on inserting.
-        try old.commit { try $0.insert(Plain.Note(n: 2)) }
-        let own = try new.commit { try $0.insert(Note(n: 3, optional: nil, rank: nil, given: nil, none: nil)) }.result
+        try old.writeOptimistically { try $0.insert(Plain.Note(n: 2)) }
+        let own = try new.writeOptimistically {
+            try $0.insert(Note(n: 3, optional: nil, rank: nil, given: nil, none: nil))
+        }.result
         let snapshot = try new.snapshot()
         let id = try #require(try snapshot[Reference<Note>(first.id)]?.id)
         let wanted = [1, 2].map { Note(n: $0, given: "d", none: nil, id: id) }
@@ -391,7 +393,7 @@ import Testing
         let change = try #require(try new.changes(HistoryRequest(), includingValues: true).first)
         #expect(try change.after(of: Note.self) == wanted[0])
         // An object that the older version changes keeps it.
-        try old.commit { try $0.update(first) { $0.n = 10 } }
+        try old.writeOptimistically { try $0.update(first) { $0.n = 10 } }
         #expect(try new.snapshot()[Reference<Note>(first.id)] == Note(n: 10, given: "d", none: nil, id: id))
         try old.close()
         try new.close()

@@ -51,7 +51,7 @@ import Testing
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: [Dock.self, Ship.self])
         (self.folder, self.store) = (folder, store)
-        (dock, ship) = try store.commit { transaction in
+        (dock, ship) = try store.writeOptimistically { transaction in
             let dock = try transaction.insert(Dock(name: "North"))
             return (dock, try transaction.insert(Ship(code: "AB1", tons: 900, flag: "red", dock: dock)))
         }.result
@@ -62,7 +62,7 @@ import Testing
         _ code: StoreError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: (Transaction) throws -> Void
     ) throws -> StoreError? {
         let before = try store.snapshot()
-        let error = expect(code, sourceLocation: sourceLocation) { try store.commit(body) }
+        let error = expect(code, sourceLocation: sourceLocation) { try store.writeOptimistically(body) }
         let locked = expect(code, sourceLocation: sourceLocation) { try store.write(body) }
         #expect(error?.message == locked?.message, sourceLocation: sourceLocation)
         let after = try store.snapshot()
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func validationFailedHasAllFailuresWithTheirValues() throws {
-        let second = try store.commit { try $0.insert(Ship(code: "AB2", flag: "red")) }.result
+        let second = try store.writeOptimistically { try $0.insert(Ship(code: "AB2", flag: "red")) }.result
         let error = try refused(.validationFailed) { transaction in
             try transaction.insert(Dock(name: ""))
             try transaction.update(dock) { $0.name = "bad" }
@@ -98,15 +98,15 @@ import Testing
     }
 
     @Test func deleteDeniedNamesWhoRefers() throws {
-        let (second, _) = try store.commit { try $0.insert(Ship(code: "AB2", flag: "red", dock: dock)) }
+        let (second, _) = try store.writeOptimistically { try $0.insert(Ship(code: "AB2", flag: "red", dock: dock)) }
         let error = try refused(.deleteDenied) { try $0.delete(dock) }
         #expect(error?.entity == "Ship" && error?.attributes == ["dock"] && error?.objects == [ship.id, second.id])
         try end()
     }
 
     @Test func referenceMissingNamesTheReferenceAndItsObject() throws {
-        let gone = try store.commit { try $0.insert(Dock(name: "gone")) }.result
-        try store.commit { try $0.delete(gone) }
+        let gone = try store.writeOptimistically { try $0.insert(Dock(name: "gone")) }.result
+        try store.writeOptimistically { try $0.delete(gone) }
         let error = try refused(.referenceMissing) { try $0.update(ship) { $0.dock = gone } }
         #expect(error?.entity == "Ship" && error?.attributes == ["dock"] && error?.object == gone.id)
         // A later change of the same object keeps the reference, and so the error.
@@ -115,8 +115,8 @@ import Testing
             try transaction.update(new) { $0.tons = 1 }
         }
         #expect(inserted?.attributes == ["dock"] && inserted?.object == gone.id)
-        let former = try store.commit { try $0.insert(Ship(code: "AB3", flag: "red")) }.result
-        try store.commit { try $0.delete(former) }
+        let former = try store.writeOptimistically { try $0.insert(Ship(code: "AB3", flag: "red")) }.result
+        try store.writeOptimistically { try $0.delete(former) }
         let changed = try refused(.referenceMissing) { transaction in
             try transaction.update(ship) { $0.sisters = [former] }
             try transaction.update(ship) { $0.tons = 1 }
@@ -150,8 +150,8 @@ import Testing
     }
 
     @Test func objectNotFoundNamesTheObject() throws {
-        let gone = try store.commit { try $0.insert(Dock(name: "gone")) }.result
-        try store.commit { try $0.delete(gone) }
+        let gone = try store.writeOptimistically { try $0.insert(Dock(name: "gone")) }.result
+        try store.writeOptimistically { try $0.delete(gone) }
         let error = try refused(.objectNotFound) { try $0.update(gone) { $0.name = "x" } }
         #expect(error?.entity == "Dock" && error?.object == gone.id)
         try end()

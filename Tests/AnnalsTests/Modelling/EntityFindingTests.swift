@@ -64,7 +64,7 @@ import Testing
         // It stays missing in an update that does not change it, for the older version.
         let same = try store.update(Numbered.self) { $0.number += 0 }
         #expect(same.count == 0)
-        let (isDifferent, _) = try store.commit { transaction in
+        let (isDifferent, _) = try store.writeOptimistically { transaction in
             let missing = try transaction.references(to: Numbered.self)[1]
             return try transaction.update(missing) { $0.name = "1" } || transaction.update(missing) { $0.number = 0 }
         }
@@ -87,27 +87,27 @@ import Testing
     @Test func anUpdateAfterADeletionKeepsWhatItDoesNotChange() throws {
         let store = try Store(at: folder.path, entities: Town.entities)
         typealias Deleted = (owner: Reference<Town.Owner>, place: Reference<Town.Place>, thing: Reference<Town.Thing>)
-        let (made, _) = try store.commit { transaction -> Deleted in
+        let (made, _) = try store.writeOptimistically { transaction -> Deleted in
             let owner = try transaction.insert(Town.Owner(name: "o"))
             let place = try transaction.insert(Town.Place(name: "p", owner: owner))
             return (owner, place, try transaction.insert(Town.Thing(title: "t", place: place, keeper: owner)))
         }
         // The place refers to the owner under the rule deny, whatever else becomes of it.
         expect(.deleteDenied) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.delete(made.owner)
                 #expect(try transaction.update(made.place) { $0.size = 7 })
             }
         }
         // The thing belongs to the place, and goes with it.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.delete(made.place)
             #expect(try transaction[made.thing]?.place == nil)
             try transaction.update(made.thing) { $0.rank = 3 }
         }
         #expect(try store.snapshot()[made.thing] == nil)
         // What is set to nothing belongs to nothing.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let place = try transaction.insert(Town.Place(name: "q"))
             let thing = try transaction.insert(Town.Thing(title: "u", place: place))
             try transaction.delete(place)
@@ -120,15 +120,15 @@ import Testing
 
     @Test func aReferenceThatLeadsToNothingIsNoDifference() throws {
         let store = try Store(at: folder.path, entities: Town.entities)
-        let (made, _) = try store.commit { transaction in
+        let (made, _) = try store.writeOptimistically { transaction in
             let owner = try transaction.insert(Town.Owner(name: "o"))
             return (owner, try transaction.insert(Town.Thing(title: "t", keeper: owner)))
         }
-        try store.commit { try $0.delete(made.0) }
+        try store.writeOptimistically { try $0.delete(made.0) }
         #expect(try store.snapshot()[made.1]?.keeper == nil)
-        let (isSame, nothing) = try store.commit { try !$0.update(made.1) { $0.rank = 5 } }
+        let (isSame, nothing) = try store.writeOptimistically { try !$0.update(made.1) { $0.rank = 5 } }
         #expect(isSame && nothing == nil)
-        let (isDifferent, _) = try store.commit { try $0.update(made.1) { $0.rank = 6 } }
+        let (isDifferent, _) = try store.writeOptimistically { try $0.update(made.1) { $0.rank = 6 } }
         #expect(isDifferent)
         let change = try #require(try store.changes(HistoryRequest(order: .newestFirst, limit: 1)).first)
         #expect(change.attributes == ["rank"])
@@ -157,14 +157,14 @@ import Testing
 
     @Test func historyKnowsAPropertyByItsFormerName() throws {
         let old = try Store(at: folder.path, entities: [Before.Clip.self])
-        let (clips, _) = try old.commit { transaction in
+        let (clips, _) = try old.writeOptimistically { transaction in
             [try transaction.insert(Before.Clip(name: "a")), try transaction.insert(Before.Clip(name: "b"))]
         }
-        try old.commit { try $0.update(clips[0]) { $0.name = "c" } }
-        try old.commit { try $0.delete(clips[1]) }
+        try old.writeOptimistically { try $0.update(clips[0]) { $0.name = "c" } }
+        try old.writeOptimistically { try $0.delete(clips[1]) }
         try old.close()
         let store = try Store(at: folder.path, entities: [After.Clip.self])
-        try store.commit { try $0.update(Reference<After.Clip>(clips[0].id)) { $0.title = "d" } }
+        try store.writeOptimistically { try $0.update(Reference<After.Clip>(clips[0].id)) { $0.title = "d" } }
         let changes = try store.changes(HistoryRequest(), includingValues: true)
         #expect(changes.map(\.kind) == [.insert, .insert, .update, .delete, .update])
         #expect(try changes.map { try $0.after(of: After.Clip.self)?.title } == ["a", "b", "c", nil, "d"])

@@ -61,10 +61,10 @@ struct Passport: Entity, Equatable {
         #expect(!plan.isPartlyEvaluated, "\(plan)")
         // Nobody else may refer to her.
         let taken = expect(.uniqueViolation) {
-            try store.commit { try $0.insert(Passport(number: 8, owner: people.0)) }
+            try store.writeOptimistically { try $0.insert(Passport(number: 8, owner: people.0)) }
         }
         #expect(taken?.attributes == ["owner"])
-        try store.commit { try $0.delete(people.0) }
+        try store.writeOptimistically { try $0.delete(people.0) }
         #expect(try store.snapshot().count(Passport.self) == 0)
         #expect(try store.snapshot()[people.1]?.boss == nil)
         try store.close()
@@ -91,7 +91,7 @@ struct Passport: Entity, Equatable {
 
     @Test func aURINamesAnObjectOfAStore() throws {
         let store = try open()
-        let (passport, _) = try store.commit { try $0.insert(Passport(number: 1)) }
+        let (passport, _) = try store.writeOptimistically { try $0.insert(Passport(number: 1)) }
         let uri = try store.uri(of: passport)
         #expect(uri.absoluteString == "annals://\(store.identifier.uuidString)/Passport/\(passport.id)")
         #expect(try store.reference(for: uri, as: Passport.self) == passport)
@@ -99,7 +99,7 @@ struct Passport: Entity, Equatable {
         #expect(same == passport)
         #expect(try store.objectID(for: uri) == passport.id && store.uri(of: passport.id) == uri)
         // It outlives the object and the name of its entity, in copies too.
-        try store.commit { try $0.delete(passport) }
+        try store.writeOptimistically { try $0.delete(passport) }
         #expect(try store.reference(for: uri, as: Passport.self) == passport)
         #expect(try store.snapshot()[passport] == nil)
         try store.backup(to: folder.temporary.path("copy.annals"))
@@ -206,7 +206,7 @@ struct Passport: Entity, Equatable {
 
     @Test func otherNamesAreFree() throws {
         let store = try Store(at: folder.path, entities: [Free.self])
-        try store.commit { try $0.insert(Free(id: "x", key: "y", current: 9)) }
+        try store.writeOptimistically { try $0.insert(Free(id: "x", key: "y", current: 9)) }
         let snapshot = try store.snapshot()
         #expect(try snapshot.count(Free.self, where: #Predicate { $0.id == "x" }) == 1)
         #expect(try snapshot.count(Free.self, where: #Predicate { $0.key == "y" }) == 1)

@@ -18,7 +18,7 @@ import Testing
 
     @Test func everyTypeOfPropertyIsKept() throws {
         let store = try store([Everything.self, Shelf.self, Book.self, Tag.self])
-        let (shelf, _) = try store.commit { try $0.insert(Shelf(name: "a")) }
+        let (shelf, _) = try store.writeOptimistically { try $0.insert(Shelf(name: "a")) }
         var value = Everything()
         value.flag = true
         value.small = -128
@@ -48,7 +48,7 @@ import Testing
         value.shelves = [shelf]
         value.some = [shelf]
         value.words = ["one", "two"]
-        let (references, _) = try store.commit { transaction in
+        let (references, _) = try store.writeOptimistically { transaction in
             let first = try transaction.insert(value)
             #expect(try transaction[first] == value)
             return [first, try transaction.insert(Everything())]
@@ -58,7 +58,7 @@ import Testing
         #expect(try snapshot[references[1]] == Everything())
         #expect(try snapshot.fetch(Everything.self) == [value, Everything()])
         // Emptied again.
-        try store.commit { try $0.update(references[0], to: Everything()) }
+        try store.writeOptimistically { try $0.update(references[0], to: Everything()) }
         #expect(try store.snapshot()[references[0]] == Everything())
         #expect(try snapshot[references[0]] == value)
         // JSON has sorted keys.
@@ -73,12 +73,12 @@ import Testing
         let store = try store([Everything.self, Shelf.self, Book.self, Tag.self])
         var value = Everything()
         value.wide = UInt64.max
-        let error = expect(.valueOutOfRange) { try store.commit { try $0.insert(value) } }
+        let error = expect(.valueOutOfRange) { try store.writeOptimistically { try $0.insert(value) } }
         #expect(error?.entity == "Everything" && error?.attributes == ["wide"])
         // What the store has and the type has not.
-        let (object, _) = try store.commit { try $0.insert("Everything", ["small": 300, "color": "red"]) }
+        let (object, _) = try store.writeOptimistically { try $0.insert("Everything", ["small": 300, "color": "red"]) }
         expect(.valueOutOfRange) { try store.snapshot()[Reference<Everything>(object)] }
-        try store.commit { try $0.update(object, ["small": 3, "color": "green"]) }
+        try store.writeOptimistically { try $0.update(object, ["small": 3, "color": "green"]) }
         let unknown = expect(.valueOutOfRange) { try store.snapshot()[Reference<Everything>(object)] }
         #expect(unknown?.attributes == ["color"])
         #expect(try store.snapshot().count(of: "Everything") == 1)
@@ -90,7 +90,7 @@ import Testing
 
     @Test func objectsAreInsertedChangedAndDeleted() throws {
         let store = try store()
-        let (book, _) = try store.commit { transaction in
+        let (book, _) = try store.writeOptimistically { transaction in
             let shelf = try transaction.insert(Shelf(name: "top"))
             let book = try transaction.insert(Book(title: "A", isbn: "1", pages: 10, shelf: shelf))
             #expect(try transaction.update(book) { $0.pages += 1 })
@@ -103,14 +103,14 @@ import Testing
         #expect(try store.snapshot().references(\.books, of: shelf) == [book])
         // The store's own attributes that the type does not know stay.
         try store.changeSchema([.addAttribute(AttributeDescription("note", .string), to: "Book")])
-        try store.commit { try $0.update(book.id, ["note": "kept"]) }
-        try store.commit { try $0.update(book) { $0.title = "B" } }
+        try store.writeOptimistically { try $0.update(book.id, ["note": "kept"]) }
+        try store.writeOptimistically { try $0.update(book) { $0.title = "B" } }
         #expect(try store.snapshot().row(book.id)?["note"] == "kept")
         #expect(try store.snapshot()[book]?.title == "B")
-        try store.commit { try $0.delete(shelf) }
+        try store.writeOptimistically { try $0.delete(shelf) }
         #expect(try store.snapshot()[book] == nil && store.snapshot()[shelf] == nil)
-        expect(.objectNotFound) { try store.commit { try $0.update(book) { $0.pages = 1 } } }
-        expect(.objectNotFound) { try store.commit { try $0.delete(book) } }
+        expect(.objectNotFound) { try store.writeOptimistically { try $0.update(book) { $0.pages = 1 } } }
+        expect(.objectNotFound) { try store.writeOptimistically { try $0.delete(book) } }
         try store.close()
         try folder.expectIntact()
     }
@@ -118,8 +118,8 @@ import Testing
     /// An object that this transaction has reserved and not yet inserted reads as null. The row keeps the reference.
     @Test func anUpdateKeepsReferencesToWhatIsInsertedLater() throws {
         let store = try store()
-        let (book, _) = try store.commit { try $0.insert(Book(title: "A")) }
-        let (later, _) = try store.commit { transaction in
+        let (book, _) = try store.writeOptimistically { try $0.insert(Book(title: "A")) }
+        let (later, _) = try store.writeOptimistically { transaction in
             let (shelf, tag) = (try transaction.reserve(Shelf.self), try transaction.reserve(Tag.self))
             let new = try transaction.insert(Book(title: "B", shelf: shelf, tags: [tag]))
             try transaction.update(book) { ($0.shelf, $0.tags) = (shelf, [tag]) }
@@ -144,8 +144,8 @@ import Testing
 
     @Test func upsertFindsWhatIsThereAndWhatTheTransactionHasWritten() throws {
         let store = try store()
-        let (before, _) = try store.commit { try $0.upsert(Book(title: "A", isbn: "1")) }
-        let (found, _) = try store.commit { transaction in
+        let (before, _) = try store.writeOptimistically { try $0.upsert(Book(title: "A", isbn: "1")) }
+        let (found, _) = try store.writeOptimistically { transaction in
             try transaction.insert(Book(title: "B", isbn: "2"))
             let same = try transaction.upsert(Book(title: "A2", isbn: "1"))
             let own = try transaction.upsert(Book(title: "B2", isbn: "2"))
@@ -161,9 +161,9 @@ import Testing
         #expect(found[0] == before)
         let titles = try store.snapshot().fetch(Book.self, sortedBy: .ascending(\.isbn)).map(\.title)
         #expect(titles == ["E", "B2", "C", "A2"])
-        expect(.invalidArgument) { try store.commit { try $0.upsert(Tag(name: "x")) } }
+        expect(.invalidArgument) { try store.writeOptimistically { try $0.upsert(Tag(name: "x")) } }
         // Unique together.
-        let (pair, _) = try store.commit { transaction in
+        let (pair, _) = try store.writeOptimistically { transaction in
             let shelf = try transaction.insert(Shelf(name: "s"))
             let first = try transaction.upsert(Book(title: "T", isbn: "9", code: 1, shelf: shelf))
             return [first, try transaction.upsert(Book(title: "U", isbn: "9", code: 2, shelf: shelf))]
@@ -176,7 +176,7 @@ import Testing
     @Test func allFailuresOfATransactionAreReportedTogether() throws {
         let store = try store()
         let error = expect(.validationFailed) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(Book(title: "", isbn: "1", pages: -1))
                 let book = try transaction.insert(Book(title: "fine", isbn: "2"))
                 try transaction.update(book) { $0.pages = 100_000 }
@@ -185,9 +185,9 @@ import Testing
         #expect(error?.validationFailures.map(\.attribute) == ["title", "pages", "pages"])
         #expect(error?.validationFailures.map(\.value) == ["", "-1", "100000"])
         #expect(try store.snapshot().count(Book.self) == 0)
-        let (book, _) = try store.commit { try $0.insert(Book(title: "Swift Book", isbn: "3")) }
+        let (book, _) = try store.writeOptimistically { try $0.insert(Book(title: "Swift Book", isbn: "3")) }
         #expect(try store.snapshot()[book]?.sortTitle == "swift book")
-        try store.commit { try $0.update(book) { $0.title = "Other" } }
+        try store.writeOptimistically { try $0.update(book) { $0.title = "Other" } }
         #expect(try store.snapshot()[book]?.sortTitle == "other")
         try store.close()
         try folder.expectIntact()
@@ -197,9 +197,9 @@ import Testing
 
     @Test func historySpeaksOfTheProgramsTypes() throws {
         let store = try store()
-        let (book, token) = try store.commit { try $0.insert(Book(title: "A", isbn: "1", pages: 3)) }
-        try store.commit { try $0.update(book) { $0.pages = 4 } }
-        try store.commit { try $0.delete(book) }
+        let (book, token) = try store.writeOptimistically { try $0.insert(Book(title: "A", isbn: "1", pages: 3)) }
+        try store.writeOptimistically { try $0.update(book) { $0.pages = 4 } }
+        try store.writeOptimistically { try $0.delete(book) }
         let changes = try store.changes(HistoryRequest(after: .token(try #require(token))), includingValues: true)
         #expect(changes.count == 2)
         #expect(changes[0].changes(\Book.pages) && !changes[0].changes(\Book.title))

@@ -59,7 +59,7 @@ import Testing
 
     private func make() throws -> Reference<Newer.Clip> {
         let store = try Store(at: folder.path, entities: [Newer.Clip.self])
-        let clip = try store.commit {
+        let clip = try store.writeOptimistically {
             try $0.insert(Newer.Clip(title: "t", kind: .game, level: .highest, shape: .star(5)))
         }.result
         try store.close()
@@ -92,9 +92,9 @@ import Testing
         let insert = try #require(changes.first { $0.object == clip.id })
         #expect(try insert.after(of: Older.Clip.self)?.kind == .other)
         // Another property: in a closure, as a whole value, and in a context.
-        try store.commit { try $0.update(own) { $0.title = "closure" } }
+        try store.writeOptimistically { try $0.update(own) { $0.title = "closure" } }
         value.title = "whole"
-        try store.commit { try $0.update(own, to: value) }
+        try store.writeOptimistically { try $0.update(own, to: value) }
         let context = store.makeContext(author: "app")
         let object = try context.object(own)
         #expect(object.kind == .other)
@@ -110,10 +110,10 @@ import Testing
         let clip = try make()
         let store = try Store(at: folder.path, entities: [Older.Clip.self])
         let own = Reference<Older.Clip>(clip.id)
-        try store.commit { try $0.update(own) { ($0.kind, $0.level, $0.shape) = (.film, .low, .round) } }
+        try store.writeOptimistically { try $0.update(own) { ($0.kind, $0.level, $0.shape) = (.film, .low, .round) } }
         #expect(try store.snapshot().row(clip.id)?["kind"] == "film")
         // A known value becomes the fallback as any other does.
-        try store.commit { try $0.update(own) { ($0.kind, $0.level, $0.shape) = (.other, nil, .square) } }
+        try store.writeOptimistically { try $0.update(own) { ($0.kind, $0.level, $0.shape) = (.other, nil, .square) } }
         let row = try #require(try store.snapshot().row(clip.id))
         #expect(row["kind"] == "other" && row["level"] == .null)
         try store.close()

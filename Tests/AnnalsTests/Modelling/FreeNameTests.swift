@@ -184,7 +184,7 @@ private final class Tab: Identifiable {
         #expect(named { object.hash = nil } == ["hash"])
         try context.save()
         // By other writers, too.
-        try store.commit { try $0.update(object.objectReference) { $0.status = "theirs" } }
+        try store.writeOptimistically { try $0.update(object.objectReference) { $0.status = "theirs" } }
         #expect(try named { try context.merge() } == ["status"] && object.status == "theirs")
         try end()
     }
@@ -200,14 +200,14 @@ private final class Tab: Identifiable {
         second.status = "done"
         #expect(results.map(\.id) == [7])
         try context.save()
-        try store.commit { try $0.update(second.objectReference) { $0.status = "open" } }
+        try store.writeOptimistically { try $0.update(second.objectReference) { $0.status = "open" } }
         try context.merge()
         #expect(results.map(\.description) == ["", "a"])
         try end()
     }
 
     @Test func theToolKnowsThem() throws {
-        try store.commit { try $0.insert(whole) }
+        try store.writeOptimistically { try $0.insert(whole) }
         func run(_ arguments: [String]) throws -> String {
             let run = try runTool(arguments)
             #expect(run.status == 0, "\(run.errors)")
@@ -264,7 +264,7 @@ private final class Tab: Identifiable {
         let own: Predicate<Object<Ticket>> = #Predicate { ticket in ticket.children.contains { $0 == ticket } }
         let child: Predicate<Object<Ticket>> = #Predicate { $0.parent != nil && $0.parent?.parent == $0.parent }
         let rootless: Predicate<Object<Ticket>> = #Predicate { $0.parent == nil }
-        try store.commit { try $0.insert(Ticket(id: 3)) }
+        try store.writeOptimistically { try $0.insert(Ticket(id: 3)) }
         try context.merge()
         #expect(try store.snapshot().fetch(Ticket.self, where: own).map(\.id) == [1])
         #expect(try store.snapshot().fetch(Ticket.self, where: child).map(\.id) == [1, 2])

@@ -72,8 +72,8 @@ import Testing
             do {
                 switch how {
                 case "write": try store.write { try $0.delete(person) }
-                case "commit": try store.commit { try $0.delete(person) }
-                case "untyped": try store.commit { try $0.delete(person.id) }
+                case "commit": try store.writeOptimistically { try $0.delete(person) }
+                case "untyped": try store.writeOptimistically { try $0.delete(person.id) }
                 case "batch": try store.delete(Person.self, where: #Predicate { $0.objectReference == person })
                 default:
                     context.delete(try context.object(person))

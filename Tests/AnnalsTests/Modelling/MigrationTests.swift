@@ -53,7 +53,7 @@ import Testing
 
     private func makeOld() throws -> Reference<Old.Clip> {
         let store = try Store(at: folder.path, entities: [Old.Clip.self, Old.Person.self])
-        let (clip, _) = try store.commit { transaction in
+        let (clip, _) = try store.writeOptimistically { transaction in
             let person = try transaction.insert(Old.Person(name: "p"))
             try transaction.insert(Old.Clip(name: "x", rank: 9, note: nil, owner: nil))
             return try transaction.insert(Old.Clip(name: "abc", rank: 3, note: "n", owner: person))
@@ -148,7 +148,7 @@ import Testing
     @Test func aNewStoreNeedsNoMigration() throws {
         let ran = Counter()
         let store = try openNew([Migration("first") { _ in ran.add() }])
-        try store.commit { try $0.insert(New.Clip(title: "t")) }
+        try store.writeOptimistically { try $0.insert(New.Clip(title: "t")) }
         try store.close()
         let again = try openNew([Migration("first") { _ in ran.add() }, Migration("second") { _ in ran.add() }])
         #expect(ran.count == 1)
@@ -224,7 +224,7 @@ import Testing
         }
         #expect(missing?.message.contains("no entity “Clp”") == true)
         let store = try openNew()
-        try store.commit { try $0.insert(New.Clip(title: "t")) }
+        try store.writeOptimistically { try $0.insert(New.Clip(title: "t")) }
         #expect(try store.snapshot().fetch(New.Clip.self).map(\.rank) == [0])
         try store.close()
         try folder.expectIntact()

@@ -206,7 +206,7 @@ import Testing
                 + "2^63 - 1, and this integer is outside that range: store it as a decimal or a string."),
         .init(
             Wrong.LargestDefault.self, Right.LargestDefault.self,
-            "“title” of “LargestDefault” has a default that cannot be stored: A store keeps integers from -2^63 to "
+            "“title” of “LargestDefault” has a value for older objects that cannot be stored: A store keeps integers from -2^63 to "
                 + "2^63 - 1, and this integer is outside that range: store it as a decimal or a string."),
         .init(
             Wrong.Underscore.self, Right.Underscore.self,
@@ -260,10 +260,7 @@ import Testing
             "“length” of “TwoDerivations” has 2 ways to be derived: keep one."),
         .init(
             Wrong.TwoDefaults.self, Right.TwoDefaults.self,
-            "“title” of “TwoDefaults” has 2 defaults: keep one."),
-        .init(
-            Wrong.NoReference.self, Right.NoReference.self,
-            "“title” of “NoReference” does not refer to objects: write Attribute instead of Relationship."),
+            "“title” of “TwoDefaults” has 2 values for older objects: keep one."),
         .init(
             Wrong.ListIndex.self, Right.ListIndex.self,
             "“others” of “ListIndex” is a list of objects, which already has an index: remove .unique or .indexed."),
@@ -334,7 +331,7 @@ import Testing
     private func keep<E: Entity>(_ type: E.Type) throws {
         let store = try Store(at: folder.path, entities: [type, Piece.Other.self, Piece.Owner.self])
         let value = E()
-        let reference = try store.commit { try $0.insert(value) }.result
+        let reference = try store.writeOptimistically { try $0.insert(value) }.result
         let read = try #require(try store.snapshot()[reference])
         // A derived value is worked out when it is saved.
         if E.self != Right.Computed.self { #expect("\(read)" == "\(value)") }

@@ -59,8 +59,8 @@ import Testing
 
     private func makeOld() throws -> (clip: Reference<Old.Clip>, token: HistoryToken) {
         let store = try Store(at: folder.path, entities: [Old.Clip.self])
-        let clip = try store.commit { try $0.insert(Old.Clip(a: "first", b: "second", c: "third")) }.result
-        let token = try #require(try store.commit { try $0.update(clip) { $0.b = "changed" } }.token)
+        let clip = try store.writeOptimistically { try $0.insert(Old.Clip(a: "first", b: "second", c: "third")) }.result
+        let token = try #require(try store.writeOptimistically { try $0.update(clip) { $0.b = "changed" } }.token)
         try store.close()
         return (clip, token)
     }
@@ -124,7 +124,7 @@ import Testing
     @Test func aNewStoreExchangesNothing() throws {
         for _ in 1...3 {
             let store = try Store(at: folder.path, entities: [Swapped.Clip.self])
-            try store.commit { try $0.insert(Swapped.Clip(a: "a", b: "b")) }
+            try store.writeOptimistically { try $0.insert(Swapped.Clip(a: "a", b: "b")) }
             let clips = try store.snapshot().fetch(Swapped.Clip.self)
             #expect(clips.allSatisfy { $0.a == "a" && $0.b == "b" })
             try store.close()
@@ -148,7 +148,7 @@ import Testing
                     AttributeDescription("other", .object, target: "A"),
                 ]),
         ])
-        let a = try store.commit { try $0.insert("A", ["x": 1, "y": 2]) }.result
+        let a = try store.writeOptimistically { try $0.insert("A", ["x": 1, "y": 2]) }.result
         let token = try store.changeSchema([
             .renameEntity("A", to: "B"), .renameEntity("B", to: "A"), .renameAttribute("x", of: "B", to: "y"),
             .renameAttribute("y", of: "B", to: "x"), .renameAttribute("back", of: "A", to: "other"),
@@ -186,7 +186,7 @@ import Testing
 
     private func makeLoose() throws {
         let store = try Store(at: folder.path, entities: [Loose.Clip.self])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<60 { try transaction.insert(Loose.Clip(url: "u\(number % 20)", rank: number)) }
         }
         try store.close()
@@ -218,7 +218,7 @@ import Testing
             at: folder.path, entities: [Unique.Clip.self], migrations: [Self.removingDuplicates(below: 60)])
         let clips = try store.snapshot().fetch(Unique.Clip.self)
         #expect(clips.count == 40 && Set(clips.map(\.url)).count == 40)
-        expect(.uniqueViolation) { try store.commit { try $0.insert(Unique.Clip(url: "u3")) } }
+        expect(.uniqueViolation) { try store.writeOptimistically { try $0.insert(Unique.Clip(url: "u3")) } }
         try store.close()
         try folder.expectIntact()
     }
@@ -231,18 +231,18 @@ import Testing
         let changes = [SchemaChange.changeAttribute("url", of: "Clip", isUnique: true)]
         expect(.uniqueViolation) { try store.changeSchema(changes) }
         expect(.uniqueViolation) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.changeSchema(changes)
                 for row in rows[20..<59] { try transaction.delete(row.id) }
             }
         }
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.changeSchema(changes)
             for row in rows[20..<60] { try transaction.delete(row.id) }
             try transaction.insert("Clip", ["url": "new", "rank": 1])
         }
         #expect(try store.snapshot().count(of: "Clip") == 21)
-        expect(.uniqueViolation) { try store.commit { try $0.insert("Clip", ["url": "u3", "rank": 1]) } }
+        expect(.uniqueViolation) { try store.writeOptimistically { try $0.insert("Clip", ["url": "u3", "rank": 1]) } }
         try store.close()
         try folder.expectIntact()
     }

@@ -26,7 +26,7 @@ import Testing
             var other: Reference<Folder>?
 
             static let schema = Schema<Clip> {
-                Attribute(\.rank, .default(1))
+                Attribute(\.rank, .valueForOlderObjects(1))
                 Relationship(\.folder, inverse: \.clips, whenTargetIsDeleted: .cascade)
             }
         }
@@ -63,7 +63,7 @@ import Testing
         }
         struct Default: Entity {
             var rank = 1
-            static let schema = Schema<Default>("Clip") { Attribute(\.rank, .default(2)) }
+            static let schema = Schema<Default>("Clip") { Attribute(\.rank, .valueForOlderObjects(2)) }
         }
         struct WideType: Entity {
             var rank = 1.0
@@ -150,13 +150,13 @@ import Testing
 
             static let schema = Schema<Clip> {
                 Attribute(\.title, .unique)
-                Attribute(\.rank, .default(2))
+                Attribute(\.rank, .valueForOlderObjects(2))
                 Relationship(\.folder, inverse: \.items, whenTargetIsDeleted: .deny)
                 Relationship(\.other, inverse: \.others)
             }
         }
         let old = try open(First.all)
-        let (folderOne, _) = try old.commit { transaction in
+        let (folderOne, _) = try old.writeOptimistically { transaction in
             let folder = try transaction.insert(First.Folder(name: "a"))
             try transaction.insert(First.Clip(title: "x", rank: 5, folder: folder))
             try transaction.insert(First.Clip(title: "y", rank: 1, folder: folder))
@@ -172,25 +172,25 @@ import Testing
             [Folder.self, Clip.self], [Migration("second", steps + [.redeclare("rank", of: "Clip")])])
         let entities = try new.snapshot().entities
         let clip = try #require(entities.first { $0.name == "Clip" })
-        #expect(clip["folder"]?.inverse == "items" && clip["folder"]?.deleteRule == .deny)
+        #expect(clip["folder"]?.inverse == "items" && clip["folder"]?.whenTargetIsDeleted == .deny)
         #expect(clip["title"]?.isUnique == true && clip["rank"]?.defaultValue == 2)
         // That another side is new is no contradiction.
         #expect(clip["other"]?.inverse == "others")
         #expect(entities.first { $0.name == "Folder" }?["name"]?.isUnique == false)
         let same = Reference<Folder>(folderOne.id)
         #expect(try new.snapshot().values(\.items, of: same).map(\.rank) == [5, 1])
-        let denied = expect(.deleteDenied) { try new.commit { try $0.delete(same) } }
+        let denied = expect(.deleteDenied) { try new.writeOptimistically { try $0.delete(same) } }
         #expect(denied?.objects.count == 2)
-        let taken = expect(.uniqueViolation) { try new.commit { try $0.insert(Clip(title: "x")) } }
+        let taken = expect(.uniqueViolation) { try new.writeOptimistically { try $0.insert(Clip(title: "x")) } }
         #expect(taken?.objects.count == 1 || taken?.object != nil)
-        try new.commit {
+        try new.writeOptimistically {
             try $0.insert(Folder(name: "a"))
             try $0.insert(Folder(name: "a"))
         }
         // The older program goes on with what the store declares.
         try old.close()
         let older = try open(First.all)
-        expect(.deleteDenied) { try older.commit { try $0.delete(folderOne) } }
+        expect(.deleteDenied) { try older.writeOptimistically { try $0.delete(folderOne) } }
         #expect(try older.snapshot().references(\.clips, of: folderOne).count == 2)
         #expect(try older.snapshot().entities == entities)
         try older.close()

@@ -145,7 +145,7 @@ private struct Item: Entity, Equatable {
             let other = Self.item("a", seed)
             #expect(try !store.write { try $0.update(item) { $0.name = "a" } }.result)
             #expect(try !store.write { try $0.update(item) { $0 = other } }.result)
-            #expect(try !store.commit { try $0.update(item, to: other) }.result)
+            #expect(try !store.writeOptimistically { try $0.update(item, to: other) }.result)
             try store.write { _ = try $0.upsert(other) }
             try store.upsert(contentsOf: [other])
             try store.update(Item.self) { $0 = other }

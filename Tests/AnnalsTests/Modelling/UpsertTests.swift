@@ -16,13 +16,13 @@ import Testing
 
     @Test func anExistingObjectKeepsWhatIsNotNamed() throws {
         let store = try makeStore()
-        let (shelf, _) = try store.commit { try $0.insert(Shelf(name: "s")) }
+        let (shelf, _) = try store.writeOptimistically { try $0.insert(Shelf(name: "s")) }
         let before = Book(
             title: "A", isbn: "1", pages: 7, code: 3, price: .nan, isRead: true, bought: Date(timeIntervalSince1970: 1),
             shelf: shelf)
-        let (book, token) = try store.commit { try $0.insert(before) }
+        let (book, token) = try store.writeOptimistically { try $0.insert(before) }
         let imported = Book(title: "B", isbn: "1", pages: 9)
-        let (same, _) = try store.commit { try $0.upsert(imported, updating: [\.title, \.isbn]) }
+        let (same, _) = try store.writeOptimistically { try $0.upsert(imported, updating: [\.title, \.isbn]) }
         #expect(same == book)
         let after = try #require(try store.snapshot()[book])
         // Derived properties follow what was set.
@@ -32,10 +32,10 @@ import Testing
         let changes = try store.changes(HistoryRequest(after: .token(try #require(token))))
         #expect(changes.count == 1 && changes[0].changes(\Book.title) && !changes[0].changes(\Book.pages))
         // Nothing differs, or nothing is named: nothing is written.
-        #expect(try store.commit { try $0.upsert(imported, updating: [\.title]) }.1 == nil)
-        #expect(try store.commit { try $0.upsert(Book(title: "C", isbn: "1"), updating: []) }.1 == nil)
+        #expect(try store.writeOptimistically { try $0.upsert(imported, updating: [\.title]) }.1 == nil)
+        #expect(try store.writeOptimistically { try $0.upsert(Book(title: "C", isbn: "1"), updating: []) }.1 == nil)
         // Plain upsert sets all.
-        try store.commit { try $0.upsert(imported) }
+        try store.writeOptimistically { try $0.upsert(imported) }
         let reset = try #require(try store.snapshot()[book])
         #expect(reset.pages == 9 && reset.code == nil && !reset.isRead && reset.shelf == nil)
         try store.close()
@@ -51,7 +51,7 @@ import Testing
         #expect(found.map(\.title) == (0..<5).map { "t\($0)" })
         #expect(found.map(\.pages) == Array(5..<10) && found.map(\.code) == Array(0..<5))
         // What the transaction itself has written counts, however it was written.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let first = try #require(
                 try transaction.references(to: Book.self, where: #Predicate { $0.isbn == "0" }).first)
             try transaction.update(first.id, ["isbn": "x", "code": 77])
@@ -71,14 +71,14 @@ import Testing
 
     @Test func whatIsNotValidIsRefused() throws {
         let store = try makeStore()
-        try store.commit { try $0.insert(Book(title: "A", isbn: "1")) }
+        try store.writeOptimistically { try $0.insert(Book(title: "A", isbn: "1")) }
         expect(.validationFailed) {
-            try store.commit { try $0.upsert(Book(title: "A", isbn: "1", pages: -1), updating: [\.pages]) }
+            try store.writeOptimistically { try $0.upsert(Book(title: "A", isbn: "1", pages: -1), updating: [\.pages]) }
         }
         // Only what is set counts.
-        try store.commit { try $0.upsert(Book(title: "", isbn: "1", pages: 2), updating: [\.pages]) }
+        try store.writeOptimistically { try $0.upsert(Book(title: "", isbn: "1", pages: 2), updating: [\.pages]) }
         expect(.invalidArgument) {
-            try store.commit { try $0.upsert(Shelf(name: "x"), updating: [\.books]) }
+            try store.writeOptimistically { try $0.upsert(Shelf(name: "x"), updating: [\.books]) }
         }
         expect(.invalidArgument) { try store.upsert(contentsOf: [Tag(name: "x")], updating: [\.name]) }
         #expect(try store.snapshot().fetch(Book.self).map(\.pages) == [2])
@@ -108,10 +108,12 @@ import Testing
 
     @Test func anOlderProgramKeepsWhatItDoesNotKnow() throws {
         let newer = try Store(at: folder.path, entities: [Newer.Item.self])
-        let (item, _) = try newer.commit { try $0.insert(Newer.Item(key: 1, name: "a", note: "kept", list: ["x"])) }
+        let (item, _) = try newer.writeOptimistically {
+            try $0.insert(Newer.Item(key: 1, name: "a", note: "kept", list: ["x"]))
+        }
         try newer.close()
         let older = try Store(at: folder.path, entities: [Older.Item.self])
-        try older.commit { try $0.upsert(Older.Item(key: 1, name: "b"), updating: [\.name]) }
+        try older.writeOptimistically { try $0.upsert(Older.Item(key: 1, name: "b"), updating: [\.name]) }
         try older.upsert(contentsOf: [Older.Item(key: 1, name: "c")])
         try older.close()
         let again = try Store(at: folder.path, entities: [Newer.Item.self])
@@ -138,7 +140,7 @@ import Testing
 
     private func makeParts() throws -> (store: Store, owner: Reference<Owner>, parts: [Reference<Part>]) {
         let store = try Store(at: folder.path, entities: [Owner.self, Part.self])
-        let (owner, parts) = try store.commit { transaction in
+        let (owner, parts) = try store.writeOptimistically { transaction in
             let owner = try transaction.insert(Owner(name: "o"))
             let parts = ["a", "b", "c"].enumerated().map { Part(number: $0.offset + 1, code: $0.element, owner: owner) }
             return (owner, try parts.map { try transaction.insert($0) })
@@ -192,8 +194,8 @@ import Testing
     /// Delete rules are carried out when the body has ended: until then an upsert finds what they will delete.
     @Test(arguments: [false, true]) func aCascadeFreesKeys(deletesFirst: Bool) throws {
         let (store, owner, references) = try makeParts()
-        let (other, _) = try store.commit { try $0.insert(Owner(name: "other")) }
-        let found = try store.commit { transaction in
+        let (other, _) = try store.writeOptimistically { try $0.insert(Owner(name: "other")) }
+        let found = try store.writeOptimistically { transaction in
             if deletesFirst { try transaction.delete(owner) }
             let inserted = try transaction.insert(Part(number: 1, code: "a"))
             // One that belongs to nobody else from now on stays, and so does one that moves.
@@ -207,7 +209,7 @@ import Testing
         #expect(try snapshot[references[0]] == nil && codes(store) == ["1a", "2b", "3c"])
         #expect(try snapshot[found[2]]?.owner == other)
         // What still belongs to the deleted owner after the upsert is deleted with it.
-        let (kept, _) = try store.commit { transaction in
+        let (kept, _) = try store.writeOptimistically { transaction in
             if deletesFirst { try transaction.delete(other) }
             let kept = try transaction.upsert(Part(number: 3, code: "z"), updating: [\.code])
             if !deletesFirst { try transaction.delete(other) }
@@ -226,7 +228,7 @@ import Testing
     /// A key that the body frees by deleting, or by giving the object another.
     @Test func aBodyFreesKeys() throws {
         let (store, _, references) = try makeParts()
-        let (found, _) = try store.commit { transaction in
+        let (found, _) = try store.writeOptimistically { transaction in
             try transaction.delete(references[0])
             let first = try transaction.upsert(Part(number: 1, code: "a"))
             try transaction.update(references[1]) { ($0.number, $0.code) = (20, "bb") }

@@ -46,7 +46,7 @@ import Testing
             static let schema = Schema<Item>(indexed: [[\.extra, \.weight]]) {
                 Attribute(\.title, .indexed, .renamed(from: "name"))
                 Attribute(\.count, .indexed)
-                Attribute(\.weight, .default(1.5))
+                Attribute(\.weight, .valueForOlderObjects(1.5))
                 Relationship(\.part, inverse: \.items)
                 Relationship(\.parts, inverse: \.users, whenTargetIsDeleted: .deny)
                 Relationship(\.parent, inverse: \.children, whenTargetIsDeleted: .cascade)

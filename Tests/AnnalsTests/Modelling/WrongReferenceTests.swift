@@ -42,7 +42,7 @@ import Testing
         let before = try store.currentToken
         for underLock in [true, false] {
             let run: ((Transaction) throws -> Void) throws -> Void = { body in
-                if underLock { try store.write(body) } else { try store.commit(body) }
+                if underLock { try store.write(body) } else { try store.writeOptimistically(body) }
             }
             let deleted = expect(.objectNotFound) { try run { try $0.delete(wrong) } }
             #expect(deleted?.entity == "Team" && deleted?.object == player.id)

@@ -93,7 +93,7 @@ private enum LockProbe {
     }
 
     @Test(arguments: [false, true]) func anInsertTakesOverTheObjectWithItsUniqueValue(isHeld: Bool) throws {
-        let stored = try store.commit { transaction in
+        let stored = try store.writeOptimistically { transaction in
             let group = try transaction.insert(Group(name: "a"))
             try transaction.insert(Note(title: "old", group: group))
             return try (group, transaction.insert(Passport(group: group, number: 7, name: "old")))
@@ -136,7 +136,7 @@ private enum LockProbe {
     }
 
     @Test func liveResultsShowTheObjectThatTookOver() throws {
-        let stored = try store.commit { transaction in
+        let stored = try store.writeOptimistically { transaction in
             try ["a", "b", "c"].map { try transaction.insert(Group(name: $0)) }
         }.result
         let context = store.makeContext()
@@ -156,7 +156,7 @@ private enum LockProbe {
     }
 
     @Test func whatCannotBeTakenOver() throws {
-        let stored = try store.commit { try $0.insert(Group(name: "a")) }.result
+        let stored = try store.writeOptimistically { try $0.insert(Group(name: "a")) }.result
         let context = store.makeContext()
         context.upserts = true
         // Two of them.
@@ -192,7 +192,7 @@ private enum LockProbe {
         context.upserts = true
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         let thread = try RunningThread {
-            for number in 0..<300 { try other.commit { _ = try $0.upsert(Group(name: "\(number)")) } }
+            for number in 0..<300 { try other.writeOptimistically { _ = try $0.upsert(Group(name: "\(number)")) } }
         }
         var groups: [Object<Group>] = []
         for number in 0..<300 {
@@ -224,7 +224,7 @@ private enum LockProbe {
         #expect(try context.obtainPermanentReferences(for: [note]) == [note.objectReference])
         // Others insert and compact meanwhile.
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        let theirs = try other.commit { transaction in
+        let theirs = try other.writeOptimistically { transaction in
             try (0..<5).map { try transaction.insert(Note(title: "theirs \($0)")) }
         }.result
         #expect(Set(theirs).isDisjoint(with: references))
@@ -295,10 +295,10 @@ private enum LockProbe {
             context.delete(groups[0])
             code = .deleteDenied
         case .conflict:
-            try store.commit { try $0.update(notes[0].objectReference) { $0.title = "theirs" } }
+            try store.writeOptimistically { try $0.update(notes[0].objectReference) { $0.title = "theirs" } }
             code = .mergeConflict
         case .missingTarget:
-            try store.commit { try $0.delete(groups[3].objectReference) }
+            try store.writeOptimistically { try $0.delete(groups[3].objectReference) }
             groups[2].parent = groups[3]
             code = .mergeConflict
         case .strangeObject:
@@ -370,7 +370,7 @@ private enum LockProbe {
             var number = 0
             while !isOver.load(ordering: .relaxed) {
                 number += 1
-                try other.commit {
+                try other.writeOptimistically {
                     try $0.update(reference) { $0.measure.steps = number }
                     _ = try $0.upsert(Watched(name: "n\(number % 40)"))
                 }

@@ -234,7 +234,7 @@ struct Label: Entity, Equatable {
         let note = context.insert(Note(title: "base", text: "base", rank: 1))
         try context.save()
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        try other.commit { transaction in
+        try other.writeOptimistically { transaction in
             try transaction.update(note.objectReference) {
                 $0.title = "theirs"
                 $0.rank = 2
@@ -281,7 +281,7 @@ struct Label: Entity, Equatable {
     @Test(arguments: MergePolicy.allCases)
     func whatWasDeletedInTheStore(policy: MergePolicy) throws {
         let (context, note, other) = try conflict(policy)
-        try other.commit { try $0.delete(note.objectReference) }
+        try other.writeOptimistically { try $0.delete(note.objectReference) }
         if policy == .error {
             #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
             #expect(
@@ -348,7 +348,7 @@ struct Label: Entity, Equatable {
         let labels = (0..<5).map { context.insert(Label(name: "\($0)")) }
         let note = context.insert(Note(title: "n", labels: labels[0..<3].map(\.objectReference)))
         try context.save()
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.update(note.objectReference) {
                 $0.labels = [labels[0], labels[2], labels[3]].map(\.objectReference)
             }
@@ -507,7 +507,7 @@ struct Label: Entity, Equatable {
             $0.title = "d"
             $0.rank = 3
         }
-        try store.commit { try $0.insert(Note(title: "e", group: group.objectReference)) }
+        try store.writeOptimistically { try $0.insert(Note(title: "e", group: group.objectReference)) }
         #expect(again.times == 0 && others.times == 0)
         try context.merge()
         #expect(again.times == 1 && others.times == 1 && note.title == "d" && group.notes.count == 3)

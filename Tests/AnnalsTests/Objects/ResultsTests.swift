@@ -104,7 +104,7 @@ import Testing
         #expect(told.map { $0().count } == [0, 0, 0] && observed.times == 0)
         // Another context has been faster: now the two come after its object.
         let later = context.insert(Note(title: "c", rank: 10))
-        try store.commit { try $0.insert(Note(title: "other", rank: 10)) }
+        try store.writeOptimistically { try $0.insert(Note(title: "other", rank: 10)) }
         _ = told.map { $0() }
         try context.save()
         #expect(ascending.map(\.title) == ["n10", "n10", "a", "b", "other", "c"] && ascending[5] === later)
@@ -119,7 +119,7 @@ import Testing
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         try other.update(Note.self, where: #Predicate { $0.rank == 10 }) { $0.rank = 50 }
         try other.delete(Note.self, where: #Predicate { $0.rank == 20 })
-        try other.commit { try $0.insert(Note(title: "new", rank: 40)) }
+        try other.writeOptimistically { try $0.insert(Note(title: "new", rank: 40)) }
         #expect(results.map(\.rank) == [30, 20, 10] && told() == [])
         let observed = observe { results.count }
         try context.merge()

@@ -123,7 +123,7 @@ private struct Pair: Entity {
             case .other: if isThere { try writeAtOnce(store) { try $0.update(reference) { $0.b = value } } }
             case .deleteThere:
                 if isThere {
-                    deletion = try store.commit(author: "other") { try $0.delete(reference) }.token
+                    deletion = try store.writeOptimistically(author: "other") { try $0.delete(reference) }.token
                 }
             case .insertThere:
                 if !isThere, let deletion { try store.revert(deletion, author: "other") }

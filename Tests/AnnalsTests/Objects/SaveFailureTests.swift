@@ -77,7 +77,7 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: Self.entities)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let north = try transaction.insert(Port(name: "North"))
             try transaction.insert(Port(name: "South"))
             try transaction.insert(Ship(code: "A1", port: north))
@@ -277,11 +277,11 @@ import Testing
 
     @Test func everyPropertyThatCannotBeStoredIsReported() throws {
         let elsewhere = try Store(inMemory: [Captain.self])
-        let stranger = try elsewhere.commit { try $0.insert(Captain(name: "s")) }.0
+        let stranger = try elsewhere.writeOptimistically { try $0.insert(Captain(name: "s")) }.0
         let other = store.makeContext()
         let unsaved = other.insert(Captain(name: "unsaved"))
         let faults = try parcelFaults(stranger, unsaved.objectReference)
-        let (stored, _) = try store.commit { try $0.insert(Parcel(label: "stored")) }
+        let (stored, _) = try store.writeOptimistically { try $0.insert(Parcel(label: "stored")) }
         for set in 1..<(1 << faults.count) {
             let context = store.makeContext()
             let parcel = set % 2 == 0 ? try context.object(stored) : context.insert(Parcel(label: "new"))
@@ -304,7 +304,7 @@ import Testing
             if planted.isEmpty {
                 try context.validate()
                 try context.save()
-                try store.commit { transaction in
+                try store.writeOptimistically { transaction in
                     if parcel.objectReference != stored { try transaction.delete(parcel.objectReference) }
                     try transaction.update(stored, to: Parcel(label: "stored"))
                 }
@@ -322,7 +322,7 @@ import Testing
             (.requiredMissing, { $0.mark = nil }), (.validationFailed, { $0.weight = -1 }),
             (.tooLarge, { $0.code = Self.tooLong }),
         ]
-        let (stored, target) = try store.commit { transaction in
+        let (stored, target) = try store.writeOptimistically { transaction in
             let target = try transaction.insert(Parcel(label: "target"))
             return (try transaction.insert(Parcel(label: "held", next: target)), target)
         }.0
@@ -365,14 +365,14 @@ import Testing
             }
         }
         let store = try Store(inMemory: [Leg.self, Captain.self])
-        let (captain, other) = try store.commit { transaction in
+        let (captain, other) = try store.writeOptimistically { transaction in
             (try transaction.insert(Captain(name: "a")), try transaction.insert(Captain(name: "b")))
         }.0
         let context = store.makeContext()
         context.mergePolicy = .objectWins
         let first = context.insert(Leg(label: "first", captain: captain))
         context.insert(Leg(label: "second", captain: other, next: first.objectReference))
-        try store.commit { try $0.delete(captain) }
+        try store.writeOptimistically { try $0.delete(captain) }
         let valid = expectError { try context.validate() }
         #expect(valid?.failures.map(\.code) == [.referenceMissing], "\(valid?.message ?? "")")
         #expect(expectError { try context.save() } == valid)

@@ -51,10 +51,10 @@ struct Pin: Entity, Equatable {
         #expect(first.values.map(\.rank) == [10, 20, 30] && first.references == Array(notes.dropFirst()))
         #expect(first.diff == ResultsDiff(inserted: [0, 1, 2]))
         // Moved and updated, gone, new: in one update, because the reader was slow.
-        try await other.commit { try $0.update(notes[1]) { $0.rank = 40 } }
-        try await other.commit { try $0.delete(notes[2]) }
-        try await store.commit { try $0.update(notes[0]) { $0.rank = 15 } }
-        try await other.commit { try $0.update(notes[3]) { $0.text = "text" } }
+        try await other.writeOptimistically { try $0.update(notes[1]) { $0.rank = 40 } }
+        try await other.writeOptimistically { try $0.delete(notes[2]) }
+        try await store.writeOptimistically { try $0.update(notes[0]) { $0.rank = 15 } }
+        try await other.writeOptimistically { try $0.update(notes[3]) { $0.text = "text" } }
         let second = try #require(try await updates.next())
         #expect(second.values.map(\.rank) == [15, 30, 40] && second.values[1].text == "text")
         #expect(
@@ -63,10 +63,10 @@ struct Pin: Entity, Equatable {
                     removed: [1], inserted: [0], moved: [ResultsDiff.Move(from: 0, to: 2)], updated: [1, 2]))
         #expect(try second.snapshot.token == store.currentToken)
         // Nothing of this matters.
-        try await other.commit { try $0.insert(Group(name: "g")) }
-        try await other.commit { try $0.insert(Note(title: "low", rank: 1)) }
-        try await other.commit { try $0.update(notes[0]) { $0.rank = 15 } }
-        try await other.commit { try $0.delete(notes[1]) }
+        try await other.writeOptimistically { try $0.insert(Group(name: "g")) }
+        try await other.writeOptimistically { try $0.insert(Note(title: "low", rank: 1)) }
+        try await other.writeOptimistically { try $0.update(notes[0]) { $0.rank = 15 } }
+        try await other.writeOptimistically { try $0.delete(notes[1]) }
         let third = try #require(try await updates.next())
         #expect(third.diff == ResultsDiff(removed: [2]) && third.values == Array(second.values.prefix(2)))
         try end()
@@ -80,7 +80,7 @@ struct Pin: Entity, Equatable {
             .makeAsyncIterator()
         #expect(try await named.next()?.values.count == 3)
         #expect(try await evaluated.next()?.values.count == 0)
-        try await other.commit { try $0.update(group) { $0.name = "group" } }
+        try await other.writeOptimistically { try $0.update(group) { $0.name = "group" } }
         #expect(try await named.next()?.diff == ResultsDiff(removed: [0, 1, 2]))
         #expect(try await evaluated.next()?.diff == ResultsDiff(inserted: [0, 1, 2]))
         try end()
@@ -91,7 +91,7 @@ struct Pin: Entity, Equatable {
         _ = try store.insert(contentsOf: [Pin(place: 1, note: note), Pin(place: 2)])
         var pins = store.results(Pin.self, sortedBy: .ascending(\.place)).makeAsyncIterator()
         #expect(try await pins.next()?.values == [Pin(place: 1, note: note), Pin(place: 2)])
-        try await other.commit { try $0.delete(note) }
+        try await other.writeOptimistically { try $0.delete(note) }
         let update = try #require(try await pins.next())
         #expect(update.values == [Pin(place: 1), Pin(place: 2)] && update.diff == ResultsDiff(updated: [0]))
         try end()
@@ -103,7 +103,7 @@ struct Pin: Entity, Equatable {
         let visits = try store.insert(contentsOf: ["a", "b", "c"].map { Visit(page: $0) }).references
         var updates = store.results(Visit.self, sortedBy: .descending(\.page)).makeAsyncIterator()
         #expect(try await updates.next()?.values.map(\.page) == ["c", "b", "a"])
-        try await other.commit { try $0.update(visits[0]) { $0.page = "d" } }
+        try await other.writeOptimistically { try $0.update(visits[0]) { $0.page = "d" } }
         let update = try #require(try await updates.next())
         #expect(update.values.map(\.page) == ["d", "c", "b"])
         #expect(update.diff == ResultsDiff(moved: [ResultsDiff.Move(from: 2, to: 0)], updated: [0]))
@@ -114,13 +114,15 @@ struct Pin: Entity, Equatable {
         let notes = try store.insert(contentsOf: (0..<4).map { Note(title: "n\($0)", rank: $0) }).references
         var updates = store.results(Note.self, sortedBy: .ascending(\.rank)).makeAsyncIterator()
         #expect(try await updates.next()?.values.count == 4)
-        for rank in 10..<14 { try await other.commit { try $0.update(notes[rank - 10]) { $0.rank = 20 - rank } } }
+        for rank in 10..<14 {
+            try await other.writeOptimistically { try $0.update(notes[rank - 10]) { $0.rank = 20 - rank } }
+        }
         _ = try other.deleteHistory(before: try other.currentToken.number)
         if isCompacted { try other.compact() }
         let update = try #require(try await updates.next())
         #expect(update.values.map(\.rank) == [7, 8, 9, 10] && update.references == notes.reversed())
         #expect(update.diff.updated == [0, 1, 2, 3])
-        try await other.commit { try $0.delete(notes[0]) }
+        try await other.writeOptimistically { try $0.delete(notes[0]) }
         #expect(try await updates.next()?.diff == ResultsDiff(removed: [3]))
         try end()
     }
@@ -130,7 +132,7 @@ struct Pin: Entity, Equatable {
         var updates = store.results(Note.self, where: high).makeAsyncIterator()
         #expect(try await updates.next()?.values.count == 1)
         try other.changeSchema([.addAttribute(AttributeDescription("more", .int, isOptional: true), to: "Note")])
-        try await other.commit { try $0.insert(Note(title: "m", rank: 20)) }
+        try await other.writeOptimistically { try $0.insert(Note(title: "m", rank: 20)) }
         #expect(try await updates.next()?.diff == ResultsDiff(inserted: [1]))
         try end()
     }

@@ -25,7 +25,7 @@ import Testing
 
     private func another(_ change: (Transaction) throws -> Void) throws {
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        try other.commit { try change($0) }
+        try other.writeOptimistically { try change($0) }
         try other.close()
         try context.merge()
     }
@@ -154,7 +154,7 @@ import Testing
         try context.undo()
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         try other.revert(deletion)
-        try other.commit { try $0.update(reference) { $0.rank = 2 } }
+        try other.writeOptimistically { try $0.update(reference) { $0.rank = 2 } }
         try other.close()
         try context.merge()
         context.rollback()
@@ -291,7 +291,7 @@ import Testing
         note.title = "mine"
         note.text = "mine"
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        try other.commit { try $0.update(note.objectReference) { $0.title = "theirs" } }
+        try other.writeOptimistically { try $0.update(note.objectReference) { $0.title = "theirs" } }
         try other.close()
         context.mergePolicy = policy
         if policy == .error {
@@ -558,7 +558,7 @@ private struct UndoRun {
         let (context, number) = (context, number)
         let shown = notes.filter { !$0.objectStatus.isDeleted && !$0.objectStatus.isGone }
         var theirs: [(note: Object<Note>, title: String?, rank: Int?)] = []
-        try other.commit { transaction in
+        try other.writeOptimistically { transaction in
             theirs = []
             for note in shown where Int.random(in: 0..<3, using: &random) == 0 {
                 let (title, rank) = Bool.random(using: &random) ? ("their \(number)", nil) : (nil, -number)

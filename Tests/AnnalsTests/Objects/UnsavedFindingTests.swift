@@ -140,7 +140,7 @@ private func made(_ code: Int, _ keepers: [Reference<Keeper>], _ random: inout S
     private func makeStore(_ random: inout SeededRandom) throws -> Store {
         let store = try Store(at: folder.path, entities: [Keeper.self, Thing.self])
         try store.changeSchema([.addKey(IndexDescription(["rank", "note"]), to: "Thing")])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let keepers = try Search.names.map { try transaction.insert(Keeper(name: $0)) }
             for code in 0..<25 { try transaction.insert(made(code, keepers, &random)) }
         }

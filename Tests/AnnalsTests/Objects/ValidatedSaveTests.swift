@@ -66,7 +66,7 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: Self.entities)
-        (shelf, item) = try store.commit { transaction in
+        (shelf, item) = try store.writeOptimistically { transaction in
             let shelf = try transaction.insert(Shelf(name: "a"))
             try transaction.insert(Shelf(name: "b"))
             return (shelf, try transaction.insert(Item(code: "1", label: "one")))
@@ -139,14 +139,14 @@ import Testing
     @Test func anotherHandleTakesAndFreesAKey() throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited()
-        let (theirs, _) = try other.commit { try $0.insert(Item(code: "2")) }
+        let (theirs, _) = try other.writeOptimistically { try $0.insert(Item(code: "2")) }
         try expectRefused(context, .uniqueViolation)
         // It gets another key, and then both want the same once more.
-        try other.commit { try $0.update(theirs) { $0.code = "3" } }
+        try other.writeOptimistically { try $0.update(theirs) { $0.code = "3" } }
         try context.validate()
-        try other.commit { try $0.update(theirs) { $0.code = "2" } }
+        try other.writeOptimistically { try $0.update(theirs) { $0.code = "2" } }
         try expectRefused(context, .uniqueViolation)
-        try other.commit { try $0.delete(theirs) }
+        try other.writeOptimistically { try $0.delete(theirs) }
         try expectSaved(context)
         context.close()
         try end(other)
@@ -165,7 +165,7 @@ import Testing
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: [Owner.self, Part.self])
         let other = try Store(at: folder.path, entities: [Owner.self, Part.self])
-        let (owner, _) = try store.commit { transaction in
+        let (owner, _) = try store.writeOptimistically { transaction in
             let owner = try transaction.insert(Owner(name: "o"))
             try transaction.insert(Part(code: "1", owner: owner))
             return owner
@@ -173,20 +173,20 @@ import Testing
         let context = store.makeContext()
         context.insert(Part(code: "1"))
         #expect(expectError { try context.validate() }?.code == .uniqueViolation)
-        try other.commit { try $0.delete(owner) }
+        try other.writeOptimistically { try $0.delete(owner) }
         try context.validate()
         try context.save()
         // What others have put below an owner since is deleted with it, and its key is free.
-        let (next, _) = try store.commit { try $0.insert(Owner(name: "n")) }
+        let (next, _) = try store.writeOptimistically { try $0.insert(Owner(name: "n")) }
         for upserts in [false, true] {
             context.upserts = upserts
             let (number, parent) = upserts ? ("3", owner) : ("2", next)
-            let living = upserts ? try other.commit { try $0.insert(Owner(name: "m")) }.0 : parent
+            let living = upserts ? try other.writeOptimistically { try $0.insert(Owner(name: "m")) }.0 : parent
             try context.merge()
             context.delete(try context.object(living))
             context.insert(Part(code: number))
             try context.validate()
-            try other.commit { try $0.insert(Part(code: number, owner: living)) }
+            try other.writeOptimistically { try $0.insert(Part(code: number, owner: living)) }
             try context.validate()
             try context.save()
             let parts = try store.snapshot().fetch(Part.self, where: #Predicate { $0.code == number })
@@ -201,7 +201,7 @@ import Testing
     @Test(arguments: MergePolicy.allCases) func anotherHandleDeletesWhatIsReferredTo(_ policy: MergePolicy) throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited(policy)
-        try other.commit { try $0.delete(shelf) }
+        try other.writeOptimistically { try $0.delete(shelf) }
         if policy == .error {
             try expectRefused(context, .mergeConflict)
             context.mergePolicy = .objectWins
@@ -218,9 +218,9 @@ import Testing
         context.delete(try context.object(try #require(try store.snapshot().references(to: Shelf.self).last)))
         try context.validate()
         let place = try #require(try other.snapshot().references(to: Shelf.self).last)
-        let (theirs, _) = try other.commit { try $0.insert(Item(code: "9", place: place)) }
+        let (theirs, _) = try other.writeOptimistically { try $0.insert(Item(code: "9", place: place)) }
         try expectRefused(context, .deleteDenied)
-        try other.commit { try $0.delete(theirs) }
+        try other.writeOptimistically { try $0.delete(theirs) }
         try expectSaved(context)
         context.close()
         try end(other)
@@ -271,7 +271,9 @@ import Testing
         try context.object(item).code = "x"
         try context.validate()
         let newer = try Store(at: folder.path, entities: Newer.entities, migrations: [Newer.rules])
-        try newer.commit { try $0.insert(Newer.Item(code: "3", title: "three", shelf: Reference(shelf.id))) }
+        try newer.writeOptimistically {
+            try $0.insert(Newer.Item(code: "3", title: "three", shelf: Reference(shelf.id)))
+        }
         // Unique is now what was not, and what was taken away is denied.
         try expectRefused(context, .deleteDenied, .uniqueViolation)
         try context.object(item).label = "uno"
@@ -291,7 +293,7 @@ import Testing
         context.insert(Newer.Item(code: "2", title: "two", weight: 5))
         try context.object(Reference<Newer.Item>(item.id)).weight = 7
         try context.validate()
-        let (theirs, _) = try store.commit { transaction in
+        let (theirs, _) = try store.writeOptimistically { transaction in
             try transaction.update(item) { $0.label = "theirs" }
             return try transaction.insert(Item(code: "9", label: "two"))
         }
@@ -299,8 +301,10 @@ import Testing
         let valid = expectError { try context.validate() }
         #expect(valid?.code == .uniqueViolation && valid?.attributes == ["title"])
         #expect(expectError { try context.save() } == valid)
-        #expect(expectError { _ = try store.commit { try $0.insert(Item(label: "two")) } }?.code == .uniqueViolation)
-        try store.commit { try $0.delete(theirs) }
+        #expect(
+            expectError { _ = try store.writeOptimistically { try $0.insert(Item(label: "two")) } }?.code
+                == .uniqueViolation)
+        try store.writeOptimistically { try $0.delete(theirs) }
         try context.validate()
         try context.save()
         let items = try newer.snapshot().fetch(Newer.Item.self, sortedBy: .ascending(\.code))
@@ -314,9 +318,9 @@ import Testing
     /// Validating does not look at a consumer: it is no part of what is unsaved.
     @Test func aConsumerCannotBeAdvanced() throws {
         let first = try store.currentToken
-        let start = try #require(try store.commit { try $0.insert(Shelf(name: "first")) }.token)
+        let start = try #require(try store.writeOptimistically { try $0.insert(Shelf(name: "first")) }.token)
         try store.registerConsumer("reader", at: start)
-        let (_, token) = try store.commit { try $0.insert(Shelf(name: "read")) }
+        let (_, token) = try store.writeOptimistically { try $0.insert(Shelf(name: "read")) }
         let read = try #require(token)
         let context = try edited()
         func expect(_ code: StoreError.Code, _ name: String, _ from: HistoryToken, _ to: HistoryToken) throws {

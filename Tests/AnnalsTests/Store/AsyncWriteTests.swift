@@ -26,21 +26,21 @@ import Testing
     }
 
     @Test func theResultAndTheTokenComeBack() async throws {
-        let (object, token) = try await store.commit(author: "a") { try $0.insert("Clip", ["rank": 1]) }
+        let (object, token) = try await store.writeOptimistically(author: "a") { try $0.insert("Clip", ["rank": 1]) }
         #expect(try store.currentToken == token)
         let (value, second) = try await store.write(contextName: "c") { transaction in
             try transaction.update(object, ["rank": 2])
             return 7
         }
         #expect(value == 7 && second?.number == (token?.number ?? 0) + 1)
-        #expect(try await store.commit { _ in "nothing" }.token == nil)
+        #expect(try await store.writeOptimistically { _ in "nothing" }.token == nil)
         try await store.write { try $0.delete(object) }
         try end(0)
     }
 
     @Test func errorsComeOutAsTheyAre() async throws {
         struct Own: Error {}
-        await #expect(throws: Own.self) { try await store.commit { _ in throw Own() } }
+        await #expect(throws: Own.self) { try await store.writeOptimistically { _ in throw Own() } }
         var taken = false
         do {
             try await store.write { try $0.insert("None", [:]) }
@@ -49,7 +49,7 @@ import Testing
         }
         #expect(taken)
         try await store.write { transaction in
-            #expect(throws: StoreError.self) { try store.commit { try $0.insert("Clip", [:]) } }
+            #expect(throws: StoreError.self) { try store.writeOptimistically { try $0.insert("Clip", [:]) } }
             try transaction.insert("Clip", [:])
         }
         try end(1)
@@ -60,7 +60,7 @@ import Testing
             for number in 0..<200 {
                 group.addTask {
                     if number.isMultiple(of: 2) {
-                        try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+                        try await store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
                     } else {
                         try await store.write { try $0.insert("Clip", ["rank": 1]) }
                     }
@@ -77,7 +77,7 @@ import Testing
         let store = store
         let count = ProcessInfo.processInfo.activeProcessorCount * 4
         let writes = (0..<count).map { _ in
-            Task { _ = try await store.commit { try $0.insert("Clip", ["rank": 1]) } }
+            Task { _ = try await store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) } }
         }
         // With the pool's threads blocked it would never come back.
         for _ in 0..<20 { await Task.detached { try? await Task.sleep(for: .milliseconds(5)) }.value }
@@ -97,7 +97,7 @@ import Testing
                 _ =
                     inWrite
                     ? try await store.write { try $0.insert("Clip", ["rank": 1]) }
-                    : try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+                    : try await store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
             }
         }
         for write in writes { write.cancel() }
@@ -105,7 +105,7 @@ import Testing
         for write in writes { await #expect(throws: CancellationError.self) { try await write.value } }
         holder.end()
         // The next turn comes after theirs.
-        try await store.commit { _ in }
+        try await store.writeOptimistically { _ in }
         #expect(try store.currentToken == before)
         try end(0)
     }
@@ -116,7 +116,7 @@ import Testing
         let store = store
         let hasRun = AsyncStream<Void>.makeStream()
         let write = Task {
-            _ = try await store.commit { transaction in
+            _ = try await store.writeOptimistically { transaction in
                 try transaction.insert("Clip", ["rank": 1])
                 hasRun.continuation.yield()
             }
@@ -125,7 +125,7 @@ import Testing
         write.cancel()
         await #expect(throws: CancellationError.self) { try await write.value }
         holder.end()
-        try await store.commit { _ in }
+        try await store.writeOptimistically { _ in }
         try end(0)
     }
 
@@ -133,12 +133,12 @@ import Testing
     @Test(.timeLimit(.minutes(20))) func aCancelledAdvanceMovesNoConsumer() async throws {
         let store = store
         let start = try store.registerConsumer("reader").cursor
-        try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+        try await store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
         let token = try store.currentToken
         let holder = try LockHolder(folder.path)
         let hasRun = AsyncStream<Void>.makeStream()
         let write = Task {
-            _ = try await store.commit { transaction in
+            _ = try await store.writeOptimistically { transaction in
                 try transaction.advanceConsumer("reader", from: start, to: token)
                 hasRun.continuation.yield()
             }
@@ -147,7 +147,7 @@ import Testing
         write.cancel()
         await #expect(throws: CancellationError.self) { try await write.value }
         holder.end()
-        try await store.commit { _ in }
+        try await store.writeOptimistically { _ in }
         #expect(try store.consumers.map(\.cursor) == [start])
         try end(1)
     }
@@ -177,7 +177,7 @@ import Testing
         let store = store
         let write = Task {
             withUnsafeCurrentTask { $0?.cancel() }
-            try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+            try await store.writeOptimistically { try $0.insert("Clip", ["rank": 1]) }
         }
         await #expect(throws: CancellationError.self) { try await write.value }
         try end(0)
@@ -185,7 +185,7 @@ import Testing
 
     @Test func aClosedStoreSaysSo() async throws {
         try store.close()
-        await expect(.closed) { try await store.commit { try $0.insert("Clip", [:]) } }
+        await expect(.closed) { try await store.writeOptimistically { try $0.insert("Clip", [:]) } }
         await expect(.closed) { try await store.write { try $0.insert("Clip", [:]) } }
         try folder.expectIntact()
     }

@@ -14,9 +14,10 @@ import Testing
 
     @Test func anObjectChangesOftenInALongTransaction() throws {
         let store = try folder.open([Sample.clip])
-        let old = try store.commit { try $0.insert("Clip", ["title": "old", "url": "o", "rank": 1]) }.result
-        let doomed = try store.commit { try $0.insert("Clip", ["title": "doomed", "url": "d"]) }.result
-        let (ids, token) = try store.commit { transaction in
+        let old = try store.writeOptimistically { try $0.insert("Clip", ["title": "old", "url": "o", "rank": 1]) }
+            .result
+        let doomed = try store.writeOptimistically { try $0.insert("Clip", ["title": "doomed", "url": "d"]) }.result
+        let (ids, token) = try store.writeOptimistically { transaction in
             try transaction.update(old, ["title": "first"])
             try transaction.update(doomed, ["rank": 5])
             var ids: [ObjectID] = []
@@ -61,8 +62,8 @@ import Testing
     /// Rows and changes that no longer count do not add up.
     @Test func aCounterInALongTransaction() throws {
         let store = try folder.open([Sample.clip])
-        let id = try store.commit { try $0.insert("Clip", ["title": "counter", "rank": 0]) }.result
-        try store.commit { transaction in
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "counter", "rank": 0]) }.result
+        try store.writeOptimistically { transaction in
             for number in 1...30_000 {
                 try transaction.update(id, ["rank": .int(Int64(number)), "title": .string(Self.filler)])
             }

@@ -15,7 +15,9 @@ import Testing
     private func fill() throws -> Store {
         let store = try folder.open([Sample.clip])
         for index in 1...50 {
-            try store.commit { try $0.insert("Clip", ["title": .string(String(repeating: "\(index) ", count: 9000))]) }
+            try store.writeOptimistically {
+                try $0.insert("Clip", ["title": .string(String(repeating: "\(index) ", count: 9000))])
+            }
         }
         return store
     }

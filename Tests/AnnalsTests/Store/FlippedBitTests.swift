@@ -32,7 +32,7 @@ import Testing
             history: .off)
         try store.changeSchema([.addEntity(log)])
         for round in 0..<12 {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 for number in 0..<6 {
                     let size = number == 0 ? 70_000 : 40 * number
                     let bytes = (0..<size).map { _ in UInt8.random(in: 0...255, using: &history.random) }
@@ -102,11 +102,11 @@ import Testing
         // Bytes that the handle wrote itself are trusted, and never verified.
         if random.happens(0.6) {
             let clips = try store.snapshot().rows(of: "Clip")
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 for clip in clips.prefix(8) { try transaction.update(clip.id, ["rank": .int(Int64(clip.id.number))]) }
                 try transaction.insert("Clip", ["url": .string("last")])
             }
-            if random.happens(0.5), let last = clips.last { try store.commit { try $0.delete(last.id) } }
+            if random.happens(0.5), let last = clips.last { try store.writeOptimistically { try $0.delete(last.id) } }
         }
         let before = try Content(store)
         let flip = Flip(size: try Self.size(of: path), &random)
@@ -173,7 +173,7 @@ import Testing
     private func fillLog(_ store: Store, _ numbers: Range<Int>, _ letter: Character = "a") throws {
         for number in numbers {
             let text = "row \(number) \(String(repeating: letter, count: 100))"
-            try store.commit { try $0.insert("Log", ["text": .string(text)]) }
+            try store.writeOptimistically { try $0.insert("Log", ["text": .string(text)]) }
         }
     }
 

@@ -13,7 +13,7 @@ import Testing
     private func filled(_ count: Int = 200) throws -> Store {
         let store = try folder.open([Sample.clip])
         for index in 1...count {
-            try store.commit(author: index % 2 == 0 ? "even" : "odd") { transaction in
+            try store.writeOptimistically(author: index % 2 == 0 ? "even" : "odd") { transaction in
                 try transaction.insert("Clip", ["title": .string(String(repeating: "\(index) ", count: 30))])
             }
         }
@@ -65,7 +65,7 @@ import Testing
         let backup = folder.temporary.path("backup")
         try store.backup(to: backup)
         for index in 1...3 {
-            try store.commit { try $0.insert("Clip", ["title": .string("lost \(index)")]) }
+            try store.writeOptimistically { try $0.insert("Clip", ["title": .string("lost \(index)")]) }
         }
         let lost = try store.export()
         let replica = try Store(at: folder.temporary.path("replica"))
@@ -80,7 +80,7 @@ import Testing
         // On the way over another store as well.
         expect(.originDiverged) { for transaction in others { try restored.apply(transaction) } }
         // And where the number was given again.
-        try restored.commit { try $0.insert("Clip", ["title": "another"]) }
+        try restored.writeOptimistically { try $0.insert("Clip", ["title": "another"]) }
         expect(.originDiverged) { try restored.apply(lost[lost.count - 3]) }
         #expect(try restored.snapshot().count(of: "Clip") == 4)
         try restored.close()

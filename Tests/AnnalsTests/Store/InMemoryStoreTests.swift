@@ -37,7 +37,7 @@ import Testing
         var token = start
         for round in 0..<50 {
             token = try #require(
-                try store.commit(author: "app") { transaction in
+                try store.writeOptimistically(author: "app") { transaction in
                     for _ in 0..<20 { try transaction.insert("Clip", ["title": .string("\(round)")]) }
                 }.token)
         }
@@ -50,7 +50,7 @@ import Testing
         let result = try store.compact()
         #expect(result.horizon == token.number - 1)
         #expect(try snapshot.count(of: "Clip") == 1000 && store.snapshot().count(of: "Clip") == 1000)
-        try store.commit { try $0.insert("Clip", [:]) }
+        try store.writeOptimistically { try $0.insert("Clip", [:]) }
         let other = try Store(at: store.path)
         #expect(try other.snapshot().count(of: "Clip") == 1001 && other.identifier == store.identifier)
         try other.close()
@@ -84,7 +84,7 @@ import Testing
         // What one handle compacts the other goes on with.
         try other.deleteHistory(before: .max)
         try other.compact()
-        try store.commit { try $0.insert("Clip", [:]) }
+        try store.writeOptimistically { try $0.insert("Clip", [:]) }
         #expect(try other.snapshot().count(of: "Clip") == 401)
         try store.close()
         #expect(try other.snapshot().count(of: "Clip") == 401)
@@ -99,9 +99,9 @@ import Testing
         let other = try Store(at: store.path, options: options)
         try store.write { transaction in
             try transaction.insert("Clip", [:])
-            expect(.busy) { try other.commit { try $0.insert("Clip", [:]) } }
+            expect(.busy) { try other.writeOptimistically { try $0.insert("Clip", [:]) } }
         }
-        try other.commit { try $0.insert("Clip", [:]) }
+        try other.writeOptimistically { try $0.insert("Clip", [:]) }
         #expect(try store.snapshot().count(of: "Clip") == 2)
         try store.close()
         try other.close()
@@ -113,7 +113,7 @@ import Testing
         let blob = EntityDescription("Blob", attributes: [AttributeDescription("data", .data)])
         let store = try Store(inMemory: [blob])
         let data = Data(repeating: 7, count: 3 << 20)
-        let (id, _) = try store.commit { transaction in
+        let (id, _) = try store.writeOptimistically { transaction in
             for _ in 0..<10_000 { try transaction.insert("Blob", ["data": .data(Data(repeating: 1, count: 1500))]) }
             return try transaction.insert("Blob", ["data": .data(data)])
         }
@@ -132,13 +132,13 @@ import Testing
 
     @Test func itIsReadByCopiesAndForReadingOnly() throws {
         let store = try Store(inMemory: [Sample.clip])
-        try store.commit { try $0.insert("Clip", [:]) }
+        try store.writeOptimistically { try $0.insert("Clip", [:]) }
         var options = Store.Options()
         options.reading = .copied
         options.access = .readOnly
         let reader = try Store(at: store.path, options: options)
         #expect(try reader.snapshot().count(of: "Clip") == 1)
-        expect(.readOnly) { try reader.commit { try $0.insert("Clip", [:]) } }
+        expect(.readOnly) { try reader.writeOptimistically { try $0.insert("Clip", [:]) } }
         try reader.close()
         try store.close()
         try expectIntact(store.path)
@@ -160,7 +160,7 @@ import Testing
     @Test func itVanishesWithTheLastHandle() throws {
         var store: Store? = try Store(inMemory: [Sample.clip])
         let path = try #require(store?.path)
-        try store?.commit { try $0.insert("Clip", [:]) }
+        try store?.writeOptimistically { try $0.insert("Clip", [:]) }
         #expect(openFiles(of: path) > 1)
         // Closed, it can be opened again.
         try store?.close()
@@ -180,7 +180,7 @@ import Testing
     @Test func itIsDestroyedAsAFileIs() throws {
         let store = try Store(inMemory: [Sample.clip])
         try Store.destroy(at: store.path)
-        expect(.storeRemoved) { try store.commit { try $0.insert("Clip", [:]) } }
+        expect(.storeRemoved) { try store.writeOptimistically { try $0.insert("Clip", [:]) } }
         let another = try Store(at: store.path, entities: [Sample.clip])
         #expect(another.identifier != store.identifier)
         try another.close()

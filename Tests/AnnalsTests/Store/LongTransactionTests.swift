@@ -15,7 +15,7 @@ import Testing
         let store = try folder.open([Sample.clip, line])
         let text = String(repeating: "x", count: 1000)
         let clips = 300
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<12_000 {
                 try transaction.insert("Line", ["text": .string("\(number) \(text)")])
                 // In the first frame, in none from there on, and in the last one.
@@ -37,7 +37,7 @@ import Testing
     @Test func rowsOfAllLengthsAreReadThroughAnIndex() throws {
         let store = try folder.open([Sample.clip])
         let lengths = Array(stride(from: 0, to: 600, by: 7)) + [1000, 1024, 1100, 5000, 70_000]
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for length in lengths {
                 let title = String(repeating: "t", count: length)
                 try transaction.insert("Clip", ["title": .string(title), "rank": .int(Int64(length))])
@@ -100,7 +100,7 @@ import Testing
         let other = try folder.open([Self.keyed])
         var objects: [ObjectID] = []
         for round in 0..<3 {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 if round == 0 {
                     for number in 0..<Self.count {
                         objects.append(try transaction.insert("Part", Self.values(number, 0)))
@@ -116,7 +116,7 @@ import Testing
             for handle in [store, other] { try expectSorted(try handle.snapshot(), round) }
         }
         expect(.uniqueViolation) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 for number in 0..<Self.count {
                     try transaction.insert("Part", ["code": .int(Int64(number == 1200 ? 10_001 : 10_000 + number))])
                 }

@@ -17,7 +17,7 @@ import Testing
     @Test(arguments: [Store.Reading.mapped, .copied])
     func aReaderGoesOverToACopyOfItsFile(reading: Store.Reading) throws {
         let store = try folder.open([Self.entity])
-        try store.commit { try $0.insert("Clip", ["n": 1]) }
+        try store.writeOptimistically { try $0.insert("Clip", ["n": 1]) }
         try store.close()
         let reader = try folder.open {
             $0.access = .readOnly
@@ -28,12 +28,12 @@ import Testing
         try Data(contentsOf: URL(fileURLWithPath: folder.path)).write(to: URL(fileURLWithPath: copy))
         #expect(rename(copy, folder.path) == 0)
         let writer = try folder.open()
-        try writer.commit { try $0.insert("Clip", ["n": 2]) }
+        try writer.writeOptimistically { try $0.insert("Clip", ["n": 2]) }
         // Looks at the place once a second.
         let end = ContinuousClock.now + .seconds(30)
         while try reader.snapshot().count(of: "Clip") < 2, .now < end { usleep(50_000) }
         #expect(try reader.snapshot().count(of: "Clip") == 2)
-        try writer.commit { try $0.insert("Clip", ["n": 3]) }
+        try writer.writeOptimistically { try $0.insert("Clip", ["n": 3]) }
         #expect(try reader.snapshot().count(of: "Clip") == 3)
         try writer.close()
         try reader.close()

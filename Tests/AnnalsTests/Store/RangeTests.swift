@@ -21,7 +21,7 @@ import Testing
             ],
             keys: [IndexDescription(["group", "name"])])
         let store = try Store(at: directory.path("items.annals"), entities: [item])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for round in 0..<20 {
                 for (place, name) in Self.names.enumerated() {
                     try transaction.insert(
@@ -143,7 +143,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let store = try store(directory)
         let first = try #require(try store.snapshot().rows(of: "Item", by: ["name"], limit: 1).first)
-        try store.commit { try $0.delete(first.id) }
+        try store.writeOptimistically { try $0.delete(first.id) }
         for snapshot in [try store.snapshot(), try store.snapshot(asOf: store.currentToken)] {
             expect(.objectNotFound) { try snapshot.rows(of: "Item", by: ["name"], after: first.id) }
             let foreign = try #require(ObjectID(entityNumber: first.id.entityNumber + 1, number: 1))

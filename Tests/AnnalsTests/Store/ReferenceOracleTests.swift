@@ -36,7 +36,7 @@ import Testing
         var next = model
         var isAllowed = true
         do {
-            _ = try store.commit { transaction in
+            _ = try store.writeOptimistically { transaction in
                 // The body may run again.
                 random = start
                 (next, isAllowed) = try Self.fill(transaction, model, &random)

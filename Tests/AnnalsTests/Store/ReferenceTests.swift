@@ -17,19 +17,21 @@ import Testing
 
     @Test func aReferenceNamesAnObjectOfItsEntity() throws {
         let store = try store()
-        let (home, _) = try store.commit { try $0.insert("Home", [:]) }
-        let (team, _) = try store.commit { try $0.insert("Team", ["home": .object(home)]) }
+        let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
+        let (team, _) = try store.writeOptimistically { try $0.insert("Team", ["home": .object(home)]) }
         let nobody = try #require(ObjectID(entityNumber: team.entityNumber, number: 999))
         let error = #expect(throws: StoreError.self) {
-            try store.commit { try $0.insert("Member", ["team": .object(nobody)]) }
+            try store.writeOptimistically { try $0.insert("Member", ["team": .object(nobody)]) }
         }
         #expect(error?.code == .referenceMissing && error?.object == nobody)
         #expect(error?.entity == "Member" && error?.attributes == ["team"])
-        expect(.referenceMissing) { try store.commit { try $0.insert("Member", ["team": .object(home)]) } }
+        expect(.referenceMissing) { try store.writeOptimistically { try $0.insert("Member", ["team": .object(home)]) } }
         expect(.referenceMissing) { try store.write { try $0.update(team, ["parent": .object(nobody)]) } }
-        expect(.referenceMissing) { try store.commit { try $0.insert("Member", ["visited": .orderedObjects([team])]) } }
+        expect(.referenceMissing) {
+            try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects([team])]) }
+        }
         // What a transaction deletes, it does not refer to in the end.
-        let (own, _) = try store.commit { transaction in
+        let (own, _) = try store.writeOptimistically { transaction in
             let gone = try transaction.insert("Home", [:])
             let visited = Value.orderedObjects([home, gone])
             let member = try transaction.insert("Member", ["visited": visited, "seen": .object(gone)])
@@ -39,7 +41,7 @@ import Testing
         let row = try #require(try store.snapshot().row(own))
         #expect(row["visited"] == .orderedObjects([home]) && row["seen"] == .null)
         // In one transaction, in circles.
-        let (pair, _) = try store.commit { transaction in
+        let (pair, _) = try store.writeOptimistically { transaction in
             let first = try transaction.insert("Team", [:])
             let second = try transaction.insert("Team", ["rival": .object(first), "parent": .object(first)])
             try transaction.update(first, ["rival": .object(second), "parent": .object(second)])
@@ -56,13 +58,15 @@ import Testing
 
     @Test func aListHasAtMost8000Objects() throws {
         let store = try store()
-        let (homes, _) = try store.commit { transaction in
+        let (homes, _) = try store.writeOptimistically { transaction in
             try (0...8000).map { _ in try transaction.insert("Home", [:]) }
         }
-        expect(.tooLarge) { try store.commit { try $0.insert("Member", ["visited": .orderedObjects(homes)]) } }
+        expect(.tooLarge) {
+            try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects(homes)]) }
+        }
         let some = Array(homes.dropLast().reversed())
-        let (member, _) = try store.commit { try $0.insert("Member", ["visited": .orderedObjects(some)]) }
-        try store.commit { try $0.delete(homes[4000]) }
+        let (member, _) = try store.writeOptimistically { try $0.insert("Member", ["visited": .orderedObjects(some)]) }
+        try store.writeOptimistically { try $0.delete(homes[4000]) }
         let snapshot = try store.snapshot()
         #expect(try snapshot.row(member)?["visited"] == .orderedObjects(some.filter { $0 != homes[4000] }))
         let entity = try snapshot.entity("Member")
@@ -83,7 +87,7 @@ import Testing
 
     @Test func cascadeTakesWholeTreesOnce() throws {
         let store = try store()
-        let (teams, _) = try store.commit { transaction in
+        let (teams, _) = try store.writeOptimistically { transaction in
             var teams = [try transaction.insert("Team", [:])]
             for place in 0..<30 {
                 let parent = Value.object(teams[place / 3])
@@ -94,7 +98,7 @@ import Testing
             try transaction.update(teams[0], ["parent": .object(teams[30])])
             return teams
         }
-        let (_, token) = try store.commit { try $0.delete(teams[30]) }
+        let (_, token) = try store.writeOptimistically { try $0.delete(teams[30]) }
         let changes = try store.changes(HistoryRequest(after: .number(try #require(token).number - 1)))
         #expect(changes.count == 31 + 30 && changes.allSatisfy { $0.kind == .delete })
         #expect(Set(changes.map(\.object)).count == changes.count)
@@ -107,18 +111,18 @@ import Testing
 
     @Test func denyNamesWhoRefers() throws {
         let store = try store()
-        let (home, _) = try store.commit { try $0.insert("Home", [:]) }
-        let (teams, _) = try store.commit { transaction in
+        let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
+        let (teams, _) = try store.writeOptimistically { transaction in
             try (0..<3).map { _ in try transaction.insert("Team", ["home": .object(home)]) }
         }
         let before = try store.currentToken
-        let error = #expect(throws: StoreError.self) { try store.commit { try $0.delete(home) } }
+        let error = #expect(throws: StoreError.self) { try store.writeOptimistically { try $0.delete(home) } }
         #expect(error?.code == .deleteDenied && Set(error?.objects ?? []) == Set(teams))
         #expect(error?.entity == "Team" && error?.attributes == ["home"])
         expect(.deleteDenied) { try store.write { try $0.delete(home) } }
         #expect(try store.currentToken == before)
         // Nobody refers to it when the transaction ends.
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.delete(home)
             try transaction.delete(teams[0])
             try transaction.update(teams[1], ["home": .null])
@@ -132,14 +136,16 @@ import Testing
     @Test func aRequiredReferenceIsNotNullified() throws {
         let strict = EntityDescription(
             "Strict",
-            attributes: [AttributeDescription("of", .object, isOptional: false, target: "Home", deleteRule: .nullify)])
+            attributes: [
+                AttributeDescription("of", .object, isOptional: false, target: "Home", whenTargetIsDeleted: .nullify)
+            ])
         let store = try folder.open(ReferenceSample.entities + [strict])
-        let (home, _) = try store.commit { transaction in
+        let (home, _) = try store.writeOptimistically { transaction in
             let home = try transaction.insert("Home", [:])
             try transaction.insert("Strict", ["of": .object(home)])
             return home
         }
-        let error = #expect(throws: StoreError.self) { try store.commit { try $0.delete(home) } }
+        let error = #expect(throws: StoreError.self) { try store.writeOptimistically { try $0.delete(home) } }
         #expect(error?.code == .requiredMissing && error?.entity == "Strict" && error?.attributes == ["of"])
         try store.close()
         try folder.expectIntact()
@@ -147,9 +153,9 @@ import Testing
 
     @Test func withoutARuleAReferenceReadsAsNull() throws {
         let store = try store()
-        let (home, _) = try store.commit { try $0.insert("Home", [:]) }
-        let (member, inserted) = try store.commit { try $0.insert("Member", ["seen": .object(home)]) }
-        try store.commit { try $0.delete(home) }
+        let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
+        let (member, inserted) = try store.writeOptimistically { try $0.insert("Member", ["seen": .object(home)]) }
+        try store.writeOptimistically { try $0.delete(home) }
         let snapshot = try store.snapshot()
         #expect(try snapshot.row(member)?["seen"] == .null)
         let entity = try snapshot.entity("Member")
@@ -175,8 +181,8 @@ import Testing
         #expect(copy.isIntact && copy.findings.map(\.rule) == ["F35"])
         #expect(unlink(folder.temporary.path("b.annals")) == 0)
         // It may be written over, and nothing else is asked of it.
-        try store.commit { try $0.update(member, ["name": "m"]) }
-        try store.commit { try $0.update(member, ["seen": .object(member)]) }
+        try store.writeOptimistically { try $0.update(member, ["name": "m"]) }
+        try store.writeOptimistically { try $0.update(member, ["seen": .object(member)]) }
         try store.close()
         try folder.expectIntact()
     }
@@ -187,11 +193,11 @@ import Testing
     @Test(arguments: [false, true]) func aLongTransactionWritesEachObjectOnce(underLock: Bool) throws {
         let store = try store()
         let text = String(repeating: "x", count: 700)
-        let (home, _) = try store.commit { try $0.insert("Home", [:]) }
-        let (teams, _) = try store.commit { transaction in
+        let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
+        let (teams, _) = try store.writeOptimistically { transaction in
             try (0..<2).map { _ in try transaction.insert("Team", ["rival": .null]) }
         }
-        let (members, _) = try store.commit { transaction in
+        let (members, _) = try store.writeOptimistically { transaction in
             try (0..<2000).map { number in
                 try transaction.insert(
                     "Member",
@@ -216,7 +222,7 @@ import Testing
             try transaction.delete(home)
             return more
         }
-        let (more, token) = try underLock ? store.write(body) : store.commit(body)
+        let (more, token) = try underLock ? store.write(body) : store.writeOptimistically(body)
         let snapshot = try store.snapshot()
         for (number, member) in members.enumerated() {
             let row = try snapshot.row(member)
@@ -242,11 +248,11 @@ import Testing
 
     @Test func whoRefersToWhatOthersDeleteIsAskedAgain() throws {
         let (mine, other) = (try store(), try store())
-        let (team, _) = try mine.commit { try $0.insert("Team", [:]) }
+        let (team, _) = try mine.writeOptimistically { try $0.insert("Team", [:]) }
         var runs = 0
-        let (member, _) = try mine.commit { transaction -> ObjectID? in
+        let (member, _) = try mine.writeOptimistically { transaction -> ObjectID? in
             runs += 1
-            if runs == 1 { try other.commit { try $0.delete(team) } }
+            if runs == 1 { try other.writeOptimistically { try $0.delete(team) } }
             guard try transaction.snapshot.row(team) != nil else { return nil }
             return try transaction.insert("Member", ["team": .object(team)])
         }
@@ -258,14 +264,14 @@ import Testing
 
     @Test(arguments: ["team", "home"]) func whatIsReferredToMeanwhileFollowsItsRule(_ attribute: String) throws {
         let (mine, other) = (try store(), try store())
-        let (home, _) = try mine.commit { try $0.insert("Home", [:]) }
-        let (team, _) = try mine.commit { try $0.insert("Team", [:]) }
+        let (home, _) = try mine.writeOptimistically { try $0.insert("Home", [:]) }
+        let (team, _) = try mine.writeOptimistically { try $0.insert("Team", [:]) }
         var runs = 0
         let delete = {
-            try mine.commit { transaction in
+            try mine.writeOptimistically { transaction in
                 runs += 1
                 if runs == 1 {
-                    try other.commit { others in
+                    try other.writeOptimistically { others in
                         if attribute == "team" {
                             try others.insert("Member", ["team": .object(team)])
                         } else {
@@ -292,13 +298,13 @@ import Testing
 
     @Test func aRevertedCascadeBringsAllBack() throws {
         let store = try store()
-        let (team, _) = try store.commit { try $0.insert("Team", [:]) }
-        try store.commit { transaction in
+        let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
+        try store.writeOptimistically { transaction in
             for _ in 0..<5 { try transaction.insert("Member", ["team": .object(team)]) }
             try transaction.insert("Team", ["rival": .object(team), "parent": .null])
         }
         let before = try ReferenceModel(try store.snapshot())
-        let (_, token) = try store.commit { try $0.delete(team) }
+        let (_, token) = try store.writeOptimistically { try $0.delete(team) }
         #expect(try ReferenceModel(try store.snapshot()) != before)
         try store.revert(try #require(token))
         #expect(try ReferenceModel(try store.snapshot()) == before)
@@ -306,21 +312,22 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [RevertPolicy.refuse, .ours]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws {
+    @Test(arguments: [RevertPolicy.refuse, .storeWins]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws
+    {
         let store = try store()
-        let (team, _) = try store.commit { try $0.insert("Team", [:]) }
-        let (home, _) = try store.commit { try $0.insert("Home", [:]) }
-        let (members, _) = try store.commit { transaction in
+        let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
+        let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
+        let (members, _) = try store.writeOptimistically { transaction in
             try ["a", "b"].map { name in
                 try transaction.insert(
                     "Member",
                     ["name": .string(name), "team": name == "a" ? .object(team) : .null, "seen": .object(home)])
             }
         }
-        let (_, token) = try store.commit { transaction in
+        let (_, token) = try store.writeOptimistically { transaction in
             for member in members { try transaction.delete(member) }
         }
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             try transaction.delete(team)
             try transaction.delete(home)
         }
@@ -338,26 +345,26 @@ import Testing
 
     @Test func anAppliedReferenceFollowsTheRuleOfWhatIsGoneHere() throws {
         let source = try store()
-        let (ids, _) = try source.commit { transaction in
+        let (ids, _) = try source.writeOptimistically { transaction in
             (team: try transaction.insert("Team", [:]), home: try transaction.insert("Home", [:]))
         }
         let second = try StoreFolder()
         let target = try second.open(ReferenceSample.entities)
         for transaction in try source.export() { try target.apply(transaction) }
         let place = try source.currentToken
-        try source.commit { transaction in
+        try source.writeOptimistically { transaction in
             try transaction.insert(
                 "Member",
                 ["team": .object(ids.team), "seen": .object(ids.home), "visited": .orderedObjects([ids.home])])
         }
         let there = try target.snapshot()
         let gone = try ["Team", "Home"].compactMap { try there.rows(of: $0).first?.id }
-        try target.commit { transaction in for object in gone { try transaction.delete(object) } }
+        try target.writeOptimistically { transaction in for object in gone { try transaction.delete(object) } }
         let exported = try #require(try source.export(after: .token(place)).first)
         let error = #expect(throws: StoreError.self) { try target.apply(exported) }
         #expect(error?.applyConflicts.map(\.reason) == [.unknownReference])
         #expect(error?.applyConflicts.first?.attributes == ["team"])
-        try target.apply(exported, conflicts: .theirs)
+        try target.apply(exported, conflicts: .exportWins)
         let member = try #require(try target.snapshot().rows(of: "Member").first)
         #expect(member["team"] == .null && member["seen"] == .null && member["visited"] == .orderedObjects([]))
         try source.close()

@@ -34,11 +34,11 @@ import Testing
             lists = try contexts.map { try $0.results(Note.self) }
             try contexts[0].follow()
             let (context, results) = (contexts[1], store.results(Note.self))
-            watch("following") { try await context.following() }
+            watch("following") { try await context.followUntilCancelled() }
             watch("results") { [weak self] in
                 for try await update in results { self?.shown["results"] = update.values.map(\.title) }
             }
-            let changes = try store.changes()
+            let changes = try store.changeSignals()
             watch("changes") { [weak self] in
                 for try await _ in changes {
                     self?.shown["changes"] = try store.snapshot().fetch(Note.self).map(\.title)
@@ -142,7 +142,7 @@ import Testing
         tracker.observe(Note.self, [.insert]) { changes in
             for change in changes { calls.withLock { $0.append(change.after?.title ?? "-") } }
         }
-        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
         }
         // After the observers, and before the tracker's cursor moves.

@@ -16,7 +16,7 @@ import Testing
             ],
             keys: [IndexDescription(["country", "size"])])
         let store = try Store(at: directory.path("cities.annals"), entities: [city])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for (name, country, size) in [("b", "x", 3), ("a", "x", 1), ("d", "y", 2), ("c", "x", 2), ("e", nil, 5)] {
                 try transaction.insert(
                     "City",

@@ -13,7 +13,7 @@ import Testing
     /// A store with three clips, in two transactions.
     func filled() throws -> (Store, [ObjectID]) {
         let store = try folder.open([Sample.clip])
-        let first = try store.commit(author: "app", contextName: "view") { transaction in
+        let first = try store.writeOptimistically(author: "app", contextName: "view") { transaction in
             try [
                 transaction.insert("Clip", ["title": "A", "url": "a", "rank": 3]),
                 transaction.insert("Clip", ["title": "B", "url": "b", "rank": 1]),
@@ -36,11 +36,13 @@ import Testing
         let (store, _) = try filled()
         let second = try Store(at: folder.path, options: .init(lockTimeout: .milliseconds(20)))
         try store.write { _ in
-            let error = expect(.busy) { try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) } }
+            let error = expect(.busy) {
+                try second.writeOptimistically { try $0.insert("Clip", ["url": "d", "rank": 4]) }
+            }
             #expect(error?.lockHolder?.processID == UInt32(getpid()))
             #expect(error?.message.contains("This process has the same number.") == true)
         }
-        try second.commit { try $0.insert("Clip", ["url": "d", "rank": 4]) }
+        try second.writeOptimistically { try $0.insert("Clip", ["url": "d", "rank": 4]) }
         try second.close()
         try store.close()
         try folder.expectIntact()
@@ -84,8 +86,8 @@ import Testing
             .addAttribute(AttributeDescription("color", .string, defaultValue: "grey"), to: "Clip")
         ])
         let token = try store.currentToken
-        try store.commit { try $0.update(ids[0], ["color": "red"]) }
-        try store.commit { try $0.delete(ids[1]) }
+        try store.writeOptimistically { try $0.update(ids[0], ["color": "red"]) }
+        try store.writeOptimistically { try $0.delete(ids[1]) }
         for transaction in try store.history(after: token, includingValues: true) {
             let earlier = try store.snapshot(asOf: transaction.number - 1)
             for change in transaction.changes { #expect(try change.before == earlier.row(change.object)) }
@@ -132,7 +134,7 @@ import Testing
                 #expect(change.result, "\(item.name)")
                 #expect(try store.snapshot().row(ids[1])?[item.name] == value)
             }
-            try store.commit { try $0.update(ids[1], ["no " + item.name: item.value]) }
+            try store.writeOptimistically { try $0.update(ids[1], ["no " + item.name: item.value]) }
         }
         let changes = try store.history(after: token).flatMap(\.changes)
         #expect(changes.allSatisfy { $0.object == ids[1] && $0.attributes.count == 1 })
@@ -147,7 +149,7 @@ import Testing
         let store = try folder.open([Sample.clip])
         let filler = String(repeating: "x", count: 400)
         let ids = try (0..<400).map { number in
-            try store.commit {
+            try store.writeOptimistically {
                 try $0.insert("Clip", ["title": .string("mark \(number);" + filler), "url": .string("\(number)")])
             }
             .result
@@ -186,7 +188,7 @@ import Testing
     @Test func aTransactionReadsItsOwnLongValues() throws {
         let (store, ids) = try filled()
         let long = String(repeating: "long ", count: 40_000)
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let id = try transaction.insert("Clip", ["title": .string(long), "url": "d", "rank": 4])
             #expect(try transaction.row(id)?["title"] == .string(long))
             try transaction.update(ids[0], ["title": .string(long + "er")])
@@ -202,7 +204,7 @@ import Testing
         let clips = try store.entity("Clip")
         let invalid: [UInt8] = [0xFF]
         #expect(throws: StoreError.self) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.update(ids[0]) { (row) throws(StoreError) in
                     do throws(StoreError) {
                         try invalid.withUnsafeBufferPointer { (bytes) throws(StoreError) in
@@ -214,7 +216,7 @@ import Testing
             }
         }
         #expect(throws: StoreError.self) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(clips) { (row) throws(StoreError) in
                     do throws(StoreError) { try row.set(int: 1, at: 0) } catch {}
                     try row.set(string: "u", at: 1)
@@ -232,7 +234,7 @@ import Testing
             .addEntity(EntityDescription("Other", attributes: [AttributeDescription("x", .string)]))
         ])
         let other = try store.entity("Other")
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             _ = try? transaction.insert(other) { (row) throws(StoreError) in
                 do {
                     try transaction.insert("Clip", ["url": "inner"])
@@ -268,12 +270,12 @@ import Testing
     @Test func onlyDifferencesAreWritten() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken
-        let same = try store.commit { try $0.update(ids[0], ["title": "A", "rank": 3]) }
+        let same = try store.writeOptimistically { try $0.update(ids[0], ["title": "A", "rank": 3]) }
         #expect(try !same.result && same.token == nil && (store.currentToken) == before)
-        let other = try store.commit { try $0.update(ids[0], ["title": "A", "rank": 4]) }
+        let other = try store.writeOptimistically { try $0.update(ids[0], ["title": "A", "rank": 4]) }
         #expect(try other.result && other.token == (store.currentToken))
         #expect(try store.history(after: before)[0].changes[0].attributes == ["rank"])
-        let none = try store.commit { try $0.update(ids[0], ["rank": .null]) }
+        let none = try store.writeOptimistically { try $0.update(ids[0], ["rank": .null]) }
         #expect(try none.result && (store.snapshot().row(ids[0])?["rank"]) == .null)
         try store.close()
         try folder.expectIntact()
@@ -284,7 +286,7 @@ import Testing
         let (store, ids) = try filled()
         let before = try store.currentToken
         #expect(throws: Stop.self) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.delete(ids[0])
                 throw Stop()
             }
@@ -297,19 +299,19 @@ import Testing
 
     @Test func whatCannotBeWrittenIsRefused() throws {
         let (store, ids) = try filled()
-        expect(.unknownEntity) { try store.commit { try $0.insert("No", [:]) } }
-        expect(.unknownAttribute) { try store.commit { try $0.insert("Clip", ["no": 1]) } }
-        expect(.typeMismatch) { try store.commit { try $0.insert("Clip", ["rank": "x"]) } }
-        expect(.requiredMissing) { try store.commit { try $0.insert("Clip", ["title": .null]) } }
-        expect(.requiredMissing) { try store.commit { try $0.update(ids[0], ["title": .null]) } }
-        expect(.uniqueViolation) { try store.commit { try $0.insert("Clip", ["url": "a"]) } }
-        expect(.uniqueViolation) { try store.commit { try $0.update(ids[1], ["url": "a"]) } }
-        expect(.objectNotFound) { try store.commit { try $0.delete(#require(ObjectID("1:77"))) } }
-        expect(.objectNotFound) { try store.commit { try $0.update(#require(ObjectID("7:1")), [:]) } }
+        expect(.unknownEntity) { try store.writeOptimistically { try $0.insert("No", [:]) } }
+        expect(.unknownAttribute) { try store.writeOptimistically { try $0.insert("Clip", ["no": 1]) } }
+        expect(.typeMismatch) { try store.writeOptimistically { try $0.insert("Clip", ["rank": "x"]) } }
+        expect(.requiredMissing) { try store.writeOptimistically { try $0.insert("Clip", ["title": .null]) } }
+        expect(.requiredMissing) { try store.writeOptimistically { try $0.update(ids[0], ["title": .null]) } }
+        expect(.uniqueViolation) { try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) } }
+        expect(.uniqueViolation) { try store.writeOptimistically { try $0.update(ids[1], ["url": "a"]) } }
+        expect(.objectNotFound) { try store.writeOptimistically { try $0.delete(#require(ObjectID("1:77"))) } }
+        expect(.objectNotFound) { try store.writeOptimistically { try $0.update(#require(ObjectID("7:1")), [:]) } }
         let handle = try store.entity("Clip")
-        expect(.invalidArgument) { try store.commit { try $0.insert(handle, ["x"]) } }
+        expect(.invalidArgument) { try store.writeOptimistically { try $0.insert(handle, ["x"]) } }
         expect(.invalidArgument) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(handle) { (row) throws(StoreError) in try row.set(int: 1, at: 3) }
             }
         }
@@ -322,9 +324,9 @@ import Testing
         let types = AttributeType.allCases.map { AttributeDescription($0.rawValue, $0) }
         let store = try folder.open([EntityDescription("All", attributes: types)])
         let handle = try store.entity("All")
-        let (other, _) = try store.commit { try $0.insert("All", [:]) }
+        let (other, _) = try store.writeOptimistically { try $0.insert("All", [:]) }
         let uuid = UUID()
-        let id = try store.commit { transaction in
+        let id = try store.writeOptimistically { transaction in
             try transaction.insert(handle) { (row) throws(StoreError) in
                 try row.set(bool: true, at: 0)
                 try row.set(int: -5, at: 1)
@@ -368,9 +370,9 @@ import Testing
     @Test func largeValuesAreWhole() throws {
         let store = try folder.open([Sample.clip])
         let text = String(repeating: "xyz ", count: 100_000)
-        let id = try store.commit { try $0.insert("Clip", ["title": .string(text)]) }.result
+        let id = try store.writeOptimistically { try $0.insert("Clip", ["title": .string(text)]) }.result
         #expect(try store.snapshot().row(id)?["title"] == .string(text))
-        #expect(try !store.commit { try $0.update(id, ["title": .string(text)]) }.result)
+        #expect(try !store.writeOptimistically { try $0.update(id, ["title": .string(text)]) }.result)
         try store.close()
         try folder.expectIntact()
     }
@@ -405,7 +407,7 @@ import Testing
     @Test func longTextsAreFoundExactly() throws {
         let store = try folder.open([Sample.clip])
         let stem = String(repeating: "k", count: 400)
-        let ids = try store.commit { transaction in
+        let ids = try store.writeOptimistically { transaction in
             try ["a", "b", "c"].map { try transaction.insert("Clip", ["url": .string(stem + $0)]) }
         }.result
         let snapshot = try store.snapshot()
@@ -428,7 +430,7 @@ import Testing
     @Test func historyTellsWhoDidWhat() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken
-        try store.commit(author: "app") { transaction in
+        try store.writeOptimistically(author: "app") { transaction in
             try transaction.update(ids[0], ["rank": 9])
             try transaction.delete(ids[1])
         }
@@ -470,7 +472,7 @@ import Testing
         expect(.tokenUnknown) { try store.history(after: 99) }
         #expect(try store.history(after: token).isEmpty)
         for transaction in try store.history(after: 0) { try store.validate(transaction.token) }
-        try store.commit(durability: .full) { try $0.insert("Clip", ["rank": 1]) }
+        try store.writeOptimistically(durability: .full) { try $0.insert("Clip", ["rank": 1]) }
         #expect(try store.durableToken == store.currentToken)
         try store.close()
         let reader = try folder.open { $0.access = .readOnly }
@@ -494,9 +496,9 @@ import Testing
         let row = try #require(try store.snapshot().row(ids[0]))
         #expect(row.entity == "Link" && row.attributes == ["name", "rank", "stars"] && row.values == ["A", 3, 5])
         #expect(try past.row(ids[0])?.values == ["A", "a", 3])
-        expect(.schemaChanged) { try store.commit { try $0.insert(old, ["x", "y", 1]) } }
+        expect(.schemaChanged) { try store.writeOptimistically { try $0.insert(old, ["x", "y", 1]) } }
         expect(.schemaChanged) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 try transaction.insert(old) { (row) throws(StoreError) in try row.set(string: "x", at: 0) }
             }
         }
@@ -507,7 +509,7 @@ import Testing
         expect(.unknownEntity) { try store.entity("Clip") }
         #expect(try store.changeSchema([.renameEntity("Link", to: "Link")]) == nil)
         #expect(try store.history(after: 3)[0].author == "migration")
-        try store.commit { try $0.update(ids[0], ["stars": 1]) }
+        try store.writeOptimistically { try $0.update(ids[0], ["stars": 1]) }
         #expect(try store.snapshot().row(ids[0])?.values == ["A", 3, 1])
         try store.close()
         try folder.expectIntact()
@@ -533,7 +535,7 @@ import Testing
 
     @Test func duplicatesKeepAnAttributeFromBecomingUnique() throws {
         let store = try folder.open([Sample.clip])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for _ in 0..<2 { try transaction.insert("Clip", ["title": "same"]) }
         }
         expect(.uniqueViolation) { try store.changeSchema([.changeAttribute("title", of: "Clip", isUnique: true)]) }
@@ -550,7 +552,7 @@ import Testing
         try store.close()
         try store.close()
         expect(.closed) { try store.snapshot() }
-        expect(.closed) { try store.commit { try $0.delete(ids[0]) } }
+        expect(.closed) { try store.writeOptimistically { try $0.delete(ids[0]) } }
         expect(.closed) { try store.history(after: 0) }
         expect(.closed) { try snapshot.row(ids[0]) }
         expect(.closed) { try store.statistics }
@@ -560,8 +562,8 @@ import Testing
     @Test func readersWriteNothing() throws {
         let (store, ids) = try filled()
         let reader = try folder.open { $0.access = .readOnly }
-        expect(.readOnly) { try reader.commit { try $0.delete(ids[0]) } }
-        try store.commit { try $0.delete(ids[2]) }
+        expect(.readOnly) { try reader.writeOptimistically { try $0.delete(ids[0]) } }
+        try store.writeOptimistically { try $0.delete(ids[2]) }
         #expect(try reader.snapshot().count(of: "Clip") == 2)
         try reader.close()
         try store.close()
@@ -587,7 +589,7 @@ import Testing
         try Store.destroy(at: folder.path)
         #expect(folder.temporary.names == ["other"])
         expect(.storeRemoved) {
-            try store.commit(durability: .full) {
+            try store.writeOptimistically(durability: .full) {
                 try $0.changeSchema([.addEntity(EntityDescription("A", attributes: []))])
             }
         }
@@ -596,7 +598,7 @@ import Testing
 
     @Test func statisticsCount() throws {
         let (store, ids) = try filled()
-        try store.commit { try $0.delete(ids[0]) }
+        try store.writeOptimistically { try $0.delete(ids[0]) }
         let statistics = try store.statistics
         #expect(statistics.objects == ["Clip": 2] && statistics.transactions == 4)
         #expect(statistics.endBytes <= statistics.fileBytes && statistics.bytesByKind["transaction"] ?? 0 > 0)

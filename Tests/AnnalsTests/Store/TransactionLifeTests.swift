@@ -12,7 +12,7 @@ import Testing
         let store = try Store(at: directory.path("life.annals"), entities: [note])
         weak var kept: Transaction?
         for title in ["a", "b", "c"] {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 #expect(kept == nil)
                 kept = transaction
                 try transaction.insert("Note", ["title": .string(title)])
@@ -27,10 +27,12 @@ import Testing
         let directory = try TemporaryDirectory()
         let note = EntityDescription("Note", attributes: [AttributeDescription("title", .string)])
         let store = try Store(at: directory.path("life.annals"), entities: [note])
-        for number in 1...300 { try store.commit { try $0.insert("Note", ["title": .string("note \(number)")]) } }
+        for number in 1...300 {
+            try store.writeOptimistically { try $0.insert("Note", ["title": .string("note \(number)")]) }
+        }
         let other = try Store(at: directory.path("life.annals"))
         var snapshot: Snapshot?
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             if snapshot == nil {
                 try other.deleteHistory(before: 200)
                 try other.compact()
@@ -61,7 +63,7 @@ import Testing
         let handle = try store.entity("Note")
         for number in 1...3 {
             try other.compact()
-            let object = try store.commit { try $0.insert(handle, [.string("note \(number)")]) }.result
+            let object = try store.writeOptimistically { try $0.insert(handle, [.string("note \(number)")]) }.result
             var title: String?
             _ = try store.snapshot().withRow(object, in: handle) { (row) throws(StoreError) in
                 title = try row.string(at: 0)

@@ -7,7 +7,7 @@ import Testing
 
 /// Everything that is to be applied next, through its text form.
 func relay(
-    from source: Store, to target: Store, conflicts: ConflictPolicy = .refuse, leavingOut: Bool = false
+    from source: Store, to target: Store, conflicts: ConflictPolicy = .error, leavingOut: Bool = false
 ) throws -> [ApplyResult] {
     let place = try target.lastApplied(from: source.identifier)
     return try source.export(

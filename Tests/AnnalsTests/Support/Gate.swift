@@ -27,7 +27,7 @@ final class Gate: @unchecked Sendable {
 
     /// Holds the thread. Earlier writes are done when this returns.
     init(_ store: Store) {
-        Task.detached { try await store.commit { _ in self.pass() } }
+        Task.detached { try await store.writeOptimistically { _ in self.pass() } }
         monitor.withLock { while !isReached { monitor.wait() } }
     }
 }

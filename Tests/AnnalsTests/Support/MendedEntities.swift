@@ -163,7 +163,7 @@ enum Right {
     }
     struct LargestDefault: Entity {
         var title: UInt64 = 1
-        static let schema = Schema<LargestDefault> { Attribute(\.title, .default(2)) }
+        static let schema = Schema<LargestDefault> { Attribute(\.title, .valueForOlderObjects(2)) }
     }
     struct Underscore: Entity {
         var title = ""
@@ -218,11 +218,7 @@ enum Right {
     }
     struct TwoDefaults: Entity {
         var title = ""
-        static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a")) }
-    }
-    struct NoReference: Entity {
-        var title = ""
-        static let schema = Schema<NoReference> { Attribute(\.title) }
+        static let schema = Schema<TwoDefaults> { Attribute(\.title, .valueForOlderObjects("a")) }
     }
     struct ListIndex: Entity {
         var others: [Reference<Piece.Other>] = []

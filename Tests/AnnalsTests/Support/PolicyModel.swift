@@ -87,7 +87,7 @@ struct PolicyModel {
             if let object { touched.insert(object) }
             plan.append((entity, object, kind))
         }
-        try store.commit(author: "app") { transaction in
+        try store.writeOptimistically(author: "app") { transaction in
             changes = []
             for (entity, object, kind) in plan {
                 let attribute = entity == "Clip" ? "name" : "text"

@@ -52,7 +52,7 @@ struct RandomHistory {
             !transaction.changes.isEmpty && transaction.changes.allSatisfy { $0.kind == .delete }
         }
         guard let deletion = deletions.last else { return }
-        let outcome = try store.revert(deletion.number, author: "sync", conflicts: .ours)
+        let outcome = try store.revert(deletion.number, author: "sync", conflicts: .storeWins)
         guard outcome.token != nil, outcome.conflicts.isEmpty else { return }
         live += deletion.changes.map(\.object).filter { !live.contains($0) }
     }
@@ -62,7 +62,8 @@ struct RandomHistory {
         var (live, everything, counter) = (live, everything, counter)
         let onlyDeletes = random.happens(0.2)
         let count = random.happens(0.03) ? 400 : Int.random(in: 1...6, using: &random)
-        try store.commit(author: random.one(of: Self.authors), contextName: random.one(of: Self.contexts)) {
+        try store.writeOptimistically(author: random.one(of: Self.authors), contextName: random.one(of: Self.contexts))
+        {
             transaction in
             let names = try transaction.entity("Note").attributes
             var touched: Set<ObjectID> = []

@@ -10,19 +10,19 @@ enum ReferenceSample {
             "Team",
             attributes: [
                 AttributeDescription("name", .string),
-                AttributeDescription("home", .object, target: "Home", deleteRule: .deny),
-                AttributeDescription("parent", .object, target: "Team", deleteRule: .cascade),
-                AttributeDescription("rival", .object, target: "Team", deleteRule: .nullify),
+                AttributeDescription("home", .object, target: "Home", whenTargetIsDeleted: .deny),
+                AttributeDescription("parent", .object, target: "Team", whenTargetIsDeleted: .cascade),
+                AttributeDescription("rival", .object, target: "Team", whenTargetIsDeleted: .nullify),
             ]),
         EntityDescription(
             "Member",
             attributes: [
                 AttributeDescription("name", .string),
                 AttributeDescription(
-                    "team", .object, isPreservedOnDeletion: true, target: "Team", deleteRule: .cascade),
-                AttributeDescription("friends", .objects, target: "Member", deleteRule: .nullify),
-                AttributeDescription("visited", .orderedObjects, target: "Home", deleteRule: .nullify),
-                AttributeDescription("seen", .object, deleteRule: .noAction),
+                    "team", .object, isPreservedOnDeletion: true, target: "Team", whenTargetIsDeleted: .cascade),
+                AttributeDescription("friends", .objects, target: "Member", whenTargetIsDeleted: .nullify),
+                AttributeDescription("visited", .orderedObjects, target: "Home", whenTargetIsDeleted: .nullify),
+                AttributeDescription("seen", .object, whenTargetIsDeleted: .noAction),
             ]),
     ]
 }
@@ -38,7 +38,7 @@ struct ReferenceModel: Equatable {
 
     static let attributes = ReferenceSample.entities.flatMap { entity in
         entity.attributes.filter { $0.type.isReference }.map {
-            Attribute(entity: entity.name, name: $0.name, rule: $0.deleteRule, isList: $0.type != .object)
+            Attribute(entity: entity.name, name: $0.name, rule: $0.whenTargetIsDeleted, isList: $0.type != .object)
         }
     }
 

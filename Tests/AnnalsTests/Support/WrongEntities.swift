@@ -207,7 +207,7 @@ enum Wrong {
     }
     struct LargestDefault: Entity {
         var title: UInt64 = 1
-        static let schema = Schema<LargestDefault> { Attribute(\.title, .default(.max)) }
+        static let schema = Schema<LargestDefault> { Attribute(\.title, .valueForOlderObjects(.max)) }
     }
     struct Underscore: Entity {
         var _title = ""
@@ -268,11 +268,9 @@ enum Wrong {
     }
     struct TwoDefaults: Entity {
         var title = ""
-        static let schema = Schema<TwoDefaults> { Attribute(\.title, .default("a"), .default("b")) }
-    }
-    struct NoReference: Entity {
-        var title = ""
-        static let schema = Schema<NoReference> { Relationship(\.title, whenTargetIsDeleted: .deny) }
+        static let schema = Schema<TwoDefaults> {
+            Attribute(\.title, .valueForOlderObjects("a"), .valueForOlderObjects("b"))
+        }
     }
     struct ListIndex: Entity {
         var others: [Reference<Piece.Other>] = []

@@ -120,14 +120,14 @@ import Testing
         let exported = try export()
         let refused = try apply(exported)
         #expect(refused.status == 1 && refused.errors.contains("n was changed here"), "\(refused.errors)")
-        let ours = try apply(exported, "--conflicts", "ours", "--author", "sync", "--context", "night")
+        let ours = try apply(exported, "--conflicts", "storeWins", "--author", "sync", "--context", "night")
         #expect(
             ours.status == 0
                 && ours.output.contains("1 transactions with 1 changes applied, 2 skipped, 1 conflicts"))
         #expect(ours.errors.contains("conflict in transaction 3: update Item 1:1 (here 1:1): "))
         #expect(try dump(target, "--bare") == "{\"k\":\"a\",\"n\":5}\n")
         try load("{\"k\":\"a\",\"n\":3}\n")
-        #expect(try apply(try export(), "--conflicts", "theirs", "--author", "sync").status == 0)
+        #expect(try apply(try export(), "--conflicts", "exportWins", "--author", "sync").status == 0)
         #expect(try dump(target, "--bare") == "{\"k\":\"a\",\"n\":3}\n")
         #expect(try runTool(["history", target.path, "--author", "sync", "--count"]).output == "2\n")
         try target.expectIntact()

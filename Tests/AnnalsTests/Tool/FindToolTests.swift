@@ -25,7 +25,7 @@ import Testing
         ])
         let ranks = (0..<40).map { $0 % 7 == 0 ? nil : Int64($0 % 10) }
         let titles = (0..<40).map { ["alpha", "beta", "Gamma", "äther"][$0 % 4] + "\($0 % 3)" }
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             let folders = try ["x", "y"].map { try transaction.insert("Folder", ["name": .string($0)]) }
             for number in 0..<40 {
                 try transaction.insert(
@@ -113,7 +113,7 @@ import Testing
             .addAttribute(AttributeDescription("kind", .string, defaultValue: "plain"), to: "Memo"),
             .removeAttribute("made", from: "Memo"),
         ])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for row in try transaction.snapshot.rows(of: "Memo") { try transaction.delete(row.id) }
         }
         try store.close()

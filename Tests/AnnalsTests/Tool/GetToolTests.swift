@@ -17,7 +17,7 @@ import Testing
                     AttributeDescription("title", .string, isUnique: true), AttributeDescription("rank", .int),
                 ])
         ])
-        objects = try store.commit { transaction in
+        objects = try store.writeOptimistically { transaction in
             try (1...3).map { try transaction.insert("Note", ["title": .string("n\($0)"), "rank": 7]) }
         }.result
         try store.close()

@@ -15,18 +15,18 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         let store = try folder.open([Sample.clip, RandomHistory.note])
-        let ids = try store.commit(author: "app", contextName: "view") { transaction in
+        let ids = try store.writeOptimistically(author: "app", contextName: "view") { transaction in
             [
                 try transaction.insert("Clip", ["title": "A", "url": "a", "rank": 1]),
                 try transaction.insert("Note", ["text": "n"]),
             ]
         }.result
-        try store.commit(author: "widget") { try $0.update(ids[0], ["rank": 2]) }
-        let third = try store.commit(contextName: "import") { transaction in
+        try store.writeOptimistically(author: "widget") { try $0.update(ids[0], ["rank": 2]) }
+        let third = try store.writeOptimistically(contextName: "import") { transaction in
             try transaction.delete(ids[1])
             return try transaction.insert("Clip", ["url": "c"])
         }.result
-        try store.commit(author: "app") { try $0.update(ids[0], ["title": "B", "rank": 3]) }
+        try store.writeOptimistically(author: "app") { try $0.update(ids[0], ["title": "B", "rank": 3]) }
         all = try store.history(after: 0)
         objects = ids + [third]
         try store.close()
@@ -36,12 +36,12 @@ import Testing
     /// to be held in memory.
     @Test(arguments: [300, 4000]) func aLineOfADamagedTransactionIsNotPrintedInPart(count: Int) throws {
         let store = try folder.open([Sample.clip, RandomHistory.note])
-        try store.commit { transaction in
+        try store.writeOptimistically { transaction in
             for number in 0..<count {
                 try transaction.insert("Note", ["text": .string("\(number)" + String(repeating: "x", count: 400))])
             }
         }
-        try store.commit { try $0.insert("Note", ["text": "victim"]) }
+        try store.writeOptimistically { try $0.insert("Note", ["text": "victim"]) }
         try store.close()
         let whole = try run("history", "--values", "--format", "jsonl")
         #expect(whole.status == 0)

@@ -138,7 +138,7 @@ import Testing
     ) throws {
         let store = try folder.open()
         for start in stride(from: 1000, to: 21_000, by: 1000) {
-            try store.commit { transaction in
+            try store.writeOptimistically { transaction in
                 for number in start..<start + 1000 {
                     try transaction.insert("Item", ["name": .string("\(number) " + String(repeating: "x", count: 200))])
                 }

@@ -51,7 +51,7 @@ import Testing
     @Test func whatDiffersIsChangedAndNothingElseRemoved() throws {
         #expect(try apply(Self.first).status == 0)
         let store = try Store(at: folder.path)
-        let clip = try store.commit { transaction in
+        let clip = try store.writeOptimistically { transaction in
             let folder = try transaction.insert("Folder", ["name": "a"])
             return try transaction.insert("Clip", ["rank": 3, "folder": .object(folder)])
         }.result
@@ -107,7 +107,7 @@ import Testing
         }
         #expect(try apply(file(("a", nil), ("b", nil))).status == 0)
         let store = try Store(at: folder.path)
-        try store.commit { _ = try $0.insert("Item", ["a": "A", "b": "B"]) }
+        try store.writeOptimistically { _ = try $0.insert("Item", ["a": "A", "b": "B"]) }
         try store.close()
         // Twice, because files are applied again.
         for _ in 0..<2 {
@@ -199,7 +199,7 @@ import Testing
     @Test func duplicatesRefuseUniquenessAndChangeNothing() throws {
         #expect(try apply(Self.first).status == 0)
         let store = try Store(at: folder.path)
-        try store.commit { transaction in for _ in 0..<2 { try transaction.insert("Clip", ["rank": 1]) } }
+        try store.writeOptimistically { transaction in for _ in 0..<2 { try transaction.insert("Clip", ["rank": 1]) } }
         try store.close()
         let json = #"{"entities": [{"name": "Clip", "attributes": [{"name": "rank", "type": "int", "unique": true}]}]}"#
         let run = try apply(json)

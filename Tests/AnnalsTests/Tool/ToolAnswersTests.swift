@@ -22,9 +22,13 @@ import annals
                 ], keys: [IndexDescription(["rank", "title"])]),
             EntityDescription("Log", attributes: [AttributeDescription("line", .string)], history: .off),
         ])
-        try store.commit(author: "a", contextName: "c") { try $0.insert("Note", ["title": "one", "rank": 1]) }
+        try store.writeOptimistically(author: "a", contextName: "c") {
+            try $0.insert("Note", ["title": "one", "rank": 1])
+        }
         start = try store.currentToken
-        try store.commit(author: "b", contextName: "d") { try $0.insert("Note", ["title": "two", "rank": 2]) }
+        try store.writeOptimistically(author: "b", contextName: "d") {
+            try $0.insert("Note", ["title": "two", "rank": 2])
+        }
         try store.close()
     }
 

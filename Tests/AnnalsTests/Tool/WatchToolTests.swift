@@ -13,7 +13,7 @@ import Testing
     func made() throws -> Store { try folder.open([ChangeSignalTests.clip]) }
 
     func insert(_ author: String, _ store: Store) throws {
-        try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }
+        try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }
     }
 
     @Test(arguments: [SIGTERM, SIGINT]) func aSignalOfTheSystemEndsItAsDone(number: Int32) throws {
@@ -44,7 +44,7 @@ import Testing
         var hasEnded = false
         for commits in [40, 80, 160, 320, 640, 1280] where !hasEnded {
             for _ in 1...commits {
-                try store.commit(durability: .relaxed) { transaction in
+                try store.writeOptimistically(durability: .relaxed) { transaction in
                     for _ in 1...500 { try transaction.insert("Clip", ["title": "t"]) }
                 }
             }

@@ -53,7 +53,7 @@ private struct Entry: Entity {
             seen.withLock { $0 += texts }
         }
         // Writes under the name of a context that is observed, perhaps.
-        tracker.observe(Entry.self, [.insert], name: "observer", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Entry.self, [.insert], name: "observer") { changes, transaction in
             guard changes.contains(where: { $0.after?.text.hasPrefix("share import") ?? false }) else { return }
             _ = try transaction.insert(Entry(text: "written"))
         }

@@ -29,14 +29,14 @@ import Testing
         let context = store.makeContext()
         let note = try context.fetch(Note.self)[0]
         _ = try other.update(Note.self) { $0.title = "between" }
-        let following = Task { try await context.following() }
+        let following = Task { try await context.followUntilCancelled() }
         while note.title != "between" { await Task.yield() }
         _ = try other.update(Note.self) { $0.title = "after" }
         while note.title != "after" { await Task.yield() }
         following.cancel()
         try await following.value
         // Also one that is cancelled before it begins.
-        let cancelled = Task { try await context.following() }
+        let cancelled = Task { try await context.followUntilCancelled() }
         cancelled.cancel()
         try await cancelled.value
         context.close()
@@ -48,7 +48,7 @@ import Testing
     @MainActor @Test(arguments: Ending.allCases) func aContextSaysWhyItFollowsNoMore(_ ending: Ending) async throws {
         let context = store.makeContext()
         let following = Task { () -> StoreError? in
-            do { try await context.following() } catch { return error as? StoreError }
+            do { try await context.followUntilCancelled() } catch { return error as? StoreError }
             return nil
         }
         let follower = store.makeContext(author: "follower")

@@ -209,7 +209,7 @@ private func soon(
     @Test func aWritingObserverWritesNothingIfItsCursorCannotMove() async throws {
         try insert("one")
         let tracker = try tracker()
-        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { [other] changes, transaction in
+        tracker.observeInTransaction(Note.self, [.insert], name: "labels") { [other] changes, transaction in
             try transaction.insert(Label(name: changes[0].after?.title ?? "-"))
             try other.resetConsumer("app/labels", to: other.currentToken)
         }

@@ -398,7 +398,7 @@ import Testing
     @Test func aWritingObserverDoesParkedWorkOnceIfTwoReplayIt() async throws {
         let tracker = try tracker()
         let mayFail = Atomic(true)
-        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             if mayFail.load(ordering: .relaxed) { throw BodyFailure() }
             for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
         }
@@ -517,7 +517,7 @@ import Testing
     @Test func whatAWritingObserverDoesAndItsCursorAreOneCommit() async throws {
         try insert("one", rank: 1)
         let tracker = try tracker()
-        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
         }
         tracker.start()
@@ -532,7 +532,7 @@ import Testing
 
         // A body that fails writes nothing, and its work is parked.
         let failing = try self.tracker()
-        failing.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        failing.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             try transaction.insert(Label(name: "never"))
             throw BodyFailure()
         }
@@ -544,7 +544,7 @@ import Testing
         #expect(try store.snapshot().count(Label.self) == 2)
         let work = try #require(try failing.parked.first)
         let mended = try self.tracker()
-        mended.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+        mended.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
             for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
         }
         try await mended.replay(work)

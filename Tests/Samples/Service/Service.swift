@@ -74,7 +74,7 @@ final class Service: Sendable {
         do {
             switch (request.method, request.path) {
             case ("POST", "/items"):
-                let token = try store.commit(author: "service") { transaction in
+                let token = try store.write(author: "service") { transaction in
                     _ = try transaction.insert(Item(title: request.body))
                 }.token
                 send("201 Created", token.map { ["Last-Event-ID: \($0.number)"] } ?? [], "", connection)

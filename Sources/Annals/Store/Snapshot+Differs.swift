@@ -1,23 +1,15 @@
 // Whether an object has changed, without reading it.
 
-/// Identifies one version of one object in one file. Equal stamps of an object mean that it has not changed.
-///
-/// Compaction writes every version to a new place: afterwards stamps of the same version differ. So different stamps
-/// only mean that the object may have changed.
-public struct ObjectStamp: Hashable, Sendable {
-    private let generation: UInt64
-    private let version: UInt64
-
-    init(generation: UInt64, version: UInt64) { (self.generation, self.version) = (generation, version) }
+/// Identifies one version of one object in one file. Compaction writes every version to a new place: afterwards the same
+/// version has another stamp.
+private struct ObjectStamp: Equatable {
+    let generation: UInt64
+    let version: UInt64
 }
 
 extension Snapshot {
-    /// The stamp of an object in this state; nil if it does not exist. Constant time; reads the index, not the object.
-    ///
-    /// Throws `StoreError`: `damaged`, `closed`.
-    public func stamp(of object: ObjectID) throws -> ObjectStamp? { try version(of: object) }
-
-    private func version(of object: ObjectID) throws(StoreError) -> ObjectStamp? {
+    /// The stamp of an object in this state; nil if it does not exist. Reads the index, not the object.
+    private func stamp(of object: ObjectID) throws(StoreError) -> ObjectStamp? {
         guard isKept(object) else { return nil }
         try requireKnown(object.entityNumber)
         let version = try view.core.reading { () throws(StoreError) in
@@ -47,7 +39,7 @@ extension Snapshot {
                 try view.core.differs(object, below: view.end, other.view.end)
             }
         }
-        let (mine, theirs) = (try version(of: object), try other.version(of: object))
+        let (mine, theirs) = (try stamp(of: object), try other.stamp(of: object))
         if mine == theirs { return false }
         guard mine != nil, theirs != nil, view.core !== other.view.core else { return true }
         return try value(of: object) != other.value(of: object)

@@ -3,10 +3,13 @@
 extension Store {
     /// Makes all of the changes or none. When it returns, every process sees them.
     ///
-    /// `body` runs without a lock, on the newest state at its beginning. If another writer's changes conflict with it,
-    /// `body` runs again, and the third time under the writer lock. So `body` must do only things that may be repeated.
-    /// It may read other snapshots, and must not keep the transaction. If `body` throws, nothing is written, and this
-    /// call throws the same error.
+    /// `body` runs once, under the writer lock, on the newest state: nothing can change between its reads and its
+    /// writes. All other writers in all processes wait until it ends. Committing to this store, or closing it, from
+    /// `body` throws `invalidArgument`. Snapshots taken in `body` do not contain this transaction's changes; the
+    /// transaction itself reads them. `body` must not keep the transaction. If `body` throws, nothing is written, and
+    /// this call throws the same error.
+    ///
+    /// If `body` is slow and may run again, use `writeOptimistically`.
     ///
     /// - Parameters:
     ///   - author: The author of the change, for the history.
@@ -20,12 +23,12 @@ extension Store {
     /// `durabilityUnknown` (the transaction may be in the store or not, and this `Store` commits nothing more), and
     /// errors of the transaction's methods.
     @discardableResult
-    public func commit<Result>(
+    public func write<Result>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try handle.commit(
+            let (result, appended) = try handle.write(
                 author: author, context: contextName, durability: (durability ?? options.durability)
             ) { draft in try Transaction.run(draft, self, body) }
             return (result, appended.map(token))
@@ -34,21 +37,18 @@ extension Store {
         }
     }
 
-    /// Makes changes as `commit` does, but runs `body` once, under the writer lock, on the newest state. Use it for
-    /// counters and for all changes that depend on values read before.
+    /// Makes changes as `write` does, but runs `body` without the writer lock: other writers do not wait for it.
     ///
-    /// All other writers in all processes wait until it ends. Committing to this store, or closing it, from `body`
-    /// throws `invalidArgument`. Snapshots taken in `body` do not contain this transaction's changes; the transaction
-    /// itself reads them.
-    ///
-    /// Throws `StoreError`, as `commit`.
+    /// `body` runs on the newest state at its beginning. If another writer's changes conflict with it, `body` runs
+    /// again, and the third time under the writer lock. So `body` must do only things that may be repeated. It may read
+    /// other snapshots. Parameters, result and errors are those of `write`.
     @discardableResult
-    public func write<Result>(
+    public func writeOptimistically<Result>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try handle.write(
+            let (result, appended) = try handle.commit(
                 author: author, context: contextName, durability: (durability ?? options.durability)
             ) { draft in try Transaction.run(draft, self, body) }
             return (result, appended.map(token))
@@ -85,11 +85,11 @@ extension Store {
     ///
     /// Throws `StoreError`: `schemaRefused`, which names an alternative; `unknownEntity`; `unknownAttribute`;
     /// `uniqueViolation`, which lists the duplicates, if a new unique attribute or key has some; and errors of
-    /// `commit`.
+    /// `write`.
     @discardableResult
     public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws -> HistoryToken? {
         do {
-            return try commit(author: author) { transaction in try transaction.changeSchema(changes) }.token
+            return try writeOptimistically(author: author) { try $0.changeSchema(changes) }.token
         } catch {
             guard let error = error as? StoreError else { preconditionFailure("This body throws StoreError only.") }
             throw error
