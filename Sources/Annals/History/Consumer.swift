@@ -5,15 +5,7 @@ public import FoundationEssentials
 /// A registered consumer of history, at the time of the call.
 public struct Consumer: Hashable, Sendable, Codable {
     /// The way in which a consumer uses the store.
-    public struct Kind: OptionSet, Hashable, Sendable, Codable {
-        public let rawValue: Int
-        public init(rawValue: Int) { self.rawValue = rawValue }
-
-        /// It reads history: cleaning waits until it has.
-        public static let reads = Kind(rawValue: 1)
-        /// It writes. This is for information only; nothing waits for it.
-        public static let writes = Kind(rawValue: 2)
-    }
+    public typealias Kind = ConsumerKind
 
     /// Usually the author of its own transactions, so that it can exclude them.
     public let name: String
@@ -36,7 +28,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
         let place = record.place
         name = record.name
-        kind = Kind(rawValue: Int(record.kind.rawValue))
+        kind = record.kind
         cursor = HistoryToken(storeIdentifier: store, number: place.number, tag: place.tag)
         lastSeen = Microseconds.date(record.lastSeen)
         registered = Microseconds.date(record.registered)
@@ -86,9 +78,8 @@ extension Store {
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
     ) throws -> Consumer {
         if let token { try validate(token) }
-        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
         let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability))
+            (engine, try engine.register(name, kind, at: token?.place, durability: options.durability))
         }
         return consumer(record, engine, try engine.view())
     }
@@ -107,11 +98,10 @@ extension Store {
             let number = try number(directlyAfter: place, engine, view)
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
-        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
         let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
             let whole = try oldestToken(engine).place
             return (
-                engine, try engine.register(name, kinds, at: whole, isAtOldest: true, durability: options.durability)
+                engine, try engine.register(name, kind, at: whole, isAtOldest: true, durability: options.durability)
             )
         }
         return consumer(record, engine, try engine.view())

@@ -4,14 +4,10 @@ public import FoundationEssentials
 
 extension Store {
     /// The result of a compaction.
-    public struct CompactionResult: Hashable, Sendable {
-        /// The size of the file before, in bytes.
-        public let bytesBefore: UInt64
-        /// The size of the file after, in bytes.
-        public let bytesAfter: UInt64
-        /// History now begins after the transaction with this number.
-        public let horizon: UInt64
-    }
+    public typealias CompactionResult = Annals.CompactionResult
+
+    /// The progress of a compaction.
+    public typealias CompactionProgress = Annals.CompactionProgress
 
     /// Removes transactions with a smaller number from history: all of them, or those by some authors.
     ///
@@ -86,12 +82,8 @@ extension Store {
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
     ) throws -> CompactionResult {
         var chosen = CompactionOptions()
-        if let progress {
-            chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
-        }
-        let result = try handle.compact(chosen)
-        return CompactionResult(
-            bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
+        chosen.progress = progress
+        return try handle.compact(chosen)
     }
 
     /// Writes a copy of the store's present state to a new file. This and other handles may read and write at the same
@@ -113,9 +105,7 @@ extension Store {
         to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
     ) throws -> HistoryToken {
         var chosen = CompactionOptions()
-        if let progress {
-            chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
-        }
+        chosen.progress = progress
         let result = try handle.backUp(
             to: path, in: try Self.files(for: path), newIdentity: newIdentity, chosen)
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)

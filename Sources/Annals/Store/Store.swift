@@ -46,12 +46,13 @@ public final class Store: Sendable {
     }
 
     /// The access that a handle has to the store.
-    public enum Access: Sendable, Hashable {
-        /// Reading only. Nothing is written or created, and no lock is taken.
-        case readOnly
-        /// Reading and writing. The file must be writable.
-        case readWrite
-    }
+    public typealias Access = FileAccess
+
+    /// The way of reading the file.
+    public typealias Reading = FileReading
+
+    /// The conditions for automatic compaction.
+    public typealias AutomaticCompaction = Annals.AutomaticCompaction
 
     /// The users that may use a new store, or the new folder of a group.
     public enum Sharing: Sendable, Hashable {
@@ -60,14 +61,6 @@ public final class Store: Sendable {
         /// The members of the group, too, that the file or folder gets from the folder above it: mode 0660, a folder
         /// 2770, so that new files in it get the same group. The umask does not matter.
         case group
-    }
-
-    /// The way of reading the file.
-    public enum Reading: Sendable, Hashable {
-        /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
-        case mapped
-        /// By copying: slower, but truncation cannot end the process.
-        case copied
     }
 
     /// The path of the file, with symbolic links resolved. The path of a store in memory begins with `memory:/`, and
@@ -105,7 +98,7 @@ public final class Store: Sendable {
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
         handle = StoreHandle(
-            engine, trigger: options.automaticCompaction?.trigger, reportFailure: AutomaticCompaction.log)
+            engine, trigger: options.automaticCompaction, reportFailure: AutomaticCompaction.log)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
@@ -133,16 +126,15 @@ public final class Store: Sendable {
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
-        chosen.reading = options.reading == .mapped ? .mapped : .copied
+        chosen.reading = options.reading
         chosen.hub = options.hub
         if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment
-        let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
         guard options.access == .readWrite, options.createsIfMissing else {
-            return (
-                try Engine.open(path, access: access, options: chosen, files: files, environment: environment), false
-            )
+            let engine = try Engine.open(
+                path, access: options.access, options: chosen, files: files, environment: environment)
+            return (engine, false)
         }
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }

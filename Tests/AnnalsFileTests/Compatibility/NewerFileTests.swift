@@ -19,7 +19,7 @@ import Testing
     }
 
     @discardableResult
-    private func salvage(_ machine: EngineMachine) throws -> SalvageResult {
+    private func salvage(_ machine: EngineMachine) throws -> SalvageReport {
         var options = SalvageOptions()
         options.engine = machine.options
         return try Salvage.run(
@@ -207,8 +207,8 @@ import Testing
     }
 
     /// No program writes one. Opening does not notice: what reads the place says "unsupported", and never "damaged".
-    @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [Reading.mapped, .copied])
-    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: Reading) throws {
+    @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [FileReading.mapped, .copied])
+    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: FileReading) throws {
         let bytes = try file.bytesBelowSilentCheckpoint(addingMiB: 3)
         var machine = machine(bytes)
         machine.options.reading = reading

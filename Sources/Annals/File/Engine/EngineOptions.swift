@@ -2,7 +2,7 @@
 
 package struct EngineOptions: Sendable {
     package var log = LogOptions()
-    package var reading = Reading.mapped
+    package var reading = FileReading.mapped
     /// A checkpoint begins when unwritten nodes take this memory. While it is written they take at most half as much
     /// again ...
     package var dirtyNodeBytes = 64 << 20

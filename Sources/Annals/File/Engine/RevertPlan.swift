@@ -8,35 +8,37 @@
 // U4  The steps together write references only to objects that exist after them.
 
 /// The reason why a part of a transaction cannot be undone.
-package struct RevertObstacle: Equatable, Sendable {
-    package enum Reason: Equatable, Sendable {
-        /// The attributes no longer have the transaction's values.
-        case changedSince
-        /// It changed an object that was deleted later. Or it deleted one that was inserted again, and deleted with
-        /// other values.
-        case deletedSince
-        /// It deleted an object that exists again, with other values.
-        case insertedSince
-        /// That object has the value of a unique attribute or key.
-        case keyTaken(by: ObjectID)
-        /// The attributes referred to objects that do not exist any more.
-        case referenceMissing
-        /// The attributes had no value, and must have one now.
-        case requiredMissing
-        /// The entity is no longer in the schema.
-        case entityRemoved
-        /// Other attributes have these names now. The old values do not fit them.
-        case attributeReplaced
-        /// History no longer has the old values.
-        case valuesLost
-        /// That object's derived attribute would get a value that its type does not have.
-        case derivedOutOfRange(of: ObjectID)
-    }
+public enum RevertConflictReason: Hashable, Sendable {
+    /// The attributes no longer have the transaction's values.
+    case changedSince
+    /// The transaction changed the object, which was deleted later. Or it deleted the object, which was inserted
+    /// again with other values, and deleted again.
+    case deletedSince
+    /// The transaction deleted the object, which was inserted again with other values.
+    case insertedSince
+    /// Another object now has the values of the unique attribute or key, which may be derived from undone values.
+    case keyTaken(by: ObjectID)
+    /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
+    case referenceMissing
+    /// The attributes were null before, and are required now.
+    case requiredMissing
+    /// The schema no longer has the entity.
+    case entityRemoved
+    /// Other attributes with the same names have replaced the attributes (`SchemaChange.replaceAttribute`). The old
+    /// values do not belong to them.
+    case attributeReplaced
+    /// History no longer has the values before.
+    case valuesLost
+    /// A derived attribute of that object would get a value that its type does not have, such as too large a sum.
+    case derivedOutOfRange(of: ObjectID)
+}
 
+/// A part of a transaction that cannot be undone.
+package struct RevertObstacle: Equatable, Sendable {
     package let object: ObjectID
     /// The transaction's change of the object.
     package let kind: ChangeKind
-    package let reason: Reason
+    package let reason: RevertConflictReason
     /// The numbers of the attributes concerned; none for the whole object.
     package let attributes: [UInt16]
 }
@@ -96,7 +98,7 @@ package struct RevertPlan {
             guard let step = steps[object] else { return }
             steps[object] =
                 left.isWhole ? nil : step.without(Array(left.attributes), base.shape.newestLayout(object.entityNumber))
-            let reason: RevertObstacle.Reason =
+            let reason: RevertConflictReason =
                 switch left.reason {
                 case .keyTaken(let other): .keyTaken(by: other)
                 case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
@@ -105,7 +107,7 @@ package struct RevertPlan {
         }
     }
 
-    mutating func stop(_ object: ObjectID, _ reason: RevertObstacle.Reason, _ attributes: [UInt16]) {
+    mutating func stop(_ object: ObjectID, _ reason: RevertConflictReason, _ attributes: [UInt16]) {
         obstacles.append(
             RevertObstacle(object: object, kind: kinds[object] ?? .update, reason: reason, attributes: attributes))
     }
@@ -139,7 +141,7 @@ package struct RevertPlan {
         }
     }
 
-    private mutating func stop(_ change: ChangeView, _ reason: RevertObstacle.Reason, _ attributes: [UInt16] = []) {
+    private mutating func stop(_ change: ChangeView, _ reason: RevertConflictReason, _ attributes: [UInt16] = []) {
         obstacles.append(
             RevertObstacle(object: change.object, kind: change.kind, reason: reason, attributes: attributes))
     }

@@ -15,11 +15,11 @@
 
 internal import Synchronization
 
-/// The way of reading the committed part of a file.
-package enum Reading: Sendable {
-    /// Through a mapping. A foreign program that truncates the file under it can end the process.
+/// The way of reading the file.
+public enum FileReading: Sendable, Hashable {
+    /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
     case mapped
-    /// Through copies in private memory, which are forgotten when they take too much.
+    /// By copying: slower, but truncation cannot end the process.
     case copied
 }
 

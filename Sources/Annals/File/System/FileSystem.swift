@@ -52,8 +52,11 @@ package struct FileStatus: Equatable, Sendable {
     }
 }
 
-package enum FileAccess: Sendable {
+/// The access that a handle has to the store.
+public enum FileAccess: Sendable, Hashable {
+    /// Reading only. Nothing is written or created, and no lock is taken.
     case readOnly
+    /// Reading and writing. The file must be writable.
     case readWrite
 }
 
