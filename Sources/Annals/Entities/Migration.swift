@@ -201,10 +201,10 @@ extension Store {
             throw StoreError(.invalidArgument, "Migrations have names that are different and not empty.")
         }
         try self.init(at: path, options: options)
-        upkeep = DerivedUpkeep(declaration)
+        extensions.upkeep = DerivedUpkeep(declaration)
         do {
             try prepare(declaration, migrations)
-            attachments.withLock { $0[ObjectIdentifier(EntityDeclaration.self)] = declaration }
+            extensions.models = declaration
         } catch {
             _ = try? abandon()
             throw error

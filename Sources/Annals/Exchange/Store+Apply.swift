@@ -54,7 +54,8 @@ extension Store {
                     author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
                 ) { draft, engine in
                     let base = Snapshot(draft.base, engine, identifier)
-                    let result = try Self.apply(transaction, policy, base, draft, upkeep, withheld, &planned)
+                    let result = try Self.apply(
+                        transaction, policy, base, draft, extensions.upkeep, withheld, &planned)
                     // A mere note is the caller's own change.
                     if result.outcome == .alreadyHere { (draft.author, draft.context) = (author, contextName) }
                     return result

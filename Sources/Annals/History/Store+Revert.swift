@@ -83,9 +83,10 @@ extension Store {
     ) throws -> RevertOutcome {
         let (conflicts, token) = try writeDraft(author, contextName, durability, validates: true) {
             draft, engine in
+            let upkeep = extensions.upkeep
             let derived = RevertDerivation(
-                isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, draft) ?? false },
-                isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
+                isDerived: { upkeep?.isDerived($0, of: $1, draft) ?? false },
+                isWorkedOut: { upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
             let plan = try self.plan(number, draft.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
             if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: draft) }

@@ -71,11 +71,10 @@ public final class Store: Sendable {
     let handle: StoreHandle
     let options: Options
     let asyncWrites = WriteQueue()
-    /// Objects of the layers above that belong to the store, by their type.
-    let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
-    /// Called for each transaction. Sound although any thread may read it: only the initializer sets it, before the
-    /// store is shared.
-    @exclusivity(unchecked) nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
+    /// Sound although any thread may read it: only initializers set it, before the store is shared.
+    @exclusivity(unchecked) nonisolated(unsafe) var extensions = StoreExtensions()
+    /// The context of the main actor; nil before its first use.
+    @MainActor var mainContextKeeper: (any StoreContextKeeper)?
     /// Whether this handle created the store.
     let wasMade: Bool
 
