@@ -23,7 +23,9 @@ public final class Transaction {
         defer { transaction.isOver = true }
         let result = try body(transaction)
         // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
-        if store.extensions.upkeep != nil, draft.hasChanges || transaction.attachment != nil, let upkeep = store.extensions.upkeep {
+        if store.extensions.upkeep != nil, draft.hasChanges || transaction.attachment != nil,
+            let upkeep = store.extensions.upkeep
+        {
             try upkeep.bodyHasEnded(draft, transaction, validates: true)
         }
         if let failure = transaction.failure() { throw failure }
