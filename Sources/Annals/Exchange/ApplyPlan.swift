@@ -9,14 +9,6 @@ internal import FoundationEssentials
 
 /// Applies one transaction once. For one thread.
 struct ApplyPlan {
-    enum Step {
-        case insert([StoredValue])
-        /// For an object that was deleted before: it gets its own ID again.
-        case insertAgain([StoredValue])
-        /// By ascending position.
-        case update([(position: Int, value: StoredValue)])
-    }
-
     let transaction: ExportedTransaction
     let policy: ConflictPolicy
     let base: Snapshot
@@ -28,7 +20,7 @@ struct ApplyPlan {
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
     /// The insertions and updates, in the order of the changes.
-    private var steps: [(object: ObjectID, step: Step)] = []
+    private var steps: [(object: ObjectID, step: PlannedStep)] = []
     /// The objects to delete after them.
     private var deletions: [(change: ExportedChange, object: ObjectID)] = []
     /// The foreign objects that get an ID here, or correspond to an existing object.
@@ -88,16 +80,7 @@ struct ApplyPlan {
 
     /// Writes the steps. Deletions that delete rules deny are conflicts, and left out.
     mutating func carryOut() throws(StoreError) {
-        for (object, step) in steps {
-            switch step {
-            case .insert(let values): try draft.insert(reserved: object, values)
-            case .insertAgain(let values):
-                try draft.insertAgain(object) { (row) throws(StoreError) in
-                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
-                }
-            case .update(let values): try draft.update(object, values)
-            }
-        }
+        for (object, step) in steps { try draft.carryOut(step, on: object) }
         let undeletable = try DeleteRules.undeletable(deletions.map(\.object), draft, draft.shape)
         for (change, object) in deletions {
             guard let referrer = undeletable[object] else {

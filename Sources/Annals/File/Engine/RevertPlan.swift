@@ -45,23 +45,8 @@ package struct RevertObstacle: Equatable, Sendable {
 
 /// The steps that undo one transaction in the base state of a draft. All are in memory, except long values.
 package struct RevertPlan {
-    enum Step {
-        case delete
-        /// By ascending position.
-        case update([(position: Int, value: StoredValue)])
-        /// A value for each attribute of the newest layout.
-        case insert([StoredValue])
-
-        /// The rest of the step without these attributes, which cannot be written.
-        func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
-            guard case .update(let changes) = self, let layout else { return nil }
-            let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
-            return left.isEmpty ? nil : .update(left)
-        }
-    }
-
     let base: View
-    var steps: [ObjectID: Step] = [:]
+    var steps: [ObjectID: PlannedStep] = [:]
     private var kinds: [ObjectID: ChangeKind] = [:]
     /// The objects, in the reverse of the order in which the transaction changed them.
     private(set) var order: [ObjectID] = []
@@ -115,15 +100,7 @@ package struct RevertPlan {
     /// Writes the steps without obstacles.
     package func carryOut(with draft: Draft) throws(StoreError) {
         for object in order {
-            switch steps[object] {
-            case nil: continue
-            case .delete: try draft.delete(object)
-            case .update(let values): try draft.update(object, values)
-            case .insert(let values):
-                try draft.insertAgain(object) { (row) throws(StoreError) in
-                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
-                }
-            }
+            if let step = steps[object] { try draft.carryOut(step, on: object) }
         }
     }
 
@@ -225,7 +202,7 @@ package struct RevertPlan {
             replaced.append(other)
         }
         if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
-        steps[change.object] = .insert(values)
+        steps[change.object] = .insertAgain(values)
     }
 
     /// The number of the attribute that now has the name of a removed one.
@@ -311,7 +288,7 @@ package struct RevertPlan {
     }
 
     private func obstacle(
-        _ object: ObjectID, _ step: Step, _ claimed: inout [Key: ObjectID]
+        _ object: ObjectID, _ step: PlannedStep, _ claimed: inout [Key: ObjectID]
     ) throws(StoreError) -> RevertObstacle? {
         for number in base.shape.indexes(of: object.entityNumber) where base.shape.indexes[number].id.isUnique {
             let index = base.shape.indexes[number]
@@ -344,11 +321,11 @@ package struct RevertPlan {
     }
 
     /// The key that the object will have; nil if the step does not change it, or the object has none.
-    private func key(_ object: ObjectID, _ step: Step, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
+    private func key(_ object: ObjectID, _ step: PlannedStep, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
         var values: [StoredValue] = []
         switch step {
         case .delete: return nil
-        case .insert(let row): values = index.positions.map { row[$0] }
+        case .insert(let row), .insertAgain(let row): values = index.positions.map { row[$0] }
         case .update(let changes):
             guard changes.contains(where: { index.positions.contains($0.position) }) else { return nil }
             try base.core.reading { () throws(StoreError) in
@@ -373,7 +350,7 @@ package struct RevertPlan {
         switch steps[object] {
         case .delete: true
         case .update(let changes): changes.contains { index.positions.contains($0.position) }
-        case .insert, nil: false
+        case .insert, .insertAgain, nil: false
         }
     }
 }
