@@ -40,12 +40,8 @@ struct ApplyPlan {
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
         _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges
     ) throws(StoreError) {
-        self.transaction = transaction
-        self.policy = policy
-        self.base = base
-        self.draft = draft
-        self.upkeep = upkeep
-        self.withheld = withheld
+        (self.transaction, self.policy, self.base, self.draft) = (transaction, policy, base, draft)
+        (self.upkeep, self.withheld) = (upkeep, withheld)
         map = try ObjectMap(base)
         formerNames = NamesBefore(draft.catalog)
     }

@@ -225,17 +225,17 @@ extension AppliedOrigins {
     ) throws(StoreError) {
         let isState = transaction.holds != nil
         let record = AppliedRecord(
-            transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
+            token: transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
             firstPrevious: transaction.originPrevious, isState: isState)
         try write(record, to: draft)
         if isSkipped { return }
         if let origin = transaction.origin {
             let record = AppliedRecord(
-                origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
+                token: origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
             try write(record, to: draft)
         }
         for place in transaction.holds ?? [] {
-            try write(AppliedRecord(place, previous: nil, isSkipped: false, isState: true), to: draft)
+            try write(AppliedRecord(token: place, isSkipped: false, isState: true), to: draft)
         }
     }
 }

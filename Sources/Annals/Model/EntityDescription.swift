@@ -27,10 +27,7 @@ public struct EntityDescription: Hashable, Sendable {
         _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
         history: HistoryPolicy = .full
     ) {
-        self.name = name
-        self.attributes = attributes
-        self.keys = keys
-        self.history = history
+        (self.name, self.attributes, self.keys, self.history) = (name, attributes, keys, history)
     }
 
     /// The attribute of that name, or nil. Linear in the number of attributes.
@@ -93,16 +90,9 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
         isPreservedOnDeletion: Bool = false, defaultValue: Value? = nil, target: String? = nil, inverse: String? = nil,
         deleteRule: DeleteRule = .noAction
     ) {
-        self.name = name
-        self.type = type
-        self.isOptional = isOptional
-        self.isIndexed = isIndexed
-        self.isUnique = isUnique
-        self.isPreservedOnDeletion = isPreservedOnDeletion
-        self.defaultValue = defaultValue
-        self.target = target
-        self.inverse = inverse
-        self.deleteRule = deleteRule
+        (self.name, self.type, self.isOptional, self.isIndexed) = (name, type, isOptional, isIndexed)
+        (self.isUnique, self.isPreservedOnDeletion, self.defaultValue) = (isUnique, isPreservedOnDeletion, defaultValue)
+        (self.target, self.inverse, self.deleteRule) = (target, inverse, deleteRule)
     }
 }
 

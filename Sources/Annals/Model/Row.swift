@@ -16,10 +16,7 @@ public struct Row: Hashable, Sendable {
     /// Creates a row. There must be as many values as names: otherwise this traps.
     public init(id: ObjectID, entity: String, attributes: [String], values: [Value]) {
         precondition(attributes.count == values.count, "A row has one value for each attribute.")
-        self.id = id
-        self.entity = entity
-        self.attributes = attributes
-        self.values = values
+        (self.id, self.entity, self.attributes, self.values) = (id, entity, attributes, values)
     }
 
     /// The value of the attribute of that name: `null` if the object has no value, nil if the entity has no such

@@ -35,13 +35,9 @@ public final class Store: Sendable {
             reading: Reading = .mapped, createsIfMissing: Bool = true, sharing: Sharing = .user,
             automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         ) {
-            self.durability = durability
-            self.lockTimeout = lockTimeout
-            self.access = access
-            self.reading = reading
+            (self.durability, self.lockTimeout, self.access, self.reading) = (durability, lockTimeout, access, reading)
             self.createsIfMissing = createsIfMissing
-            self.sharing = sharing
-            self.automaticCompaction = automaticCompaction
+            (self.sharing, self.automaticCompaction) = (sharing, automaticCompaction)
         }
     }
 

@@ -50,9 +50,7 @@ package struct DecimalValue: Hashable, Sendable {
     }
 
     private init(isNotANumber: Bool = false, isNegative: Bool = false, exponent: Int16 = 0, mantissa: UInt128 = 0) {
-        self.isNotANumber = isNotANumber
-        self.isNegative = isNegative
-        self.exponent = exponent
+        (self.isNotANumber, self.isNegative, self.exponent) = (isNotANumber, isNegative, exponent)
         low = UInt64(truncatingIfNeeded: mantissa)
         high = UInt64(truncatingIfNeeded: mantissa >> 64)
     }

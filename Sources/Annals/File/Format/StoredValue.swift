@@ -39,9 +39,7 @@ package struct LargeValueReference: Hashable, Sendable {
             offset % UInt64(FormatLimits.frameAlignment) == 0,
             valueBytes >= 1, valueBytes <= UInt64(FormatLimits.maximumValueBytes)
         else { return nil }
-        self.offset = offset
-        self.valueBytes = valueBytes
-        self.checksum = checksum
+        (self.offset, self.valueBytes, self.checksum) = (offset, valueBytes, checksum)
     }
 }
 

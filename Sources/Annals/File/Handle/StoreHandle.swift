@@ -48,9 +48,7 @@ package final class StoreHandle: @unchecked Sendable {
         _ engine: Engine, trigger: AutomaticCompaction? = nil,
         reportFailure: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) {
-        self.engine = engine
-        self.trigger = trigger
-        self.reportFailure = reportFailure
+        (self.engine, self.trigger, self.reportFailure) = (engine, trigger, reportFailure)
         opened = engine.log.environment.monotonicMicroseconds()
     }
 

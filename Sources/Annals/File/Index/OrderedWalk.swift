@@ -26,9 +26,7 @@ struct OrderedWalk {
         _ root: OrderedNodeView, at cut: OrderedTarget?, isReversed: Bool, isValidating: Bool = false,
         _ source: any NodeSource
     ) throws(StoreError) {
-        self.source = source
-        self.isReversed = isReversed
-        self.isValidating = isValidating
+        (self.source, self.isReversed, self.isValidating) = (source, isReversed, isValidating)
         leaf = root
         try descend(at: cut)
     }

@@ -60,10 +60,7 @@ final class VerifiedFile: @unchecked Sendable {
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
         copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
     ) throws(StoreError) {
-        self.files = files
-        self.file = file
-        self.path = path
-        self.maximumCopiedBytes = maximumCopiedBytes
+        (self.files, self.file, self.path, self.maximumCopiedBytes) = (files, file, path, maximumCopiedBytes)
         salt = header.salt
         headerChecksum = header.checksum
         if let mapping, let start = mapping.bytes.baseAddress {

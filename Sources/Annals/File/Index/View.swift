@@ -29,16 +29,8 @@ package final class View: @unchecked Sendable {
         end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
         totals: StoreTotals?, ordered: [OrderedIndex?], unknownEntities: Set<UInt16> = [], past: PastSchema? = nil
     ) {
-        self.end = end
-        self.number = number
-        self.tag = tag
-        self.time = time
-        self.shape = shape
-        self.core = core
-        self.totals = totals
-        self.ordered = ordered
-        self.unknownEntities = unknownEntities
-        self.past = past
+        (self.end, self.number, self.tag, self.time, self.shape, self.core) = (end, number, tag, time, shape, core)
+        (self.totals, self.ordered, self.unknownEntities, self.past) = (totals, ordered, unknownEntities, past)
     }
 
     /// The same state in the terms of the newest schema: with the present names, and with attributes added since.

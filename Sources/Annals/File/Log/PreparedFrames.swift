@@ -34,9 +34,7 @@ package final class PreparedFrames {
     @exclusivity(unchecked) var isCommitted = false
 
     init(salt: UInt64, spool: consuming Spool, schemaVersion: UInt16) {
-        self.salt = salt
-        self.spool = spool
-        self.schemaVersion = schemaVersion
+        (self.salt, self.spool, self.schemaVersion) = (salt, spool, schemaVersion)
         baseSchemaVersion = schemaVersion
     }
 
