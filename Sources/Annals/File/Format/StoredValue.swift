@@ -134,6 +134,15 @@ extension StoredValue {
 }
 
 extension StoredValue {
+    /// The objects that it refers to.
+    var targets: [ObjectID] {
+        switch self {
+        case .object(let object): [object]
+        case .orderedObjects(let objects), .objects(let objects): objects
+        default: []
+        }
+    }
+
     /// The value without the references for which `isKept` is false: null if it was one reference, a shorter list if it
     /// was a list.
     @inline(never)

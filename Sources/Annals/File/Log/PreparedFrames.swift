@@ -34,7 +34,9 @@ package final class PreparedFrames {
     @exclusivity(unchecked) var isCommitted = false
 
     init(salt: UInt64, spool: consuming Spool, schemaVersion: UInt16) {
-        (self.salt, self.spool, self.schemaVersion) = (salt, spool, schemaVersion)
+        self.salt = salt
+        self.spool = spool
+        self.schemaVersion = schemaVersion
         baseSchemaVersion = schemaVersion
     }
 

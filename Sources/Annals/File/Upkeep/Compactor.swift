@@ -29,13 +29,6 @@ package struct CompactionOptions: Sendable {
     package var pace: (@Sendable () -> Void)?
 
     package init() {}
-
-    package static var lowered: CompactionOptions {
-        var options = CompactionOptions()
-        options.finalBytes = 2048
-        options.sliceBytes = 8192
-        return options
-    }
 }
 
 /// The progress of a compaction.
