@@ -63,6 +63,12 @@ extension Store {
         Consumer(record, identifier, last: view.number, engine.tracked(view).coverage)
     }
 
+    /// Writes a consumer's record.
+    private func consumer(_ write: (Engine) throws(StoreError) -> ConsumerRecord) throws(StoreError) -> Consumer {
+        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in (engine, try write(engine)) }
+        return consumer(record, engine, try engine.view())
+    }
+
     /// Registers a consumer of history. From now on cleaning waits for it, as long as retention allows. A consumer that
     /// is registered already keeps its cursor, and `kind` replaces its kind.
     ///
@@ -78,10 +84,9 @@ extension Store {
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
     ) throws -> Consumer {
         if let token { try validate(token) }
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.register(name, kind, at: token?.place, durability: options.durability))
+        return try consumer { (engine) throws(StoreError) in
+            try engine.register(name, kind, at: token?.place, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Registers a consumer at a place in history. `.oldest` is the place after which history has all transactions
@@ -98,13 +103,10 @@ extension Store {
             let number = try number(directlyAfter: place, engine, view)
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
+        return try consumer { (engine) throws(StoreError) in
             let whole = try oldestToken(engine).place
-            return (
-                engine, try engine.register(name, kind, at: whole, isAtOldest: true, durability: options.durability)
-            )
+            return try engine.register(name, kind, at: whole, isAtOldest: true, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Advances a consumer's cursor: it has read everything up to `to`.
@@ -153,10 +155,9 @@ extension Store {
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability))
+        return try consumer { (engine) throws(StoreError) in
+            try engine.resetConsumer(name, to: token.place, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Removes a consumer: cleaning no longer waits for it. Returns false if none of that name is registered.

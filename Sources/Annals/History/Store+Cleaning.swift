@@ -52,11 +52,8 @@ extension Store {
     /// The first transaction that was committed at the date or later; the number after the last transaction without
     /// one.
     package func number(before date: Date) throws(StoreError) -> UInt64 {
-        guard !date.timeIntervalSinceReferenceDate.isNaN else {
-            throw StoreError(.invalidArgument, "A date is not a number: use another date.")
-        }
+        let moment = try microseconds(date)
         let (engine, view) = try newest()
-        let moment = Microseconds.from(date) ?? (date.timeIntervalSinceReferenceDate < 0 ? .min : .max)
         if moment == .min { return 0 }
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }

@@ -78,6 +78,17 @@ enum ReservedEntity {
     }
 }
 
+extension Draft {
+    /// Writes all values of a record of a reserved entity: a new one, or the known one.
+    func write(_ values: [StoredValue], of entity: EntityHandle, to known: ObjectID?) throws(StoreError) {
+        guard let known else {
+            _ = try insert(entity: entity.number, values)
+            return
+        }
+        try update(known, values.enumerated().map { (position: $0.offset, value: $0.element) })
+    }
+}
+
 /// The store's note about an applied transaction of another store.
 struct AppliedRecord {
     /// The transaction's token in its store.

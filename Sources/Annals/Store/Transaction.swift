@@ -239,12 +239,7 @@ public final class Transaction {
             throw StoreError(
                 .invalidArgument, "The object or the number of values does not fit the entity “\(entity.name)”.")
         }
-        var changes: [(position: Int, value: StoredValue)] = []
-        changes.reserveCapacity(values.count)
-        for (position, value) in values.enumerated() {
-            changes.append((position, try entity.validated(value, position)))
-        }
-        return try update(object, changes)
+        return try update(object, of: entity, naming: values)
     }
 
     /// Updates an object with a value or nil for each attribute, in the order of the handle. An attribute whose value
