@@ -7,11 +7,6 @@ import SimulatedDisk
 import Testing
 
 @Suite struct NewerFileTests {
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
-
     private func machine(_ bytes: [UInt8]) -> EngineMachine {
         let machine = EngineMachine()
         machine.machine.disk.install(bytes, at: EngineMachine.path)

@@ -273,11 +273,4 @@ import Testing
         block.copyBytes(from: table)
         return try SchemaDefinition(table: UnsafeRawBufferPointer(block), fileOffset: 4096)
     }
-
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch { return (error as? StoreError)?.code }
-    }
 }

@@ -17,11 +17,6 @@ import Testing
             environment: machine.machine.environment)
     }
 
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
-
     /// The new store, which is intact.
     private func reading<Result>(_ machine: EngineMachine, _ body: (View) throws -> Result) throws -> Result {
         try expectIntact(machine.machine.disk, Self.path, isSealed: true)
