@@ -75,8 +75,8 @@ import Testing
                 }
                 throw StoreError(.inputOutput, "Broken.")
             }
-            let code = code { try IndexKey.append(row: row, positions: [0], to: &writer, large: failing) }
-            #expect(code == .inputOutput)
+            let thrown = code { try IndexKey.append(row: row, positions: [0], to: &writer, large: failing) }
+            #expect(thrown == .inputOutput)
         }
         #expect(Array(writer.bytes) == [1, 2, 3])
     }

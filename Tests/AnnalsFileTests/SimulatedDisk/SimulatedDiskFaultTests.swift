@@ -202,8 +202,8 @@ internal import Testing
         let bench = try DiskBench(disk)
         _ = try bench.create("a")
         disk.addFault(Fault(.synchronize(outcome), on: .synchronizeDirectory))
-        let code = code { try disk.synchronizeDirectory(bench.directory) }
-        #expect((code == nil) == (outcome == .lie))
+        let thrown = code { try disk.synchronizeDirectory(bench.directory) }
+        #expect((thrown == nil) == (outcome == .lie))
         #expect(disk.names(in: "/data") == (outcome == .cacheReverted ? [] : ["a"]))
         try disk.synchronizeDirectory(bench.directory)
         let returns = outcome == .lie || outcome == .error(EIO)
