@@ -1,6 +1,7 @@
 // Compaction of an intact store: what it holds stays, whatever its form was.
 
 internal import Annals
+internal import SimulatedDisk
 
 extension FuzzTargets {
     /// Z9: a compacted store has the rows, the transactions above the horizon and the consumers that it had before, and

@@ -14,7 +14,7 @@ extension FuzzTargets {
     static func engine(_ store: FuzzedStore, _ report: CheckReport?, log: Log?) -> Bool {
         let isIntact = report?.isIntact ?? false
         var hasTrueSets = true
-        for reading in [Reading.mapped, .copied] {
+        for reading in [FileReading.mapped, .copied] {
             guard let engine = open(store, .readOnly, reading, isIntact) else { continue }
             var reader = EngineReading(engine, isIntact: isIntact)
             reader.readEverything()
@@ -30,7 +30,7 @@ extension FuzzTargets {
     }
 
     static func open(
-        _ store: FuzzedStore, _ access: FileAccess, _ reading: Reading, _ isIntact: Bool
+        _ store: FuzzedStore, _ access: FileAccess, _ reading: FileReading, _ isIntact: Bool
     ) -> Engine? {
         do throws(StoreError) {
             return try store.openEngine(access, reading)

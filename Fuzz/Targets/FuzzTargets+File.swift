@@ -205,7 +205,7 @@ extension FuzzTargets {
             return try Log.open(path, access: access, options: options, files: disk, environment: environment)
         }
 
-        func openEngine(_ access: FileAccess, _ reading: Reading) throws(StoreError) -> Engine {
+        func openEngine(_ access: FileAccess, _ reading: FileReading) throws(StoreError) -> Engine {
             var options = EngineOptions.lowered
             options.log.limits.windowBytes = 16384
             options.log.limits.mappingReserveBytes = 2 << 20

@@ -15,7 +15,7 @@ extension FuzzTargets {
         options.engine.log.limits.mappingReserveBytes = 2 << 20
         options.engine.log.synchronizesInBackground = false
         (options.transactionBytes, options.sortingBytes, options.windowBytes) = (8192, 8192, 16384)
-        let result: SalvageResult
+        let result: SalvageReport
         do throws(StoreError) {
             result = try Salvage.run(
                 from: "/data/f.annals", to: "/data/new", options: options, files: disk, environment: environment)

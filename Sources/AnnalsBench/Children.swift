@@ -79,9 +79,7 @@ struct TightWriter {
     private var number: UInt64
 
     init(_ store: Store, batch: UInt64, from number: UInt64) throws {
-        self.store = store
-        self.batch = batch
-        self.number = number
+        (self.store, self.batch, self.number) = (store, batch, number)
         items = try store.entity("Item")
     }
 

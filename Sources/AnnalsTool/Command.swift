@@ -35,9 +35,7 @@ package struct ToolFailure: Error, Sendable {
     package var error: StoreError?
 
     package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
-        self.status = status
-        self.message = message
-        self.hint = hint
+        (self.status, self.message, self.hint) = (status, message, hint)
     }
 }
 
@@ -53,10 +51,7 @@ package struct Command: Sendable {
         package var isRepeatable: Bool
 
         package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
-            self.name = name
-            self.value = value
-            self.summary = summary
-            self.isRepeatable = isRepeatable
+            (self.name, self.value, self.summary, self.isRepeatable) = (name, value, summary, isRepeatable)
         }
     }
 
@@ -76,12 +71,8 @@ package struct Command: Sendable {
         _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
         run: @escaping Body
     ) {
-        self.name = name
-        self.summary = summary
-        self.details = details
-        self.operands = operands
-        self.options = options
-        self.run = run
+        (self.name, self.summary, self.details, self.operands) = (name, summary, details, operands)
+        (self.options, self.run) = (options, run)
     }
 
     var usage: String {

@@ -284,8 +284,8 @@ enum HistoryCommand {
     static func values(_ before: Row?, _ after: Row?, _ shown: [String]?) -> [String] {
         var lines: [String] = []
         for (name, value) in pairs(after ?? before, shown) {
-            let old = before?[name].map(text)
-            let new = after.map { _ in text(value) }
+            let old = before?[name].map(ValueConversion.text)
+            let new = after.map { _ in ValueConversion.text(value) }
             lines.append("    \(name): " + [old, new].compactMap { $0 }.joined(separator: " -> "))
         }
         return lines
@@ -293,12 +293,6 @@ enum HistoryCommand {
 
     private static func pairs(_ row: Row?, _ attributes: [String]?) -> [(String, Value)] {
         row.map { pairs($0, attributes) } ?? []
-    }
-
-    private static func text(_ value: Value) -> String {
-        var bytes: [UInt8] = []
-        ValueConversion.append(value, to: &bytes)
-        return String(decoding: bytes, as: UTF8.self)
     }
 }
 

@@ -17,9 +17,7 @@ struct Widening {
         {
             return .json("\(int)")
         }
-        var bytes: [UInt8] = []
-        ValueConversion.append(value, to: &bytes)
-        return .json(String(decoding: bytes, as: UTF8.self))
+        return .json(ValueConversion.text(value))
     }
 }
 

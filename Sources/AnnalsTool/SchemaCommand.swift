@@ -147,19 +147,13 @@ enum SchemaCommand {
         if attribute.isUnique { words.append("unique") }
         if attribute.isIndexed { words.append("indexed") }
         if attribute.isPreservedOnDeletion { words.append("preserved on deletion") }
-        if let value = attribute.defaultValue { words.append("default \(text(value))") }
+        if let value = attribute.defaultValue { words.append("default \(ValueConversion.text(value))") }
         if let target = attribute.target { words.append("of \(target)") }
         if let inverse = attribute.inverse { words.append("inverse \(inverse)") }
         if attribute.whenTargetIsDeleted != .noAction {
             words.append("delete rule \(attribute.whenTargetIsDeleted.rawValue)")
         }
         return words
-    }
-
-    private static func text(_ value: Value) -> String {
-        var bytes: [UInt8] = []
-        ValueConversion.append(value, to: &bytes)
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     // MARK: JSON
@@ -193,7 +187,7 @@ enum SchemaCommand {
         line.add("indexed", attribute.isIndexed)
         line.add("unique", attribute.isUnique)
         line.add("preservedOnDeletion", attribute.isPreservedOnDeletion)
-        if let value = attribute.defaultValue { line.addRaw("default", text(value)) }
+        if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
         if let target = attribute.target { line.add("target", target) }
         if let inverse = attribute.inverse { line.add("inverse", inverse) }
         if attribute.whenTargetIsDeleted != .noAction { line.add("deleteRule", attribute.whenTargetIsDeleted.rawValue) }

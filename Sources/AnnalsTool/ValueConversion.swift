@@ -76,6 +76,13 @@ package enum ValueConversion {
         }
     }
 
+    /// The JSON of a value.
+    static func text(_ value: Value) -> String {
+        var bytes: [UInt8] = []
+        append(value, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// The value as one field of a table: strings, dates and so on without quotes.
     package static func field(_ value: Value) -> String {
         switch value {
@@ -86,10 +93,7 @@ package enum ValueConversion {
         case .uuid(let uuid): return uuid.uuidString
         case .object(let object): return object.description
         case .double(let double) where !double.isFinite: return String(JSONText.double(double).dropFirst().dropLast())
-        default:
-            var bytes: [UInt8] = []
-            append(value, to: &bytes)
-            return String(decoding: bytes, as: UTF8.self)
+        default: return text(value)
         }
     }
 

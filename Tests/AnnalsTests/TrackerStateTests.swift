@@ -29,7 +29,7 @@ struct CountedNote: Entity {
     var text = CountedText()
 }
 
-@Suite struct TrackerStateTests {
+@Suite struct TrackerStateTests: TwoHandleSuite {
     let folder: StoreFolder
     let store: Store
     let other: Store
@@ -39,12 +39,6 @@ struct CountedNote: Entity {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self, CountedNote.self])
         other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self, CountedNote.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try other.close()
-        try folder.expectIntact()
     }
 
     @discardableResult

@@ -115,11 +115,7 @@ struct DerivedObstacles {
 
     private func refersTo(_ object: ObjectID, _ row: RowImage, _ side: DerivedPlan.Side) throws(StoreError) -> Bool {
         guard let place = row.layout.position(ofAttribute: side.attribute) else { return false }
-        return switch try draft.value(row, at: place) {
-        case .object(let other): other == object
-        case .orderedObjects(let objects), .objects(let objects): objects.contains(object)
-        default: false
-        }
+        return try draft.value(row, at: place).targets.contains(object)
     }
 
     /// The attributes among the written ones on which derived values depend. Found by trial: a program's closures do

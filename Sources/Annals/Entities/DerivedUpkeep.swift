@@ -188,7 +188,7 @@ private struct DerivedWork {
 
     private mutating func collect(_ change: ChangeView, _ row: RowImage?, _ number: Int) throws(StoreError) {
         let side = plan.sides[number]
-        let targets = try row.map { (row) throws(StoreError) in try self.targets(row, side.position) } ?? []
+        let targets = try row.map { (row) throws(StoreError) in try draft.value(row, at: side.position).targets } ?? []
         if let row {
             for target in targets {
                 var total = own[number][target] ?? Total(sums: side.summed.map { _ in NumberSum() })
@@ -208,15 +208,7 @@ private struct DerivedWork {
         guard change.kind == .update || change.kind == .delete else { return }
         _ = try draft.base.withRow(change.object) { (row) throws(StoreError) in
             guard let place = row.layout.position(ofAttribute: side.attribute) else { return }
-            touched.formUnion(try self.targets(row, place))
-        }
-    }
-
-    private func targets(_ row: RowImage, _ position: Int) throws(StoreError) -> [ObjectID] {
-        switch try draft.value(row, at: position) {
-        case .object(let object): [object]
-        case .orderedObjects(let objects), .objects(let objects): objects
-        default: []
+            touched.formUnion(try draft.value(row, at: place).targets)
         }
     }
 

@@ -1,7 +1,7 @@
 // The types that a program opens a store with, compared with each other and with the store.
 
 /// Models that belong together.
-struct EntityDeclaration: Sendable {
+struct EntityDeclaration: StoreModels {
     let models: [EntityModel]
 
     /// Throws `modelInvalid`, which names all mistakes.
@@ -230,10 +230,7 @@ extension EntityModel.Property {
 
 extension Store {
     /// The types that it was opened with.
-    var declaredModels: [EntityModel] {
-        let declaration = attachments.withLock { $0[ObjectIdentifier(EntityDeclaration.self)] }
-        return (declaration as? EntityDeclaration)?.models ?? []
-    }
+    var declaredModels: [EntityModel] { (extensions.models as? EntityDeclaration)?.models ?? [] }
 
     /// Opens a store for the entities of a program. Creates a missing one if `options.createsIfMissing` is true.
     ///

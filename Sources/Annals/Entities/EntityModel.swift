@@ -94,16 +94,9 @@ final class EntityModel: Sendable {
         self.name = name
         self.properties = properties
         places = properties.map { Place($0) }
-        self.otherSides = otherSides
-        self.keys = keys
-        self.history = history
-        self.problems = problems
-        self.hasTransients = hasTransients
-        self.rules = rules
-        self.derived = derived
-        self.limits = limits
-        self.lastChange = lastChange
-        self.slotPaths = slotPaths
+        (self.otherSides, self.keys, self.history, self.problems) = (otherSides, keys, history, problems)
+        (self.hasTransients, self.rules, self.derived, self.limits) = (hasTransients, rules, derived, limits)
+        (self.lastChange, self.slotPaths) = (lastChange, slotPaths)
         referringSlots = properties.indices.filter { properties[$0].codec.target != nil }
         hasRules = rules.hasRules
     }

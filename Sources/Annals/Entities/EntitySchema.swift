@@ -40,9 +40,7 @@ public struct Schema<E: Entity>: Sendable {
     ) {
         self.name = name ?? "\(E.self)"
         self.items = items()
-        self.unique = unique
-        self.indexed = indexed
-        self.history = history
+        (self.unique, self.indexed, self.history) = (unique, indexed, history)
         place = SchemaPlace(file: file, line: line)
     }
 }

@@ -30,9 +30,7 @@ package struct FetchRun {
 
     /// The plan was made for this state.
     init(_ snapshot: Snapshot, _ plan: FetchPlan, _ page: FetchPage = FetchPage()) {
-        self.snapshot = snapshot
-        self.plan = plan
-        self.page = page
+        (self.snapshot, self.plan, self.page) = (snapshot, plan, page)
     }
 
     /// - Parameter entity: An entity of this state.

@@ -31,9 +31,7 @@ struct FetchPlan {
     private var isOfOneObject = false
 
     init(_ condition: Condition, _ sort: [SortColumn], _ layout: RowLayout, _ view: View) throws(StoreError) {
-        self.layout = layout
-        self.condition = condition
-        self.sort = sort
+        (self.layout, self.condition, self.sort) = (layout, condition, sort)
         access = .scan
         isInOrder = sort.isEmpty
         let rowTests = condition.rowTests

@@ -104,8 +104,9 @@ extension HistoryChange {
     }
 }
 
-/// The locations of a type's properties in the rows of history of one schema version.
-final class HistoryBinding: Sendable {
+/// The locations of a type's properties in the rows of history of one schema version. Sound although it is shared:
+/// nothing in it changes.
+final class HistoryBinding: RowLayoutAttachment, @unchecked Sendable {
     private struct Place {
         /// The position in the row; nil if the version does not have the attribute.
         var position: Int?

@@ -51,9 +51,7 @@ public struct Migration: Sendable {
     public init(
         _ name: String, _ steps: [Step] = [], _ body: @escaping @Sendable (MigrationContext) throws -> Void = { _ in }
     ) {
-        self.name = name
-        self.steps = steps
-        self.body = body
+        (self.name, self.steps, self.body) = (name, steps, body)
     }
 }
 
@@ -66,9 +64,7 @@ public final class MigrationContext {
     private let conversions: [Conversion]
 
     fileprivate init(transaction: Transaction, before: Snapshot, conversions: [Conversion]) {
-        self.transaction = transaction
-        self.before = before
-        self.conversions = conversions
+        (self.transaction, self.before, self.conversions) = (transaction, before, conversions)
     }
 
     /// Changes all objects of an entity: `change` gets each object as it was, and its value in the new schema, with
@@ -203,10 +199,10 @@ extension Store {
                 "A migration has an empty name, or two have the same name: give each its own name.")
         }
         try self.init(at: path, options: options)
-        upkeep = DerivedUpkeep(declaration)
+        extensions.upkeep = DerivedUpkeep(declaration)
         do {
             try prepare(declaration, migrations)
-            attachments.withLock { $0[ObjectIdentifier(EntityDeclaration.self)] = declaration }
+            extensions.models = declaration
         } catch {
             _ = try? abandon()
             throw error

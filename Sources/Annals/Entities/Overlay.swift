@@ -36,11 +36,8 @@ struct Overlay {
         _ condition: Condition, _ snapshot: Snapshot, _ changes: any UncommittedChanges, _ binding: EntityBinding,
         _ layout: RowLayout, dependsOnOthers: Bool
     ) throws(StoreError) {
-        self.condition = condition
-        self.snapshot = snapshot
-        self.changes = changes
-        self.binding = binding
-        self.dependsOnOthers = dependsOnOthers
+        (self.condition, self.snapshot, self.changes) = (condition, snapshot, changes)
+        (self.binding, self.dependsOnOthers) = (binding, dependsOnOthers)
         var own: [Condition] = []
         var isWhole = true
         for part in condition.conjuncts {

@@ -17,9 +17,7 @@ struct PredicateTranslator {
         _ type: E.Type, _ snapshot: Snapshot, _ binding: EntityBinding, _ variable: PredicateExpressions.VariableID
     ) {
         let model = binding.model
-        self.snapshot = snapshot
-        self.binding = binding
-        self.variable = variable
+        (self.snapshot, self.binding, self.variable) = (snapshot, binding, variable)
         offset = { path in model.paths.offset(path) { PathProbe.offset(path, type) } }
     }
 

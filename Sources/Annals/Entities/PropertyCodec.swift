@@ -126,10 +126,7 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
         _ form: Form.Type, _ attributeType: AttributeType, isOptional: Bool, target: (any Entity.Type)? = nil,
         _ property: PropertyForm = .other
     ) {
-        self.attributeType = attributeType
-        self.isOptional = isOptional
-        self.target = target
-        self.form = property
+        (self.attributeType, self.isOptional, self.target, self.form) = (attributeType, isOptional, target, property)
     }
 
     func value(at address: UnsafeRawPointer) throws -> Value {

@@ -56,13 +56,8 @@ package final class PropertyTest: @unchecked Sendable {
         _ position: Int, _ type: AttributeType, _ name: String, _ comparison: Comparison, _ constants: [Value],
         absent: Value = .null, folding: TextFolding? = nil
     ) {
-        self.position = position
-        self.type = type
-        self.name = name
-        self.comparison = comparison
-        self.constants = constants
-        self.absent = absent
-        self.folding = folding
+        (self.position, self.type, self.name, self.comparison) = (position, type, name, comparison)
+        (self.constants, self.absent, self.folding) = (constants, absent, folding)
         set = ConstantSet(comparison == .oneOf ? constants : [])
         var text: UnsafeMutableRawBufferPointer?
         switch (comparison, constants.first) {

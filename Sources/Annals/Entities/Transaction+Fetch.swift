@@ -79,10 +79,7 @@ private struct TransactionSearch<E: Entity> {
     init(
         _ transaction: Transaction, _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) {
-        self.transaction = transaction
-        self.predicate = predicate
-        self.binding = binding
-        self.layout = layout
+        (self.transaction, self.predicate, self.binding, self.layout) = (transaction, predicate, binding, layout)
         draft = transaction.draft
         guard let before = draft.base.shape.newestLayout(layout.number), before === layout else {
             overlay = nil

@@ -46,12 +46,7 @@ struct AppliedOrigins {
     func write(_ record: AppliedRecord, to draft: Draft) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
         guard let written = try ReservedEntity.handle(ReservedEntity.origins, draft.catalog) else { return }
-        guard let known else {
-            _ = try draft.insert(entity: written.number, record.values)
-            return
-        }
-        _ = try draft.update(
-            known.object, record.values.enumerated().map { (position: $0.offset, value: $0.element) })
+        try draft.write(record.values, of: written, to: known?.object)
     }
 }
 

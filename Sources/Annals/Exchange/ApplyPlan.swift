@@ -9,14 +9,6 @@ internal import FoundationEssentials
 
 /// Applies one transaction once. For one thread.
 struct ApplyPlan {
-    enum Step {
-        case insert([StoredValue])
-        /// For an object that was deleted before: it gets its own ID again.
-        case insertAgain([StoredValue])
-        /// By ascending position.
-        case update([(position: Int, value: StoredValue)])
-    }
-
     let transaction: ExportedTransaction
     let policy: ConflictPolicy
     let base: Snapshot
@@ -28,7 +20,7 @@ struct ApplyPlan {
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
     /// The insertions and updates, in the order of the changes.
-    private var steps: [(object: ObjectID, step: Step)] = []
+    private var steps: [(object: ObjectID, step: PlannedStep)] = []
     /// The objects to delete after them.
     private var deletions: [(change: ExportedChange, object: ObjectID)] = []
     /// The foreign objects that get an ID here, or correspond to an existing object.
@@ -48,12 +40,8 @@ struct ApplyPlan {
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
         _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges
     ) throws(StoreError) {
-        self.transaction = transaction
-        self.policy = policy
-        self.base = base
-        self.draft = draft
-        self.upkeep = upkeep
-        self.withheld = withheld
+        (self.transaction, self.policy, self.base, self.draft) = (transaction, policy, base, draft)
+        (self.upkeep, self.withheld) = (upkeep, withheld)
         map = try ObjectMap(base)
         formerNames = NamesBefore(draft.catalog)
     }
@@ -88,16 +76,7 @@ struct ApplyPlan {
 
     /// Writes the steps (AP1). Deletions that delete rules deny are conflicts, and left out.
     mutating func carryOut() throws(StoreError) {
-        for (object, step) in steps {
-            switch step {
-            case .insert(let values): try draft.insert(reserved: object, values)
-            case .insertAgain(let values):
-                try draft.insertAgain(object) { (row) throws(StoreError) in
-                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
-                }
-            case .update(let values): try draft.update(object, values)
-            }
-        }
+        for (object, step) in steps { try draft.carryOut(step, on: object) }
         let undeletable = try DeleteRules.undeletable(deletions.map(\.object), draft, draft.shape)
         for (change, object) in deletions {
             guard let referrer = undeletable[object] else {

@@ -71,11 +71,6 @@ struct ExportReach {
             append(before?.last(for: origin) ?? base.token)
         }
         let known = try record(base)?.object
-        guard let known else {
-            _ = try draft.insert(entity: handle.number, values)
-            return
-        }
-        _ = try draft.update(
-            known, values.enumerated().map { (position: $0.offset, value: $0.element) })
+        try draft.write(values, of: handle, to: known)
     }
 }

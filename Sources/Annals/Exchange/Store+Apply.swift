@@ -54,7 +54,8 @@ extension Store {
                     author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
                 ) { draft, engine in
                     let base = Snapshot(draft.base, engine, identifier)
-                    let result = try Self.apply(transaction, policy, base, draft, upkeep, withheld, &planned)
+                    let result = try Self.apply(
+                        transaction, policy, base, draft, extensions.upkeep, withheld, &planned)
                     // A mere note is the caller's own change.
                     if result.outcome == .alreadyHere { (draft.author, draft.context) = (author, contextName) }
                     return result
@@ -223,17 +224,17 @@ extension AppliedOrigins {
     ) throws(StoreError) {
         let isState = transaction.holds != nil
         let record = AppliedRecord(
-            transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
+            token: transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
             firstPrevious: transaction.originPrevious, isState: isState)
         try write(record, to: draft)
         if isSkipped { return }
         if let origin = transaction.origin {
             let record = AppliedRecord(
-                origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
+                token: origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
             try write(record, to: draft)
         }
         for place in transaction.holds ?? [] {
-            try write(AppliedRecord(place, previous: nil, isSkipped: false, isState: true), to: draft)
+            try write(AppliedRecord(token: place, isSkipped: false, isState: true), to: draft)
         }
     }
 }

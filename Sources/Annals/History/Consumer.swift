@@ -5,15 +5,7 @@ public import FoundationEssentials
 /// A registered consumer of history, at the time of the call.
 public struct Consumer: Hashable, Sendable, Codable {
     /// The way in which a consumer uses the store.
-    public struct Kind: OptionSet, Hashable, Sendable, Codable {
-        public let rawValue: Int
-        public init(rawValue: Int) { self.rawValue = rawValue }
-
-        /// It reads history: cleaning waits until it has.
-        public static let reads = Kind(rawValue: 1)
-        /// It writes. This is for information only; nothing waits for it.
-        public static let writes = Kind(rawValue: 2)
-    }
+    public typealias Kind = ConsumerKind
 
     /// Usually the author of its own transactions, so that it can exclude them.
     public let name: String
@@ -36,7 +28,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
         let place = record.place
         name = record.name
-        kind = Kind(rawValue: Int(record.kind.rawValue))
+        kind = record.kind
         cursor = HistoryToken(storeIdentifier: store, number: place.number, tag: place.tag)
         lastSeen = Microseconds.date(record.lastSeen)
         registered = Microseconds.date(record.registered)
@@ -71,6 +63,12 @@ extension Store {
         Consumer(record, identifier, last: view.number, engine.tracked(view).coverage)
     }
 
+    /// Writes a consumer's record.
+    private func consumer(_ write: (Engine) throws(StoreError) -> ConsumerRecord) throws(StoreError) -> Consumer {
+        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in (engine, try write(engine)) }
+        return consumer(record, engine, try engine.view())
+    }
+
     /// Registers a consumer of history. From now on cleaning waits for it, as long as retention allows. A consumer that
     /// is registered already keeps its cursor, and `kind` replaces its kind.
     ///
@@ -86,11 +84,9 @@ extension Store {
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
     ) throws -> Consumer {
         if let token { try validate(token) }
-        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability))
+        return try consumer { (engine) throws(StoreError) in
+            try engine.register(name, kind, at: token?.place, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Registers a consumer at a place in history. `.oldest` is the place after which history has all transactions
@@ -107,14 +103,10 @@ extension Store {
             let number = try number(directlyAfter: place, engine, view)
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
-        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
+        return try consumer { (engine) throws(StoreError) in
             let whole = try oldestToken(engine).place
-            return (
-                engine, try engine.register(name, kinds, at: whole, isAtOldest: true, durability: options.durability)
-            )
+            return try engine.register(name, kind, at: whole, isAtOldest: true, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Advances a consumer's cursor: it has read everything up to `to`.
@@ -163,10 +155,9 @@ extension Store {
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
-        let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability))
+        return try consumer { (engine) throws(StoreError) in
+            try engine.resetConsumer(name, to: token.place, durability: options.durability)
         }
-        return consumer(record, engine, try engine.view())
     }
 
     /// Removes a consumer: cleaning no longer waits for it. Returns false if none of that name is registered.

@@ -108,19 +108,9 @@ public struct HistoryRequest: Sendable {
         changedAttributes: [String: Set<String>]? = nil,
         order: Order = .oldestFirst, limit: Int? = nil
     ) {
-        self.after = after
-        self.before = before
-        self.authors = authors
-        self.excludedAuthors = excludedAuthors
-        self.contextNames = contextNames
-        self.excludedContextNames = excludedContextNames
-        self.anyOf = anyOf
-        self.predicate = predicate
-        self.entities = entities
-        self.objects = objects
-        self.kinds = kinds
-        self.changedAttributes = changedAttributes
-        self.order = order
-        self.limit = limit
+        (self.after, self.before, self.authors, self.excludedAuthors) = (after, before, authors, excludedAuthors)
+        (self.contextNames, self.excludedContextNames, self.anyOf) = (contextNames, excludedContextNames, anyOf)
+        (self.predicate, self.entities, self.objects, self.kinds) = (predicate, entities, objects, kinds)
+        (self.changedAttributes, self.order, self.limit) = (changedAttributes, order, limit)
     }
 }

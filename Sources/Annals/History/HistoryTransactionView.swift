@@ -27,10 +27,7 @@ struct HistoryContext {
     }
 
     init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
-        self.view = view
-        self.storeIdentifier = storeIdentifier
-        self.transaction = transaction
-        self.filter = filter
+        (self.view, self.storeIdentifier, self.transaction, self.filter) = (view, storeIdentifier, transaction, filter)
     }
 }
 

@@ -125,7 +125,7 @@ extension Store {
     }
 
     /// Dates that are too far away for the store become its earliest or latest moment.
-    private func microseconds(_ date: Date) throws(StoreError) -> Int64 {
+    func microseconds(_ date: Date) throws(StoreError) -> Int64 {
         if let microseconds = Microseconds.from(date) { return microseconds }
         let seconds = date.timeIntervalSinceReferenceDate
         guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is not a number: pass another date.") }

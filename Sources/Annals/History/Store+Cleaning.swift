@@ -4,14 +4,10 @@ public import FoundationEssentials
 
 extension Store {
     /// The result of a compaction.
-    public struct CompactionResult: Hashable, Sendable {
-        /// The size of the file before, in bytes.
-        public let bytesBefore: UInt64
-        /// The size of the file after, in bytes.
-        public let bytesAfter: UInt64
-        /// History now begins after the transaction with this number.
-        public let horizon: UInt64
-    }
+    public typealias CompactionResult = Annals.CompactionResult
+
+    /// The progress of a compaction.
+    public typealias CompactionProgress = Annals.CompactionProgress
 
     /// Removes transactions with a smaller number from history: all of them, or those by some authors.
     ///
@@ -56,11 +52,8 @@ extension Store {
     /// The first transaction that was committed at the date or later; the number after the last transaction without
     /// one.
     package func number(before date: Date) throws(StoreError) -> UInt64 {
-        guard !date.timeIntervalSinceReferenceDate.isNaN else {
-            throw StoreError(.invalidArgument, "A date is not a number: pass another date.")
-        }
+        let moment = try microseconds(date)
         let (engine, view) = try newest()
-        let moment = Microseconds.from(date) ?? (date.timeIntervalSinceReferenceDate < 0 ? .min : .max)
         if moment == .min { return 0 }
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }
@@ -86,12 +79,8 @@ extension Store {
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
     ) throws -> CompactionResult {
         var chosen = CompactionOptions()
-        if let progress {
-            chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
-        }
-        let result = try handle.compact(chosen)
-        return CompactionResult(
-            bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
+        chosen.progress = progress
+        return try handle.compact(chosen)
     }
 
     /// Writes a copy of the store's present state to a new file. This and other handles may read and write at the same
@@ -113,9 +102,7 @@ extension Store {
         to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
     ) throws -> HistoryToken {
         var chosen = CompactionOptions()
-        if let progress {
-            chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
-        }
+        chosen.progress = progress
         let result = try handle.backUp(
             to: path, in: try Self.files(for: path), newIdentity: newIdentity, chosen)
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)

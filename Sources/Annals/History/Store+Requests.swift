@@ -10,9 +10,7 @@ struct HistoryLending: ~Copyable {
 
     /// `filter` selects the changes that are shown; nil for all.
     init(_ store: Store, _ view: View, _ filter: ChangeFilter?) {
-        self.store = store
-        self.view = view
-        self.filter = filter
+        (self.store, self.view, self.filter) = (store, view, filter)
         context = .allocate(capacity: 1)
     }
 

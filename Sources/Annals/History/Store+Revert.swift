@@ -12,30 +12,7 @@ public enum RevertPolicy: Hashable, Sendable {
 /// A part of a transaction that cannot be undone.
 public struct RevertConflict: Hashable, Sendable {
     /// The reason why a part of a transaction cannot be undone.
-    public enum Reason: Hashable, Sendable {
-        /// The attributes no longer have the transaction's values.
-        case changedSince
-        /// The transaction changed the object, which was deleted later. Or it deleted the object, which was inserted
-        /// again with other values, and deleted again.
-        case deletedSince
-        /// The transaction deleted the object, which was inserted again with other values.
-        case insertedSince
-        /// Another object now has the values of the unique attribute or key, which may be derived from undone values.
-        case keyTaken(by: ObjectID)
-        /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
-        case referenceMissing
-        /// The attributes were null before, and are required now.
-        case requiredMissing
-        /// The schema no longer has the entity.
-        case entityRemoved
-        /// Other attributes with the same names have replaced the attributes (`SchemaChange.replaceAttribute`). The old
-        /// values do not belong to them.
-        case attributeReplaced
-        /// History no longer has the values before.
-        case valuesLost
-        /// A derived attribute of that object would get a value that its type does not have, such as too large a sum.
-        case derivedOutOfRange(of: ObjectID)
-    }
+    public typealias Reason = RevertConflictReason
 
     /// The object that the transaction changed.
     public let object: ObjectID
@@ -106,9 +83,10 @@ extension Store {
     ) throws -> RevertResult {
         let (conflicts, token) = try writeDraft(author, contextName, durability, validates: true) {
             draft, engine in
+            let upkeep = extensions.upkeep
             let derived = RevertDerivation(
-                isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, draft) ?? false },
-                isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
+                isDerived: { upkeep?.isDerived($0, of: $1, draft) ?? false },
+                isWorkedOut: { upkeep?.isWorkedOut($0, of: $1, draft) ?? false }, withheld: withheld)
             let plan = try self.plan(number, draft.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
             if plan.obstacles.isEmpty || policy == .storeWins { try plan.carryOut(with: draft) }
@@ -222,18 +200,6 @@ extension RevertConflict {
         entity = definition?.name.text ?? ""
         attributes =
             definition?.attributes.filter { obstacle.attributes.contains($0.number) }.map(\.name.text) ?? []
-        reason =
-            switch obstacle.reason {
-            case .changedSince: .changedSince
-            case .deletedSince: .deletedSince
-            case .insertedSince: .insertedSince
-            case .keyTaken(let other): .keyTaken(by: other)
-            case .requiredMissing: .requiredMissing
-            case .entityRemoved: .entityRemoved
-            case .attributeReplaced: .attributeReplaced
-            case .referenceMissing: .referenceMissing
-            case .valuesLost: .valuesLost
-            case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
-            }
+        reason = obstacle.reason
     }
 }

@@ -27,10 +27,7 @@ public struct EntityDescription: Hashable, Sendable {
         _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
         history: HistoryPolicy = .full
     ) {
-        self.name = name
-        self.attributes = attributes
-        self.keys = keys
-        self.history = history
+        (self.name, self.attributes, self.keys, self.history) = (name, attributes, keys, history)
     }
 
     /// The attribute of that name, or nil. Linear in the number of attributes.

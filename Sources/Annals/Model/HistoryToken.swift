@@ -18,9 +18,7 @@ public struct HistoryToken: Hashable, Sendable {
 
     /// Creates a token. It is not validated here: a store validates tokens that it receives.
     public init(storeIdentifier: UUID, number: UInt64, tag: UInt64) {
-        self.storeIdentifier = storeIdentifier
-        self.number = number
-        self.tag = tag
+        (self.storeIdentifier, self.number, self.tag) = (storeIdentifier, number, tag)
     }
 }
 

@@ -78,6 +78,17 @@ enum ReservedEntity {
     }
 }
 
+extension Draft {
+    /// Writes all values of a record of a reserved entity: a new one, or the known one.
+    func write(_ values: [StoredValue], of entity: EntityHandle, to known: ObjectID?) throws(StoreError) {
+        guard let known else {
+            _ = try insert(entity: entity.number, values)
+            return
+        }
+        try update(known, values.enumerated().map { (position: $0.offset, value: $0.element) })
+    }
+}
+
 /// The store's note about an applied transaction of another store (OR1).
 struct AppliedRecord {
     /// The transaction's token in its store.
@@ -90,23 +101,13 @@ struct AppliedRecord {
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
     /// Whether it is not a transaction, but the state after one, or a place that such a state contains.
-    var isState: Bool
+    var isState = false
 
     /// The original transaction.
     var origin: HistoryToken { first ?? token }
+}
 
-    init(
-        _ token: HistoryToken, previous: HistoryToken?, isSkipped: Bool, first: HistoryToken? = nil,
-        firstPrevious: HistoryToken? = nil, isState: Bool = false
-    ) {
-        self.token = token
-        self.previous = previous
-        self.isSkipped = isSkipped
-        self.first = first
-        self.firstPrevious = firstPrevious
-        self.isState = isState
-    }
-
+extension AppliedRecord {
     /// Nil if the values are not those of a record: then another program has written them.
     init?(_ values: [Value]) {
         guard values.count == 12, let token = Self.token(values[0], values[1], values[2]) else { return nil }

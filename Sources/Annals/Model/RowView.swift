@@ -39,9 +39,7 @@ public struct RowView: ~Copyable {
 
     @inline(__always)
     init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout, as role: Role) {
-        self.id = id
-        self.role = role
-        self.row = row
+        (self.id, self.role, self.row) = (id, role, row)
         isCurrent = row.pointee.isLike(layout)
         // R1.
         self.view = .passUnretained(view)

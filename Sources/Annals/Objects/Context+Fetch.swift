@@ -121,9 +121,7 @@ struct ContextSearch<E: Entity> {
         _ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool, reads: ReadRecorder? = nil
     ) throws(StoreError) {
         _ = try core.requireStore()
-        self.reads = reads
-        self.core = core
-        self.predicate = predicate
+        (self.reads, self.core, self.predicate) = (reads, core, predicate)
         snapshot = try core.snapshot
         guard includesUnsaved, !core.pending.isEmpty, predicate != nil || core.hasUnsaved(of: E.model) else {
             overlay = nil

@@ -42,7 +42,7 @@ extension Store {
 }
 
 /// Keeps the context of the main actor.
-@MainActor private final class MainContext {
+@MainActor private final class MainContext: StoreContextKeeper {
     let context: Context
     init(_ context: Context) { self.context = context }
 }
@@ -51,10 +51,9 @@ extension Store {
     /// The context of the main actor. The store makes it at the first access, and keeps it. It does not keep the store:
     /// when nothing else does, everything of it throws `contextClosed`. Set its author and its name.
     @MainActor public var mainContext: Context {
-        let key = ObjectIdentifier(MainContext.self)
-        if let kept = attachments.withLock({ $0[key] }) as? MainContext { return kept.context }
+        if let kept = mainContextKeeper as? MainContext { return kept.context }
         let made = MainContext(Context(self, author: nil, name: nil, isOwned: true))
-        attachments.withLock { $0[key] = made }
+        mainContextKeeper = made
         return made.context
     }
 }

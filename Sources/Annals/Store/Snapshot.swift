@@ -16,9 +16,7 @@ public struct Snapshot: Sendable {
     let storeIdentifier: UUID
 
     package init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
-        self.view = view
-        self.engine = engine
-        self.storeIdentifier = storeIdentifier
+        (self.view, self.engine, self.storeIdentifier) = (view, engine, storeIdentifier)
     }
 
     /// The same state, read in the terms of the newest schema. An attribute added since has its default; a renamed one

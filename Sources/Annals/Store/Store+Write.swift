@@ -67,7 +67,9 @@ extension Store {
             author: author, context: context, durability: (durability ?? options.durability)
         ) { draft in
             let result = try body(draft, engine(of: draft.base))
-            if let upkeep, draft.hasChanges { try upkeep.bodyHasEnded(draft, nil, validates: validates) }
+            if let upkeep = extensions.upkeep, draft.hasChanges {
+                try upkeep.bodyHasEnded(draft, nil, validates: validates)
+            }
             return result
         }
         return (result, appended.map(token))

@@ -35,23 +35,20 @@ public final class Store: Sendable {
             reading: Reading = .mapped, createsIfMissing: Bool = true, sharing: Sharing = .user,
             automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         ) {
-            self.durability = durability
-            self.lockTimeout = lockTimeout
-            self.access = access
-            self.reading = reading
+            (self.durability, self.lockTimeout, self.access, self.reading) = (durability, lockTimeout, access, reading)
             self.createsIfMissing = createsIfMissing
-            self.sharing = sharing
-            self.automaticCompaction = automaticCompaction
+            (self.sharing, self.automaticCompaction) = (sharing, automaticCompaction)
         }
     }
 
     /// The access that a handle has to the store.
-    public enum Access: Sendable, Hashable {
-        /// Reading only. Nothing is written or created, and no lock is taken.
-        case readOnly
-        /// Reading and writing. The file must be writable.
-        case readWrite
-    }
+    public typealias Access = FileAccess
+
+    /// The way of reading the file.
+    public typealias Reading = FileReading
+
+    /// The conditions for automatic compaction.
+    public typealias AutomaticCompaction = Annals.AutomaticCompaction
 
     /// The users that may use a new store, or the new folder of a group.
     public enum Sharing: Sendable, Hashable {
@@ -62,14 +59,6 @@ public final class Store: Sendable {
         case group
     }
 
-    /// The way of reading the file.
-    public enum Reading: Sendable, Hashable {
-        /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
-        case mapped
-        /// By copying: slower, but truncation cannot end the process.
-        case copied
-    }
-
     /// The path of the file, with symbolic links resolved. The path of a store in memory begins with `memory:/`, and
     /// opens the store again in this process.
     public let path: String
@@ -78,11 +67,10 @@ public final class Store: Sendable {
     let handle: StoreHandle
     let options: Options
     let asyncWrites = WriteQueue()
-    /// Objects of the layers above that belong to the store, by their type.
-    let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
-    /// Called for each transaction. Sound although any thread may read it: only the initializer sets it, before the
-    /// store is shared.
-    @exclusivity(unchecked) nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
+    /// Sound although any thread may read it: only initializers set it, before the store is shared.
+    @exclusivity(unchecked) nonisolated(unsafe) var extensions = StoreExtensions()
+    /// The context of the main actor; nil before its first use.
+    @MainActor var mainContextKeeper: (any StoreContextKeeper)?
     /// Whether this handle created the store.
     let wasMade: Bool
 
@@ -105,7 +93,7 @@ public final class Store: Sendable {
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
         handle = StoreHandle(
-            engine, trigger: options.automaticCompaction?.trigger, reportFailure: AutomaticCompaction.log)
+            engine, trigger: options.automaticCompaction, reportFailure: AutomaticCompaction.log)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
@@ -135,16 +123,15 @@ public final class Store: Sendable {
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
-        chosen.reading = options.reading == .mapped ? .mapped : .copied
+        chosen.reading = options.reading
         chosen.hub = options.hub
         if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment
-        let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
         guard options.access == .readWrite, options.createsIfMissing else {
-            return (
-                try Engine.open(path, access: access, options: chosen, files: files, environment: environment), false
-            )
+            let engine = try Engine.open(
+                path, access: options.access, options: chosen, files: files, environment: environment)
+            return (engine, false)
         }
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }

@@ -2,26 +2,6 @@
 
 internal import FoundationEssentials
 
-/// An object of a layer above that belongs to a transaction.
-class TransactionAttachment {
-    /// The error to throw after the body.
-    var failure: StoreError? { nil }
-}
-
-/// Work of a layer above after the body of each transaction of a store. It may change objects.
-protocol TransactionUpkeep: Sendable {
-    /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
-    /// `validates` is false for the latter, which must be applied unchanged. Throws an error with `upkeepObstacles` if
-    /// such changes lead to values that cannot be written.
-    func bodyHasEnded(
-        _ draft: Draft, _ transaction: Transaction?, validates: Bool
-    ) throws(StoreError)
-    /// Whether an attribute of an entity has no value of its own, but a derived one that is computed here.
-    func isDerived(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
-    /// The same without attributes that keep a written value, such as the time of the last change.
-    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ draft: Draft) -> Bool
-}
-
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
 /// traps.
 public final class Transaction {
@@ -43,7 +23,9 @@ public final class Transaction {
         defer { transaction.isOver = true }
         let result = try body(transaction)
         // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
-        if store.upkeep != nil, draft.hasChanges || transaction.attachment != nil, let upkeep = store.upkeep {
+        if store.extensions.upkeep != nil, draft.hasChanges || transaction.attachment != nil,
+            let upkeep = store.extensions.upkeep
+        {
             try upkeep.bodyHasEnded(draft, transaction, validates: true)
         }
         if let failure = transaction.failure() { throw failure }
@@ -57,7 +39,7 @@ public final class Transaction {
         let transaction = Transaction(draft, store)
         defer { transaction.isOver = true }
         try body(transaction)
-        if let upkeep = store.upkeep { try upkeep.bodyHasEnded(draft, transaction, validates: true) }
+        if let upkeep = store.extensions.upkeep { try upkeep.bodyHasEnded(draft, transaction, validates: true) }
         if let failure = transaction.failure() { try draft.refuse(failure) }
     }
 
@@ -257,12 +239,7 @@ public final class Transaction {
             throw StoreError(
                 .invalidArgument, "The object or the number of values does not match the entity “\(entity.name)”.")
         }
-        var changes: [(position: Int, value: StoredValue)] = []
-        changes.reserveCapacity(values.count)
-        for (position, value) in values.enumerated() {
-            changes.append((position, try entity.validated(value, position)))
-        }
-        return try update(object, changes)
+        return try update(object, of: entity, naming: values)
     }
 
     /// Updates an object with a value or nil for each attribute, in the order of the handle. An attribute whose value

@@ -125,11 +125,7 @@ extension TrackerCore {
         let transactions = try transactions(of: work)
         let replay = try body(of: work, transactions)
         // The caller that removes work from memory owns it.
-        let place = state.withLock { state in
-            let place = state.parked.firstIndex { $0.id == work.id }
-            if let place { state.parked.remove(at: place) }
-            return place
-        }
+        let place = takeUnstored(work)
         if place == nil {
             let stored: [ParkedWork] = try store.parkedWork(ofConsumer: settings.consumer)
             if !stored.contains(where: { $0.id == work.id }) { throw Self.isNotParked }
@@ -311,12 +307,16 @@ extension TrackerCore {
     }
 
     func skip(_ work: ParkedWork) async throws {
-        let wasHere = state.withLock { state in
+        if takeUnstored(work) == nil { try await replace(work, nil) }
+    }
+
+    /// Removes the work from the list in memory. Returns its place there.
+    private func takeUnstored(_ work: ParkedWork) -> Int? {
+        state.withLock { state in
             let place = state.parked.firstIndex { $0.id == work.id }
             if let place { state.parked.remove(at: place) }
-            return place != nil
+            return place
         }
-        if !wasHere { try await replace(work, nil) }
     }
 
     /// Replaces or removes work in the store.

@@ -8,11 +8,6 @@ import Testing
 @Suite struct CompatibilityTests {
     // MARK: Frames that may be skipped
 
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
-
     @discardableResult
     private func open(_ bytes: [UInt8]) throws -> Log {
         let machine = Machine()

@@ -10,11 +10,6 @@ import TestSupport
 import Testing
 
 @Suite struct NewerFileBesideTests {
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
-
     // MARK: Engines
 
     /// A handle that has written, and would end with a checkpoint, a seal and a hint.

@@ -7,11 +7,6 @@ import SimulatedDisk
 import Testing
 
 @Suite struct NewerFileTests {
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
-
     private func machine(_ bytes: [UInt8]) -> EngineMachine {
         let machine = EngineMachine()
         machine.machine.disk.install(bytes, at: EngineMachine.path)
@@ -19,7 +14,7 @@ import Testing
     }
 
     @discardableResult
-    private func salvage(_ machine: EngineMachine) throws -> SalvageResult {
+    private func salvage(_ machine: EngineMachine) throws -> SalvageReport {
         var options = SalvageOptions()
         options.engine = machine.options
         return try Salvage.run(
@@ -207,8 +202,8 @@ import Testing
     }
 
     /// No program writes one. Opening does not notice: what reads the place says "unsupported", and never "damaged".
-    @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [Reading.mapped, .copied])
-    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: Reading) throws {
+    @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [FileReading.mapped, .copied])
+    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: FileReading) throws {
         let bytes = try file.bytesBelowSilentCheckpoint(addingMiB: 3)
         var machine = machine(bytes)
         machine.options.reading = reading

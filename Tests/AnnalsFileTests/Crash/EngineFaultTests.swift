@@ -6,49 +6,11 @@ import SimulatedDisk
 import Testing
 
 @Suite struct EngineFaultTests {
-    /// EIO, ENOSPC, EINTR, ENOMEM.
-    private static let errors: [Int32] = [5, 28, 4, 12]
-
     @Test func anErrorAtEveryCallOfTheEngine() async throws {
-        let clean = try Self.run(nil)
-        var faults: [Fault] = []
-        for kind in CallKind.allCases {
-            for occurrence in 1...max(1, clean[kind] ?? 0) where clean[kind] ?? 0 > 0 {
-                for isPermanent in [false, true] {
-                    faults += Self.effects(of: kind).map {
-                        Fault($0, on: kind, occurrence: occurrence, isPermanent: isPermanent)
-                    }
-                }
-            }
-        }
-        let halves = [0, 1].map { half in faults.indices.filter { $0 % 2 == half }.map { faults[$0] } }
-        try await withThrowingTaskGroup(of: [String].self) { group in
-            for half in halves {
-                group.addTask {
-                    half.compactMap { fault in
-                        do {
-                            _ = try Self.run(fault)
-                            return nil
-                        } catch {
-                            return "\(fault): \(error)"
-                        }
-                    }
-                }
-            }
-            for try await failures in group {
-                for failure in failures.prefix(10) { Issue.record("\(failure)") }
-            }
-        }
-        print("\(faults.count) injected errors in the engine, checkpoints \(try Self.checkpointCount()) a run")
-        #expect(faults.count > 1000)
-    }
-
-    private static func effects(of kind: CallKind) -> [Fault.Effect] {
-        var effects = errors.map { Fault.Effect.failure($0) }
-        if kind == .synchronize { effects += [.synchronize(.cleanAndLost), .synchronize(.cacheReverted)] }
-        if kind == .write { effects += [.short(8), .short(5000)] }
-        if kind == .read { effects.append(.short(50)) }
-        return effects
+        // EIO, ENOSPC, EINTR, ENOMEM.
+        let sweep = FaultSweep(errors: [5, 28, 4, 12], cutWrites: [8, 5000], run: Self.run)
+        let count = try await sweep.everyFault()
+        print("\(count) injected errors in the engine, checkpoints \(try Self.checkpointCount()) a run")
     }
 
     private static func makeRun() -> EngineCrashRun {
@@ -71,15 +33,13 @@ import Testing
         let run = makeRun()
         if let fault { run.machine.disk.addFault(fault) }
         try work(run, fault)
-        var calls: [CallKind: Int] = [:]
-        for kind in CallKind.allCases { calls[kind] = run.machine.disk.callCount(of: kind) }
-        run.machine.disk.removeAllFaults()
+        let calls = run.machine.disk.callsUntilFaultsEnd()
         try survives(run)
         return calls
     }
 
     private static func work(_ run: EngineCrashRun, _ fault: Fault?) throws {
-        guard let engine = try tolerating(fault, { try run.create() }) else { return }
+        guard let engine = try Fault.tolerating(fault, { try run.create() }) else { return }
         let steps: [(Engine) throws -> Void] = [
             { try run.define($0, EngineNote.withoutIndexes) },
             { try run.change($0, 12, 0, 0, .relaxed) },
@@ -91,14 +51,14 @@ import Testing
             { try run.change($0, 9, 3, 1, .relaxed) },
         ]
         guard try take(steps, engine, run, fault) else { return }
-        guard try tolerating(fault, { try engine.close() }) != nil else {
+        guard try Fault.tolerating(fault, { try engine.close() }) != nil else {
             if fault?.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
             return
         }
         run.everythingIsDurable()
-        guard let again = try tolerating(fault, { try run.open(1) }) else { return }
+        guard let again = try Fault.tolerating(fault, { try run.open(1) }) else { return }
         guard try take([{ try run.change($0, 1, 2, 1, .full) }], again, run, fault) else { return }
-        if try tolerating(fault, { try again.close() }) != nil { run.everythingIsDurable() }
+        if try Fault.tolerating(fault, { try again.close() }) != nil { run.everythingIsDurable() }
         if fault?.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
     }
 
@@ -119,7 +79,7 @@ import Testing
                     return false
                 }
                 let isPoisoned = error.code == .durabilityUnknown
-                guard !isPoisoned || mayPoison(fault) else {
+                guard !isPoisoned || fault.poisons else {
                     throw CrashFailure(description: "a commit failed with \(error.code): \(error)")
                 }
                 run.machine.disk.removeAllFaults()
@@ -136,7 +96,7 @@ import Testing
                         try run.change(engine, 1, 1, 1, .full)
                     }
                 } catch let later as StoreError {
-                    guard later.code == .durabilityUnknown, mayPoison(fault) else {
+                    guard later.code == .durabilityUnknown, fault.poisons else {
                         throw CrashFailure(description: "after \(error.code), with the fault gone: \(later)")
                     }
                     run.expectation.states = states
@@ -159,34 +119,10 @@ import Testing
         throw CrashFailure(description: "a poisoned handle went on")
     }
 
-    /// Only these leave it open what is durable: a sync that failed, an input/output error in a write.
-    private static func mayPoison(_ fault: Fault) -> Bool {
-        switch (fault.call, fault.effect) {
-        case (.synchronize, _), (.synchronizeDirectory, _): true
-        case (.write, .failure(5)): true
-        default: false
-        }
-    }
-
-    private static func tolerating<Result>(_ fault: Fault?, _ body: () throws -> Result) throws -> Result? {
-        do {
-            return try body()
-        } catch let error as StoreError {
-            if fault == nil { throw error }
-            return nil
-        }
-    }
-
     /// With the fault gone: another process sees everything acknowledged, and so does one after a power cut.
     private static func survives(_ run: EngineCrashRun) throws {
         let disk = run.machine.disk
-        disk.kill(1)
-        guard disk.openDescriptorCount() == 0, disk.mappingCount == 0 else {
-            throw CrashFailure(description: "descriptors or mappings are left open")
-        }
-        guard disk.names(in: "/data").allSatisfy({ $0 == "s.annals" }) else {
-            throw CrashFailure(description: "files are left: \(disk.names(in: "/data"))")
-        }
+        try disk.requireClean(after: 1)
         var options = CrashOptions(seed: 3)
         options.exhaustiveBits = 1
         options.randomChoices = 1

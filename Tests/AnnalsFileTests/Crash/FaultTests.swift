@@ -6,49 +6,11 @@ import SimulatedDisk
 import Testing
 
 @Suite struct FaultTests {
-    /// EIO, ENOSPC, EDQUOT, EINTR, EACCES, EMFILE, ENOMEM.
-    private static let errors: [Int32] = [5, 28, 122, 4, 13, 24, 12]
-
     @Test func anErrorAtEveryCall() async throws {
-        let clean = try Self.run(nil)
-        var faults: [Fault] = []
-        for kind in CallKind.allCases {
-            for occurrence in 1...max(1, clean[kind] ?? 0) where clean[kind] ?? 0 > 0 {
-                for isPermanent in [false, true] {
-                    faults += Self.effects(of: kind).map {
-                        Fault($0, on: kind, occurrence: occurrence, isPermanent: isPermanent)
-                    }
-                }
-            }
-        }
-        let halves = [0, 1].map { half in faults.indices.filter { $0 % 2 == half }.map { faults[$0] } }
-        try await withThrowingTaskGroup(of: [String].self) { group in
-            for half in halves {
-                group.addTask {
-                    half.compactMap { fault in
-                        do {
-                            _ = try Self.run(fault)
-                            return nil
-                        } catch {
-                            return "\(fault): \(error)"
-                        }
-                    }
-                }
-            }
-            for try await failures in group {
-                for failure in failures.prefix(10) { Issue.record("\(failure)") }
-            }
-        }
-        print("\(faults.count) injected errors")
-        #expect(faults.count > 1000)
-    }
-
-    private static func effects(of kind: CallKind) -> [Fault.Effect] {
-        var effects = errors.map { Fault.Effect.failure($0) }
-        if kind == .synchronize { effects += [.synchronize(.cleanAndLost), .synchronize(.cacheReverted)] }
-        if kind == .write { effects += [.short(8), .short(100)] }
-        if kind == .read { effects.append(.short(50)) }
-        return effects
+        // EIO, ENOSPC, EDQUOT, EINTR, EACCES, EMFILE, ENOMEM.
+        let sweep = FaultSweep(errors: [5, 28, 122, 4, 13, 24, 12], cutWrites: [8, 100], run: Self.run)
+        let count = try await sweep.everyFault()
+        print("\(count) injected errors")
     }
 
     /// Runs the workload under a fault. Returns how many calls of each kind were made.
@@ -57,15 +19,13 @@ import Testing
         run.machine.disk.setOnChange(nil)
         if let fault { run.machine.disk.addFault(fault) }
         try work(run, fault)
-        var calls: [CallKind: Int] = [:]
-        for kind in CallKind.allCases { calls[kind] = run.machine.disk.callCount(of: kind) }
-        run.machine.disk.removeAllFaults()
+        let calls = run.machine.disk.callsUntilFaultsEnd()
         try survives(run)
         return calls
     }
 
     private static func work(_ run: CrashRun, _ fault: Fault?) throws {
-        guard let log = try tolerating(run, fault, { try run.create() }) else { return }
+        guard let log = try Fault.tolerating(fault, { try run.create() }) else { return }
         var steps: [(Log) throws -> Void] = [
             { try run.define($0) },
             { try run.insert($0, .relaxed) },
@@ -75,11 +35,11 @@ import Testing
         ]
         if fault == nil { steps.append { _ in } }
         guard try take(steps, log, run, fault) else { return }
-        guard try tolerating(run, fault, { try log.close() }) != nil else { return }
+        guard try Fault.tolerating(fault, { try log.close() }) != nil else { return }
         run.everythingIsDurable()
-        guard let again = try tolerating(run, fault, { try run.open(1) }) else { return }
+        guard let again = try Fault.tolerating(fault, { try run.open(1) }) else { return }
         guard try take([{ try run.insert($0, .full) }], again, run, fault) else { return }
-        if try tolerating(run, fault, { try again.close() }) != nil { run.everythingIsDurable() }
+        if try Fault.tolerating(fault, { try again.close() }) != nil { run.everythingIsDurable() }
     }
 
     /// Takes the steps; after an error the handle must go on, or refuse, exactly as designed. False if it refuses.
@@ -97,7 +57,7 @@ import Testing
                 let isPoisoned = error.code == .durabilityUnknown
                 // A write to the temporary file of a long transaction leaves the store as it was.
                 let isElsewhere = error.code == .inputOutput && content == run.machine.disk.contents(of: Machine.path)
-                guard isPoisoned == (poisons(fault) && !isElsewhere) else {
+                guard isPoisoned == (fault.poisons && !isElsewhere) else {
                     throw CrashFailure(description: "a commit failed with \(error.code): \(error)")
                 }
                 run.machine.disk.removeAllFaults()
@@ -118,38 +78,12 @@ import Testing
         return true
     }
 
-    /// Only these leave it open what is durable: a sync that failed, an input/output error in a write.
-    private static func poisons(_ fault: Fault) -> Bool {
-        switch (fault.call, fault.effect) {
-        case (.synchronize, _), (.synchronizeDirectory, _): true
-        case (.write, .failure(5)): true
-        default: false
-        }
-    }
-
-    private static func tolerating<Result>(
-        _ run: CrashRun, _ fault: Fault?, _ body: () throws -> Result
-    ) throws -> Result? {
-        do {
-            return try body()
-        } catch let error as StoreError {
-            if fault == nil { throw error }
-            return nil
-        }
-    }
-
     /// With the fault gone: another process sees everything acknowledged, and so does one after a power cut.
     private static func survives(_ run: CrashRun) throws {
         let disk = run.machine.disk
-        disk.kill(1)
-        guard disk.openDescriptorCount() == 0, disk.mappingCount == 0 else {
-            throw CrashFailure(description: "descriptors or mappings are left open")
-        }
+        try disk.requireClean(after: 1)
         let unnamed = disk.fileCount - disk.names(in: "/data").count
-        guard unnamed == 0, disk.names(in: "/data").allSatisfy({ $0 == "s.annals" }) else {
-            throw CrashFailure(
-                description: "files are left: \(disk.names(in: "/data")), \(unnamed) without a name")
-        }
+        guard unnamed == 0 else { throw CrashFailure(description: "\(unnamed) files without a name are left") }
         var options = CrashOptions(seed: 3)
         options.exhaustiveBits = 1
         options.randomChoices = 2

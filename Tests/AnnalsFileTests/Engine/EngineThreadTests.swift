@@ -15,7 +15,7 @@ import Testing
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private static func options(isLowered: Bool, _ reading: Reading) -> EngineOptions {
+    private static func options(isLowered: Bool, _ reading: FileReading) -> EngineOptions {
         var options = isLowered ? EngineOptions.lowered : EngineOptions()
         options.reading = reading
         options.log.limits.mappingReserveBytes = 1 << 30
@@ -94,8 +94,8 @@ import Testing
 
     // MARK: Sums
 
-    @Test(arguments: [(true, Reading.mapped), (true, .copied), (false, .mapped)])
-    func everyViewOfTransfersHasTheSameSum(_ isLowered: Bool, _ reading: Reading) throws {
+    @Test(arguments: [(true, FileReading.mapped), (true, .copied), (false, .mapped)])
+    func everyViewOfTransfersHasTheSameSum(_ isLowered: Bool, _ reading: FileReading) throws {
         let engine = try create(Self.options(isLowered: isLowered, reading))
         let ids = try engine.commit { transaction in
             try (0..<Self.accounts).map {

@@ -74,7 +74,9 @@ import Testing
 
     // MARK: Opening
 
-    @Test(arguments: [Reading.mapped, .copied]) func openingAfterAKillReadsTheTailOnly(_ reading: Reading) throws {
+    @Test(arguments: [FileReading.mapped, .copied]) func openingAfterAKillReadsTheTailOnly(_ reading: FileReading)
+        throws
+    {
         let machine = EngineMachine()
         var options = EngineOptions()
         options.reading = reading

@@ -67,18 +67,13 @@ import Testing
         }
         let schema = SchemaDefinition(
             version: 1, entities: [EntityDefinition(number: 1, name: "E", attributes: attributes)])
-        var code: StoreError.Code?
-        do throws(StoreError) { _ = try schema.encodeTables() } catch { code = error.code }
-        #expect(code == .tooLarge)
+        #expect(code { _ = try schema.encodeTables() } == .tooLarge)
     }
 
     @Test func invalidDefinitionsAreNotWritten() {
         let long = EntityDefinition(number: 1, name: Samples.text(100_000), attributes: [])
-        var code: StoreError.Code?
-        do throws(StoreError) {
-            _ = try SchemaDefinition(version: 1, entities: [long]).encodeTables()
-        } catch { code = error.code }
-        #expect(code == .invalidArgument)
+        let thrown = code { _ = try SchemaDefinition(version: 1, entities: [long]).encodeTables() }
+        #expect(thrown == .invalidArgument)
     }
 
     @Test func aCutOrFlippedTableNeverTraps() throws {
@@ -272,12 +267,5 @@ import Testing
         defer { block.deallocate() }
         block.copyBytes(from: table)
         return try SchemaDefinition(table: UnsafeRawBufferPointer(block), fileOffset: 4096)
-    }
-
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch { return (error as? StoreError)?.code }
     }
 }

@@ -21,8 +21,8 @@ import Testing
         return options
     }
 
-    private var trigger: CompactionTrigger {
-        var trigger = CompactionTrigger()
+    private var trigger: AutomaticCompaction {
+        var trigger = AutomaticCompaction()
         trigger.minimumBytes = 64 << 10
         return trigger
     }

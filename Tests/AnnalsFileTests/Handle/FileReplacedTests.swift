@@ -5,7 +5,9 @@ import SimulatedDisk
 import Testing
 
 @Suite struct FileReplacedTests {
-    private func makeStore(_ reading: Reading) throws -> (machine: EngineMachine, store: StoreHandle, older: [UInt8]) {
+    private func makeStore(_ reading: FileReading) throws -> (
+        machine: EngineMachine, store: StoreHandle, older: [UInt8]
+    ) {
         var machine = EngineMachine()
         machine.options.reading = reading
         let engine = try machine.create()
@@ -20,7 +22,9 @@ import Testing
         #expect(error?.code == code && error?.message.contains(words) == true, "\(error?.description ?? "")")
     }
 
-    @Test(arguments: [Reading.mapped, .copied]) func aSnapshotNoticesAnOlderCopyWithinASecond(reading: Reading) throws {
+    @Test(arguments: [FileReading.mapped, .copied]) func aSnapshotNoticesAnOlderCopyWithinASecond(reading: FileReading)
+        throws
+    {
         let (machine, store, older) = try makeStore(reading)
         let before = try store.newest().view
         machine.machine.disk.install(older, at: "/data/copy.annals")
@@ -37,7 +41,9 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    @Test(arguments: [Reading.mapped, .copied]) func anotherStoreWrittenOverTheFileIsNotALostTail(reading: Reading)
+    @Test(arguments: [FileReading.mapped, .copied]) func anotherStoreWrittenOverTheFileIsNotALostTail(
+        reading: FileReading
+    )
         throws
     {
         let (machine, store, _) = try makeStore(reading)
@@ -56,7 +62,7 @@ import Testing
         try expectIntact(machine.machine.disk)
     }
 
-    @Test(arguments: [Reading.mapped, .copied]) func aLostTailIsStillToldAsOne(reading: Reading) throws {
+    @Test(arguments: [FileReading.mapped, .copied]) func aLostTailIsStillToldAsOne(reading: FileReading) throws {
         let (machine, store, _) = try makeStore(reading)
         let engine = try store.newest().engine
         let last = try #require(engine.log.current.lastFrame)

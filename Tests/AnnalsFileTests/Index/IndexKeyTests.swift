@@ -49,7 +49,7 @@ import Testing
             let expected = try Self.key([.string("none"), .int(7), .absent], [.string, .int, .bool])
             #expect(Array(writer.bytes) == expected.key && expected.hasAbsent)
         }
-        #expect(Self.code { _ = try index.columns(in: old, of: Samples.entity([.int])) } == .invalidArgument)
+        #expect(code { _ = try index.columns(in: old, of: Samples.entity([.int])) } == .invalidArgument)
     }
 
     @Test func whatCannotBeAKeyIsRefusedAndLeavesTheWriter() throws {
@@ -60,23 +60,23 @@ import Testing
             ([.int(1), .string("a")], [.int]), ([.large(Samples.reference)], [.string]),
         ]
         for (values, types) in table {
-            #expect(Self.code { try IndexKey.append(values: values, types: types, to: &writer) } == .invalidArgument)
-            let bound = Self.code { _ = try IndexKey.bound(values: values, types: types, isIncluded: true) }
+            #expect(code { try IndexKey.append(values: values, types: types, to: &writer) } == .invalidArgument)
+            let bound = code { _ = try IndexKey.bound(values: values, types: types, isIncluded: true) }
             #expect(bound == .invalidArgument)
         }
         let layout = Samples.layout([.string, .objects])
         let bytes = try Samples.row([.large(Samples.reference), .objects([])], layout)
         try bytes.withUnsafeBytes { (bytes) throws in
             let row = try RowImage(bytes, layout: layout)
-            #expect(Self.code { _ = try Self.key(row, [1]) } == .invalidArgument)
+            #expect(code { _ = try Self.key(row, [1]) } == .invalidArgument)
             let failing: IndexKey.LargeValueReader = { (_, visit) throws(StoreError) in
                 try [UInt8](repeating: 0, count: 9000).withUnsafeBufferPointer { (piece) throws(StoreError) in
                     try visit(UnsafeRawBufferPointer(piece))
                 }
                 throw StoreError(.inputOutput, "Broken.")
             }
-            let code = Self.code { try IndexKey.append(row: row, positions: [0], to: &writer, large: failing) }
-            #expect(code == .inputOutput)
+            let thrown = code { try IndexKey.append(row: row, positions: [0], to: &writer, large: failing) }
+            #expect(thrown == .inputOutput)
         }
         #expect(Array(writer.bytes) == [1, 2, 3])
     }
@@ -267,7 +267,7 @@ import Testing
             var keyed = plain
             keyed.keys = [KeyDefinition(isUnique: true, attributes: [1, 2])]
             for entity in [flagged, unique, keyed] {
-                #expect(Self.code { try IndexID.requireIndexable(entity) } == .invalidArgument)
+                #expect(code { try IndexID.requireIndexable(entity) } == .invalidArgument)
                 #expect(IndexID.all(of: entity) == elements)
             }
         }
@@ -292,10 +292,5 @@ import Testing
         var writer = ByteWriter()
         let hasAbsent = try IndexKey.append(values: values, types: types, to: &writer)
         return (Array(writer.bytes), hasAbsent)
-    }
-
-    private static func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
     }
 }

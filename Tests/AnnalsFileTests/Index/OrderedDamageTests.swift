@@ -184,9 +184,4 @@ import Testing
         #expect(try high.remove(before[3], nodes))
         #expect(try high.list(nodes).count == before.count - 1)
     }
-
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
 }

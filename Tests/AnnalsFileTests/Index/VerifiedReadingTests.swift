@@ -31,8 +31,8 @@ import Testing
         return frames
     }
 
-    @Test(arguments: [Reading.mapped, .copied], 1...6 as ClosedRange<UInt64>)
-    func noOrderOfReadingShowsDamage(reading: Reading, seed: UInt64) throws {
+    @Test(arguments: [FileReading.mapped, .copied], 1...6 as ClosedRange<UInt64>)
+    func noOrderOfReadingShowsDamage(reading: FileReading, seed: UInt64) throws {
         let directory = try TemporaryDirectory()
         let path = directory.path + "/store.annals"
         let frames = try Self.make(path)

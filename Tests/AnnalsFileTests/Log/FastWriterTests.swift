@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct FastWriterTests {
     /// A store with a reader's handle, and a writer that commits whenever the reader has read.
     private func beside(
-        _ reading: Reading, _ body: (EngineMachine, () throws -> UInt64) throws -> Void
+        _ reading: FileReading, _ body: (EngineMachine, () throws -> UInt64) throws -> Void
     ) throws {
         var machine = EngineMachine()
         machine.options.reading = reading
@@ -42,7 +42,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test(arguments: [Reading.mapped, .copied]) func opensWithWhatWasThere(reading: Reading) throws {
+    @Test(arguments: [FileReading.mapped, .copied]) func opensWithWhatWasThere(reading: FileReading) throws {
         try beside(reading) { (machine, last) in
             let before = try last()
             let reader = try machine.open(2, access: .readOnly)

@@ -12,15 +12,6 @@ import Testing
         return log
     }
 
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch {
-            return (error as? StoreError)?.code
-        }
-    }
-
     @Test func aReaderSeesWhatAnotherHandleAppends() throws {
         let machine = Machine()
         let writer = try store(machine)

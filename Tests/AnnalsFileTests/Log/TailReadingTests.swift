@@ -12,8 +12,8 @@ import Testing
         case schemas, recoveriesAndSeals, checkpoints
     }
 
-    @Test(arguments: Tail.allCases, [Reading.mapped, .copied])
-    func openingReadsAtMostTwiceTheTail(_ tail: Tail, reading: Reading) throws {
+    @Test(arguments: Tail.allCases, [FileReading.mapped, .copied])
+    func openingReadsAtMostTwiceTheTail(_ tail: Tail, reading: FileReading) throws {
         var machine = EngineMachine()
         machine.options = EngineOptions()
         machine.options.log.synchronizesInBackground = false
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    private func bytesReadByOpening(_ machine: EngineMachine, _ reading: Reading) throws -> Int {
+    private func bytesReadByOpening(_ machine: EngineMachine, _ reading: FileReading) throws -> Int {
         var machine = machine
         machine.options.reading = reading
         let before = machine.machine.disk.readBytes

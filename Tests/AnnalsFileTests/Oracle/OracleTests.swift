@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import SimulatedDisk
 import Testing
 
 @Suite struct OracleTests {

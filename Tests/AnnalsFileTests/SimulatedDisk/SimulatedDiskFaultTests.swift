@@ -21,14 +21,14 @@ internal import Testing
         let file = try bench.create("a")
         disk.addFault(Fault(.failure(ENOSPC), on: .write, occurrence: 2))
         disk.addFault(Fault(.failure(EIO), on: .read, occurrence: 2, isPermanent: true))
-        let codes = (0..<3).map { _ in DiskBench.code { try bench.write(file, 0, [1, 2, 3]) } }
+        let codes = (0..<3).map { _ in code { try bench.write(file, 0, [1, 2, 3]) } }
         #expect(codes == [nil, .noSpace, nil])
-        let reads = (0..<3).map { _ in DiskBench.code { _ = try bench.read(file, 0, 1) } }
+        let reads = (0..<3).map { _ in code { _ = try bench.read(file, 0, 1) } }
         #expect(reads == [nil, .inputOutput, .inputOutput])
         disk.removeAllFaults()
         disk.addFault(Fault(.failure(EIO), on: nil, process: 9))
         #expect(try bench.read(file, 0, 1) == [1])
-        #expect(DiskBench.code { _ = try DiskBench(disk.process(9)) } == .inputOutput)
+        #expect(code { _ = try DiskBench(disk.process(9)) } == .inputOutput)
         #expect(disk.callCount(of: .write) == 3 && disk.callCount(of: .read) == 4)
     }
 
@@ -39,7 +39,7 @@ internal import Testing
         disk.addShortWrite(occurrence: 1, bytes: 5, thenError: EDQUOT)
         disk.addFault(Fault(.short(3), on: .read))
         #expect(try bench.write(file, 0, diskPattern(20)) == 5)
-        #expect(DiskBench.code { try bench.write(file, 5, diskPattern(15)) } == .noSpace)
+        #expect(code { try bench.write(file, 5, diskPattern(15)) } == .noSpace)
         #expect(disk.contents(of: "/data/a") == diskPattern(5))
         #expect(try bench.read(file, 0, 5) == Array(diskPattern(3)))
     }
@@ -71,7 +71,7 @@ internal import Testing
         }
         let bench = try DiskBench(disk)
         let file = try bench.create("a")
-        #expect(DiskBench.code { try disk.setSize(file, to: 1) } == .busy)
+        #expect(code { try disk.setSize(file, to: 1) } == .busy)
         disk.close(file)
         #expect(seen.withLock { $0 } == [.openDirectory, .createExclusively, .setSize, .close])
     }
@@ -86,7 +86,7 @@ internal import Testing
             if isCut { disk.cutPower() } else { disk.reboot() }
             #expect(disk.contents(of: "/data/a") == (isCut ? [1] : [2]))
             #expect(disk.names(in: "/data") == (isCut ? ["a"] : ["a", "b"]))
-            #expect(DiskBench.code { _ = try disk.size(file) } == .systemCall)
+            #expect(code { _ = try disk.size(file) } == .systemCall)
             #expect(try DiskBench(disk).open("a", .readOnly) != file)
         }
     }
@@ -152,11 +152,11 @@ internal import Testing
         defer { disk.unmap(mapping) }
         try bench.write(file, 1, [2])
         disk.addFault(Fault(.synchronize(mode.outcome), on: .synchronize))
-        #expect((DiskBench.code { try disk.synchronize(file) } == .inputOutput) == mode.isReported)
+        #expect((code { try disk.synchronize(file) } == .inputOutput) == mode.isReported)
         #expect(disk.contents(of: "/data/a") == mode.cached)
         #expect(mapping.bytes[1] == (mode.cached.count > 1 ? 2 : 0))
         #expect(disk.durableContents(of: "/data/a") == mode.durable)
-        #expect(DiskBench.code { try disk.synchronize(file) } == nil)
+        #expect(code { try disk.synchronize(file) } == nil)
         #expect(disk.durableContents(of: "/data/a") == mode.durableLater)
     }
 
@@ -169,10 +169,10 @@ internal import Testing
         disk.failWriteBack(of: "/data/a")
         // Nobody was told yet: who opens now is told too.
         let early = try bench.open("a")
-        #expect(DiskBench.code { try disk.synchronize(writer) } == .inputOutput)
+        #expect(code { try disk.synchronize(writer) } == .inputOutput)
         let late = try bench.open("a")
         let codes = [writer, bystander, early, late, bystander, early].map { file in
-            DiskBench.code { try disk.synchronize(file) }
+            code { try disk.synchronize(file) }
         }
         #expect(codes == [nil, .inputOutput, .inputOutput, nil, nil, nil])
         // Others' honest synchronizes did not bring the bytes back; writing them again does.
@@ -202,8 +202,8 @@ internal import Testing
         let bench = try DiskBench(disk)
         _ = try bench.create("a")
         disk.addFault(Fault(.synchronize(outcome), on: .synchronizeDirectory))
-        let code = DiskBench.code { try disk.synchronizeDirectory(bench.directory) }
-        #expect((code == nil) == (outcome == .lie))
+        let thrown = code { try disk.synchronizeDirectory(bench.directory) }
+        #expect((thrown == nil) == (outcome == .lie))
         #expect(disk.names(in: "/data") == (outcome == .cacheReverted ? [] : ["a"]))
         try disk.synchronizeDirectory(bench.directory)
         let returns = outcome == .lie || outcome == .error(EIO)

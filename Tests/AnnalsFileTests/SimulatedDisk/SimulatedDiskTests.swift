@@ -45,12 +45,6 @@ struct DiskBench {
         let moved = try bytes.withUnsafeMutableBytes { try files.read(file, at: offset, into: $0) }
         return Array(bytes[..<moved])
     }
-
-    /// The code of the error that the body throws.
-    static func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do { try body() } catch { return (error as? StoreError)?.code }
-        return nil
-    }
 }
 
 func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
@@ -90,8 +84,8 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         disk.close(kept)
         #expect(disk.contents(of: "/data/kept") == [7])
         let other = try disk.createUnnamed(in: bench.directory, mode: 0o600)
-        #expect(DiskBench.code { try disk.publish(other, as: "kept", in: bench.directory) } == .alreadyExists)
-        #expect(DiskBench.code { _ = try bench.create("kept") } == .alreadyExists)
+        #expect(code { try disk.publish(other, as: "kept", in: bench.directory) } == .alreadyExists)
+        #expect(code { _ = try bench.create("kept") } == .alreadyExists)
     }
 
     @Test func renameReplacesAndOpenFilesStay() throws {
@@ -107,7 +101,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         #expect(try disk.identity(of: "store", in: bench.directory) == identity)
         #expect(try bench.read(old, 0, 1) == [1])
         #expect(try disk.status(old).identity.links == 0)
-        #expect(DiskBench.code { _ = try disk.identity(of: "temporary", in: bench.directory) } == .notFound)
+        #expect(code { _ = try disk.identity(of: "temporary", in: bench.directory) } == .notFound)
         try disk.unlink("store", in: bench.directory)
         #expect(try bench.read(new, 0, 1) == [2])
     }
@@ -139,11 +133,11 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
             (.tooLarge, { try bench.write(try bench.open("a"), 1 << 40, [1]) }),
             (.tooLarge, { try disk.setSize(try bench.open("a"), to: UInt64.max) }),
         ]
-        for (index, (code, body)) in cases.enumerated() { #expect(DiskBench.code(body) == code, "case \(index)") }
+        for (index, (expected, body)) in cases.enumerated() { #expect(code(body) == expected, "case \(index)") }
         disk.setMode(0o400, of: "/data/a")
-        #expect(DiskBench.code { _ = try bench.open("a") } == .permissionDenied)
+        #expect(code { _ = try bench.open("a") } == .permissionDenied)
         disk.setReadOnly(true)
-        #expect(DiskBench.code { _ = try bench.create("c") } == .readOnly)
+        #expect(code { _ = try bench.create("c") } == .readOnly)
     }
 
     @Test func mappingSeesLaterWrites() throws {
@@ -160,7 +154,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         try disk.setSize(file, to: 4500)
         #expect(mapping.bytes[4499] == diskPattern(3000, 9)[499] && mapping.bytes[4500] == 0)
         #expect(disk.map(file, reservedBytes: 3 << 20) == nil)
-        #expect(DiskBench.code { try disk.setSize(file, to: 3 << 20) } == .tooLarge)
+        #expect(code { try disk.setSize(file, to: 3 << 20) } == .tooLarge)
         disk.addFault(Fault(.failure(ENOMEM), on: .map))
         #expect(disk.map(file, reservedBytes: 1 << 20) == nil)
         disk.cutPower()

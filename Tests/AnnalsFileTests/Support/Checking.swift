@@ -133,3 +133,9 @@ extension ForgedFile {
         add(.seal, table: SealRecord(time: time, checkpoint: checkpoint).encoded(), mark: end)
     }
 }
+
+/// The code of the error that the body throws; nil if it throws none of the store.
+func code(_ body: () throws -> Void) -> StoreError.Code? {
+    do { try body() } catch { return (error as? StoreError)?.code }
+    return nil
+}

@@ -15,13 +15,6 @@ import Testing
         directory = try files.openDirectory(temporary.path)
     }
 
-    func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch { return (error as? StoreError)?.code }
-    }
-
     func write(_ text: String, to file: Descriptor, at offset: UInt64 = 0) throws -> Int {
         try Array(text.utf8).withUnsafeBytes { try files.write(file, at: offset, from: $0) }
     }

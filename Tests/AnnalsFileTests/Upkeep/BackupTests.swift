@@ -51,7 +51,7 @@ import Testing
         var options = CompactionOptions.lowered
         // Others go on, and compact, and the reader reads on.
         let step = Step()
-        options.progress = { (_, _) in
+        options.progress = { _ in
             step.count += 1
             let body: (Draft) throws -> Void = { pending in
                 try pending.update(ids[step.count % 300], [(EngineNote.rank, .int(Int64(step.count)))])
@@ -128,12 +128,12 @@ import Testing
         expect(.alreadyExists) { _ = try store.backUp(to: EngineMachine.path, newIdentity: false) }
         expect(.notFound) { _ = try store.backUp(to: "/nowhere/copy.annals", newIdentity: false) }
         var options = CompactionOptions.lowered
-        options.progress = { (_, _) in false }
+        options.progress = { _ in false }
         expect(.cancelled) { _ = try store.backUp(to: Self.copy, newIdentity: false, options) }
         // Two at once to one name.
         let other = StoreHandle(try machine.open(2))
         let met = Step()
-        options.progress = { (_, _) in
+        options.progress = { _ in
             do {
                 _ = try other.backUp(to: Self.copy, newIdentity: false, .lowered)
             } catch let error as StoreError where error.code == .busy { met.count += 1 } catch {}

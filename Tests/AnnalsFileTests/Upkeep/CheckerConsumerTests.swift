@@ -193,7 +193,7 @@ import Testing
         let other = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         // They move on while the copy is made: it says what it holds.
-        options.progress = { (_, _) in
+        options.progress = { _ in
             _ = try? other.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("\($0.base.number)", 1)) }
             guard let engine = try? other.newest().engine, let to = try? self.place(engine),
                 let from = engine.tracking.consumer("end")?.place

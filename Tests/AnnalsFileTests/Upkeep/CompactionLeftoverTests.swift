@@ -13,13 +13,6 @@ import Testing
         case nothing, earlierBackup, laterBackup, backupOfABackup, otherStore
     }
 
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch { return (error as? StoreError)?.code }
-    }
-
     private func store() throws -> EngineMachine {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())

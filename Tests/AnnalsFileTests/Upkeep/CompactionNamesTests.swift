@@ -71,7 +71,7 @@ import Testing
         let other = StoreHandle(try machine.open(2))
         let count = Count()
         var options = CompactionOptions.lowered
-        options.progress = { (_, _) in
+        options.progress = { _ in
             let number = count.next()
             if number < 6 {
                 do {

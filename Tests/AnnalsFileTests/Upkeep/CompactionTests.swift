@@ -35,7 +35,7 @@ import Testing
         _ = try store.commit { try $0.delete(ids[7]) }
 
         let result = try store.compact(.lowered)
-        #expect(result.baseNumber == 0 && result.bytesAfter > 0)
+        #expect(result.horizon == 0 && result.bytesAfter > 0)
         #expect(store.current.log.header.generation == 1)
         // A writer that was not looking, and a reader.
         _ = try other.commit { transaction in
@@ -68,7 +68,7 @@ import Testing
         #expect(try !store.current.deleteHistory(before: last - 9))
         #expect(try numbers(store.current) == Array((last - 9)...last))
         let result = try store.compact(.lowered)
-        #expect(result.baseNumber == last - 10 && result.bytesAfter < result.bytesBefore)
+        #expect(result.horizon == last - 10 && result.bytesAfter < result.bytesBefore)
         #expect(try store.newest().view.titles() == titles)
         #expect(try store.newest().view.byRank().count == 450)
         #expect(try numbers(store.current) == Array((last - 9)...last))
@@ -112,7 +112,7 @@ import Testing
         var options = CompactionOptions.lowered
         options.finalBytes = 256
         let met = Met()
-        options.progress = { (_, _) in
+        options.progress = { _ in
             met.count += 1
             let number = UInt16(met.count + 1)
             guard number < 30 else { return true }
@@ -165,7 +165,7 @@ import Testing
         let other = StoreHandle(try machine.open(2))
         var options = CompactionOptions.lowered
         let met = Met()
-        options.progress = { (_, _) in
+        options.progress = { _ in
             do { _ = try other.compact(.lowered) } catch let error as StoreError { met.code = error.code } catch {}
             return false
         }
@@ -275,8 +275,8 @@ import Testing
         func cancel(after count: Int) throws {
             calls.done = []
             var options = CompactionOptions.lowered
-            options.progress = { (done, _) in
-                calls.done.append(done)
+            options.progress = { progress in
+                calls.done.append(progress.doneBytes)
                 return calls.done.count < count
             }
             let error = #expect(throws: StoreError.self) { try store.compact(options) }
@@ -290,8 +290,8 @@ import Testing
         }
         // While indexes are built the place up to which was copied stays: those calls are the last of a whole run.
         var whole = CompactionOptions.lowered
-        whole.progress = { (done, _) in
-            calls.done.append(done)
+        whole.progress = { progress in
+            calls.done.append(progress.doneBytes)
             return true
         }
         let other = StoreHandle(try machine.open(2))

@@ -181,7 +181,7 @@ private struct LogStore {
         let history = try LogStore.history(off.store.current, of: EngineNote.entity)
         let result = try off.store.compact(.lowered)
         #expect(result.bytesAfter * 5 / 2 < whole, "\(result.bytesAfter) of \(whole)")
-        #expect(result.baseNumber == 0)
+        #expect(result.horizon == 0)
         #expect(try LogStore.changes(off.store.current, of: Self.log).isEmpty)
         try off.expect(rows, history)
         // What comes is written as ever, and goes with the next compaction.
@@ -334,7 +334,7 @@ private struct LogStore {
         let begin = try (rows: meanwhile.logs.rows, number: store.newest().view.number)
         var options = CompactionOptions.lowered
         options.finalBytes = 256
-        options.progress = { (_, _) in
+        options.progress = { _ in
             meanwhile.step += 1
             do {
                 switch meanwhile.step {

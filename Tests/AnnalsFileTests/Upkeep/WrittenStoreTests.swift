@@ -7,13 +7,6 @@ import Testing
 @Suite struct WrittenStoreTests {
     private static let temporary = "/data/s.annals.compacting"
 
-    private func code(_ body: () throws -> Void) -> StoreError.Code? {
-        do {
-            try body()
-            return nil
-        } catch { return (error as? StoreError)?.code }
-    }
-
     @Test func eachDifferenceFromWhatWasWrittenIsRefused() throws {
         let machine = EngineMachine()
         let files = machine.machine.files(1)

@@ -31,18 +31,13 @@ private struct Club: Entity, Equatable {
     }
 }
 
-@Suite struct SmallFormTests {
+@Suite struct SmallFormTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Member.self, Club.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     /// As arguments, as an array, and as an array that a program holds: wherever something is sorted.

@@ -5,7 +5,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@Suite struct EntityErrorTests {
+@Suite struct EntityErrorTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
     let dock: Reference<Dock>
@@ -69,11 +69,6 @@ import Testing
         #expect(try before.fetch(Ship.self).map(\.code) == after.fetch(Ship.self).map(\.code))
         #expect(try before.fetch(Dock.self).map(\.name) == after.fetch(Dock.self).map(\.name))
         return error
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     @Test func validationFailedHasAllFailuresWithTheirValues() throws {

@@ -34,7 +34,7 @@ private final class Tab: Identifiable {
     let id = "tab"
 }
 
-@Suite struct FreeNameTests {
+@Suite struct FreeNameTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
     let context: Context
@@ -43,11 +43,6 @@ private final class Tab: Identifiable {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Ticket.self])
         context = store.makeContext(author: "app")
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     private let whole = Ticket(

@@ -5,18 +5,13 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@Suite struct ContextPlaceTests {
+@Suite struct ContextPlaceTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     /// More transactions than the context holds objects: it compares the objects, and does not read history.

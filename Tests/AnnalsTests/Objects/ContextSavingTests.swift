@@ -66,18 +66,13 @@ private enum LockProbe {
     }
 }
 
-@Suite struct ContextSavingTests {
+@Suite struct ContextSavingTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self, Passport.self, Watched.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     // MARK: Upserts

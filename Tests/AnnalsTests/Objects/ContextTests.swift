@@ -44,18 +44,13 @@ struct Label: Entity, Equatable {
     var notes = ToMany<Note>()
 }
 
-@Suite struct ContextTests {
+@Suite struct ContextTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     // MARK: Errors of properties

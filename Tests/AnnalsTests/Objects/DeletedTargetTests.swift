@@ -5,7 +5,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@Suite struct DeletedTargetTests {
+@Suite struct DeletedTargetTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
@@ -42,11 +42,6 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Tag.self, Note.self, Pin.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     /// One context that refers to a tag, and the tag is deleted: `held` is what the note referred to before.

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite struct ObservedRelationshipTests {
+@Suite struct ObservedRelationshipTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
 
@@ -35,11 +35,6 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Tag.self, Note.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     private final class Count: Sendable {

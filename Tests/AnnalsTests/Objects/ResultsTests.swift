@@ -6,7 +6,7 @@ import Observation
 import TestSupport
 import Testing
 
-@Suite struct ResultsTests {
+@Suite struct ResultsTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
     let context: Context
@@ -15,11 +15,6 @@ import Testing
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         context = store.makeContext(author: "app")
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     /// Notes with these ranks, saved.

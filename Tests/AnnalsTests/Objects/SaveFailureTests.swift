@@ -5,7 +5,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@Suite struct SaveFailureTests {
+@Suite struct SaveFailureTests: StoreSuite {
     struct Port: Entity {
         var name = ""
         var ships = ToMany<Ship>()
@@ -87,11 +87,6 @@ import Testing
             try transaction.insert(Command(captain: captains[0], mate: captains[1], crew: [captains[2]]))
             try transaction.insert(Command(captain: captains[1], mate: captains[1], crew: [captains[1]]))
         }
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     /// What is wrong with one object, and how the error names it.

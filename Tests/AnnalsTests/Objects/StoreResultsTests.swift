@@ -22,7 +22,7 @@ struct Pin: Entity, Equatable {
     }
 }
 
-@Suite(.timeLimit(.minutes(20))) struct StoreResultsTests {
+@Suite(.timeLimit(.minutes(20))) struct StoreResultsTests: TwoHandleSuite {
     static let entities: [any Entity.Type] = [Group.self, Note.self, Label.self, Visit.self, Pin.self]
     let folder: StoreFolder
     let store: Store
@@ -32,12 +32,6 @@ struct Pin: Entity, Equatable {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: Self.entities)
         other = try Store(at: folder.path, entities: Self.entities)
-    }
-
-    private func end() throws {
-        try store.close()
-        try other.close()
-        try folder.expectIntact()
     }
 
     private let high: Predicate<Object<Note>> = #Predicate { $0.rank >= 10 }

@@ -64,3 +64,29 @@ func expect<Result>(
     #expect(error?.message.hasSuffix(".") ?? true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
     return error
 }
+
+/// A suite of which each test has a store of its own, and ends it.
+protocol StoreSuite {
+    var folder: StoreFolder { get }
+    var store: Store { get }
+}
+
+extension StoreSuite {
+    func end() throws {
+        try store.close()
+        try folder.expectIntact()
+    }
+}
+
+/// The same with another handle on the store.
+protocol TwoHandleSuite: StoreSuite {
+    var other: Store { get }
+}
+
+extension TwoHandleSuite {
+    func end() throws {
+        try store.close()
+        try other.close()
+        try folder.expectIntact()
+    }
+}

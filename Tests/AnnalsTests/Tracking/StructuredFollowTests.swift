@@ -6,7 +6,7 @@ import Observation
 import TestSupport
 import Testing
 
-@Suite struct StructuredFollowTests {
+@Suite struct StructuredFollowTests: TwoHandleSuite {
     let folder: StoreFolder
     let (store, other): (Store, Store)
 
@@ -14,12 +14,6 @@ import Testing
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try other.close()
-        try folder.expectIntact()
     }
 
     // MARK: A context

@@ -24,7 +24,7 @@ private func soon(
     try #require(Bool(false), "The condition never held.", sourceLocation: location)
 }
 
-@Suite struct TrackerDefectTests {
+@Suite struct TrackerDefectTests: TwoHandleSuite {
     let folder: StoreFolder
     let store: Store
     let other: Store
@@ -35,12 +35,6 @@ private func soon(
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try other.close()
-        try folder.expectIntact()
     }
 
     private func tracker(

@@ -25,7 +25,7 @@ private final class StandingClock: HistoryTrackerClock {
     }
 }
 
-@Suite struct TrackerFailureTests {
+@Suite struct TrackerFailureTests: StoreSuite {
     let folder: StoreFolder
     let store: Store
     let calls = Calls()
@@ -35,11 +35,6 @@ private final class StandingClock: HistoryTrackerClock {
     init() throws {
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try folder.expectIntact()
     }
 
     private func tracker(

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite struct TrackerTests {
+@Suite struct TrackerTests: TwoHandleSuite {
     let folder: StoreFolder
     let store: Store
     let other: Store
@@ -19,12 +19,6 @@ import Testing
         folder = try StoreFolder()
         store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
-    }
-
-    private func end() throws {
-        try store.close()
-        try other.close()
-        try folder.expectIntact()
     }
 
     private func tracker(

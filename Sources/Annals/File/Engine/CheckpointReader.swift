@@ -14,9 +14,7 @@ struct CheckpointReader: Sendable {
     private let salt: UInt64
 
     init(_ files: any FileSystem, _ file: Descriptor, salt: UInt64) {
-        self.files = files
-        self.file = file
-        self.salt = salt
+        (self.files, self.file, self.salt) = (files, file, salt)
     }
 
     /// A checkpoint frame, its document, and the frames with the document's beginning.

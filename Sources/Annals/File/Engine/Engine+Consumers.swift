@@ -13,6 +13,7 @@ extension Engine {
         durability: Durability = .relaxed
     ) throws(StoreError) -> ConsumerRecord {
         try Self.validate(name: name)
+        let kind = kind.intersection(.all)
         guard !kind.isEmpty else {
             throw StoreError(.invalidArgument, "A consumer reads, writes, or does both: give its kinds.")
         }

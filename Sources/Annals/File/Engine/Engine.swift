@@ -26,9 +26,7 @@ package final class Engine: Sendable {
     let writingThread = Atomic<UInt>(0)
 
     private init(_ log: Log, _ indexes: Indexes, _ options: EngineOptions) {
-        self.log = log
-        self.indexes = indexes
-        self.options = options
+        (self.log, self.indexes, self.options) = (log, indexes, options)
     }
 
     // MARK: Opening and closing

@@ -2,7 +2,7 @@
 
 package struct EngineOptions: Sendable {
     package var log = LogOptions()
-    package var reading = Reading.mapped
+    package var reading = FileReading.mapped
     /// A checkpoint begins when unwritten nodes take this memory. While it is written they take at most half as much
     /// again ...
     package var dirtyNodeBytes = 64 << 20
@@ -42,21 +42,4 @@ package struct EngineOptions: Sendable {
     }
 
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
-
-    /// Sizes so small that small tests reach them.
-    package static var lowered: EngineOptions {
-        var options = EngineOptions()
-        options.log.limits = .lowered
-        options.log.limits.mappingReserveBytes = 16 << 20
-        options.dirtyNodeBytes = 64 << 10
-        options.checkpointTailBytes = 16 << 10
-        options.undividedCheckpointBytes = 12 << 10
-        options.closingTailBytes = 4 << 10
-        options.keySortBytes = 6 << 10
-        options.indexSliceBytes = 16 << 10
-        options.copiedBytes = 32 << 10
-        // Most tests set their clocks freely.
-        options.appliesRetention = false
-        return options
-    }
 }

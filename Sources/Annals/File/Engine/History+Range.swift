@@ -7,9 +7,7 @@ package struct HistoryRange {
     package var isNewestFirst: Bool
 
     package init(after: UInt64, before: UInt64, isNewestFirst: Bool = false) {
-        self.after = after
-        self.before = before
-        self.isNewestFirst = isNewestFirst
+        (self.after, self.before, self.isNewestFirst) = (after, before, isNewestFirst)
     }
 
     package var isEmpty: Bool { before <= after || before - after == 1 }

@@ -19,9 +19,7 @@ package struct TransactionView {
     init(
         number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
     ) {
-        self.number = number
-        self.commitFrame = commitFrame
-        self.end = end
+        (self.number, self.commitFrame, self.end) = (number, commitFrame, end)
         viewReference = .passUnretained(view)
         self.names = names.names
         nameCount = names.count

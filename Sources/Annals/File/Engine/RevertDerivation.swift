@@ -7,15 +7,7 @@ package struct RevertDerivation {
     /// The same without attributes that keep a written value.
     let isWorkedOut: (_ attribute: UInt16, _ entity: UInt16) -> Bool
     /// The changes to leave out, by object.
-    let withheld: [ObjectID: [WithheldChange]]
+    var withheld: [ObjectID: [WithheldChange]] = [:]
 
     package static var none: Self { Self(isDerived: { (_, _) in false }, isWorkedOut: { (_, _) in false }) }
-
-    package init(
-        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool,
-        isWorkedOut: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool,
-        withheld: [ObjectID: [WithheldChange]] = [:]
-    ) {
-        (self.isDerived, self.isWorkedOut, self.withheld) = (isDerived, isWorkedOut, withheld)
-    }
 }

@@ -16,11 +16,11 @@ extension RevertPlan {
                 }
                 switch step {
                 case .delete: continue
-                case .insert(let row):
+                case .insert(let row), .insertAgain(let row):
                     var left = row
                     let lost = try existing(row.indices.map { ($0, row[$0]) }, layout) { left[$0] = $1 }
                     if !lost.isEmpty { stop(object, .referenceMissing, lost) }
-                    steps[object] = lost.isEmpty ? .insert(left) : nil
+                    steps[object] = lost.isEmpty ? .insertAgain(left) : nil
                     if !lost.isEmpty { isSettled = false }
                 case .update(let changes):
                     var left = changes
@@ -28,7 +28,7 @@ extension RevertPlan {
                         for index in left.indices where left[index].position == position { left[index].value = value }
                     }
                     if !lost.isEmpty { stop(object, .referenceMissing, lost) }
-                    steps[object] = Step.update(left).without(lost, layout)
+                    steps[object] = PlannedStep.update(left).without(lost, layout)
                 }
             }
         }
@@ -57,7 +57,7 @@ extension RevertPlan {
 
     private func willExist(_ object: ObjectID) throws(StoreError) -> Bool {
         switch steps[object] {
-        case .insert: true
+        case .insert, .insertAgain: true
         case .delete: false
         case .update, nil: try base.has(object)
         }

@@ -8,58 +8,45 @@
 // U4  The steps together write references only to objects that exist after them.
 
 /// The reason why a part of a transaction cannot be undone.
-package struct RevertObstacle: Equatable, Sendable {
-    package enum Reason: Equatable, Sendable {
-        /// The attributes no longer have the transaction's values.
-        case changedSince
-        /// It changed an object that was deleted later. Or it deleted one that was inserted again, and deleted with
-        /// other values.
-        case deletedSince
-        /// It deleted an object that exists again, with other values.
-        case insertedSince
-        /// That object has the value of a unique attribute or key.
-        case keyTaken(by: ObjectID)
-        /// The attributes referred to objects that do not exist any more.
-        case referenceMissing
-        /// The attributes had no value, and must have one now.
-        case requiredMissing
-        /// The entity is no longer in the schema.
-        case entityRemoved
-        /// Other attributes have these names now. The old values do not fit them.
-        case attributeReplaced
-        /// History no longer has the old values.
-        case valuesLost
-        /// That object's derived attribute would get a value that its type does not have.
-        case derivedOutOfRange(of: ObjectID)
-    }
+public enum RevertConflictReason: Hashable, Sendable {
+    /// The attributes no longer have the transaction's values.
+    case changedSince
+    /// The transaction changed the object, which was deleted later. Or it deleted the object, which was inserted
+    /// again with other values, and deleted again.
+    case deletedSince
+    /// The transaction deleted the object, which was inserted again with other values.
+    case insertedSince
+    /// Another object now has the values of the unique attribute or key, which may be derived from undone values.
+    case keyTaken(by: ObjectID)
+    /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
+    case referenceMissing
+    /// The attributes were null before, and are required now.
+    case requiredMissing
+    /// The schema no longer has the entity.
+    case entityRemoved
+    /// Other attributes with the same names have replaced the attributes (`SchemaChange.replaceAttribute`). The old
+    /// values do not belong to them.
+    case attributeReplaced
+    /// History no longer has the values before.
+    case valuesLost
+    /// A derived attribute of that object would get a value that its type does not have, such as too large a sum.
+    case derivedOutOfRange(of: ObjectID)
+}
 
+/// A part of a transaction that cannot be undone.
+package struct RevertObstacle: Equatable, Sendable {
     package let object: ObjectID
     /// The transaction's change of the object.
     package let kind: ChangeKind
-    package let reason: Reason
+    package let reason: RevertConflictReason
     /// The numbers of the attributes concerned; none for the whole object.
     package let attributes: [UInt16]
 }
 
 /// The steps that undo one transaction in the base state of a draft. All are in memory, except long values.
 package struct RevertPlan {
-    enum Step {
-        case delete
-        /// By ascending position.
-        case update([(position: Int, value: StoredValue)])
-        /// A value for each attribute of the newest layout.
-        case insert([StoredValue])
-
-        /// The rest of the step without these attributes, which cannot be written.
-        func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
-            guard case .update(let changes) = self, let layout else { return nil }
-            let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
-            return left.isEmpty ? nil : .update(left)
-        }
-    }
-
     let base: View
-    var steps: [ObjectID: Step] = [:]
+    var steps: [ObjectID: PlannedStep] = [:]
     private var kinds: [ObjectID: ChangeKind] = [:]
     /// The objects, in the reverse of the order in which the transaction changed them.
     private(set) var order: [ObjectID] = []
@@ -98,7 +85,7 @@ package struct RevertPlan {
             guard let step = steps[object] else { return }
             steps[object] =
                 left.isWhole ? nil : step.without(Array(left.attributes), base.shape.newestLayout(object.entityNumber))
-            let reason: RevertObstacle.Reason =
+            let reason: RevertConflictReason =
                 switch left.reason {
                 case .keyTaken(let other): .keyTaken(by: other)
                 case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
@@ -107,7 +94,7 @@ package struct RevertPlan {
         }
     }
 
-    mutating func stop(_ object: ObjectID, _ reason: RevertObstacle.Reason, _ attributes: [UInt16]) {
+    mutating func stop(_ object: ObjectID, _ reason: RevertConflictReason, _ attributes: [UInt16]) {
         obstacles.append(
             RevertObstacle(object: object, kind: kinds[object] ?? .update, reason: reason, attributes: attributes))
     }
@@ -115,15 +102,7 @@ package struct RevertPlan {
     /// Writes the steps without obstacles.
     package func carryOut(with draft: Draft) throws(StoreError) {
         for object in order {
-            switch steps[object] {
-            case nil: continue
-            case .delete: try draft.delete(object)
-            case .update(let values): try draft.update(object, values)
-            case .insert(let values):
-                try draft.insertAgain(object) { (row) throws(StoreError) in
-                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
-                }
-            }
+            if let step = steps[object] { try draft.carryOut(step, on: object) }
         }
     }
 
@@ -141,7 +120,7 @@ package struct RevertPlan {
         }
     }
 
-    private mutating func stop(_ change: ChangeView, _ reason: RevertObstacle.Reason, _ attributes: [UInt16] = []) {
+    private mutating func stop(_ change: ChangeView, _ reason: RevertConflictReason, _ attributes: [UInt16] = []) {
         obstacles.append(
             RevertObstacle(object: change.object, kind: change.kind, reason: reason, attributes: attributes))
     }
@@ -227,7 +206,7 @@ package struct RevertPlan {
             replaced.append(other)
         }
         if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
-        steps[change.object] = .insert(values)
+        steps[change.object] = .insertAgain(values)
     }
 
     /// The number of the attribute that now has the name of a removed one.
@@ -313,7 +292,7 @@ package struct RevertPlan {
     }
 
     private func obstacle(
-        _ object: ObjectID, _ step: Step, _ claimed: inout [Key: ObjectID]
+        _ object: ObjectID, _ step: PlannedStep, _ claimed: inout [Key: ObjectID]
     ) throws(StoreError) -> RevertObstacle? {
         for number in base.shape.indexes(of: object.entityNumber) where base.shape.indexes[number].id.isUnique {
             let index = base.shape.indexes[number]
@@ -346,11 +325,11 @@ package struct RevertPlan {
     }
 
     /// The key that the object will have; nil if the step does not change it, or the object has none.
-    private func key(_ object: ObjectID, _ step: Step, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
+    private func key(_ object: ObjectID, _ step: PlannedStep, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
         var values: [StoredValue] = []
         switch step {
         case .delete: return nil
-        case .insert(let row): values = index.positions.map { row[$0] }
+        case .insert(let row), .insertAgain(let row): values = index.positions.map { row[$0] }
         case .update(let changes):
             guard changes.contains(where: { index.positions.contains($0.position) }) else { return nil }
             try base.core.reading { () throws(StoreError) in
@@ -375,7 +354,7 @@ package struct RevertPlan {
         switch steps[object] {
         case .delete: true
         case .update(let changes): changes.contains { index.positions.contains($0.position) }
-        case .insert, nil: false
+        case .insert, .insertAgain, nil: false
         }
     }
 }

@@ -81,11 +81,8 @@ package struct EntityRoot: Equatable, Sendable {
     package var liveObjects: UInt64
 
     package init(entity: UInt16, depth: UInt8, root: UInt64, nextNumber: UInt64, liveObjects: UInt64) {
-        self.entity = entity
-        self.depth = depth
-        self.root = root
-        self.nextNumber = nextNumber
-        self.liveObjects = liveObjects
+        (self.entity, self.depth, self.root) = (entity, depth, root)
+        (self.nextNumber, self.liveObjects) = (nextNumber, liveObjects)
     }
 }
 
@@ -102,12 +99,8 @@ package struct OrderedRoot: Equatable, Sendable {
     package init(
         entity: UInt16, isUnique: Bool, isComplete: Bool, attributes: [UInt16], root: UInt64, entries: UInt64
     ) {
-        self.entity = entity
-        self.isUnique = isUnique
-        self.isComplete = isComplete
-        self.attributes = attributes
-        self.root = root
-        self.entries = entries
+        (self.entity, self.isUnique, self.isComplete, self.attributes) = (entity, isUnique, isComplete, attributes)
+        (self.root, self.entries) = (root, entries)
     }
 }
 

@@ -39,13 +39,8 @@ package struct FileHeader: Equatable, Sendable {
         storeID: UUIDBytes, generation: UInt64 = 0, salt: UInt64, created: Int64, baseNumber: UInt64 = 0,
         baseTag: UInt64 = 0, baseTime: Int64 = .min
     ) {
-        self.storeID = storeID
-        self.generation = generation
-        self.salt = salt
-        self.created = created
-        self.baseNumber = baseNumber
-        self.baseTag = baseTag
-        self.baseTime = baseTime
+        (self.storeID, self.generation, self.salt, self.created) = (storeID, generation, salt, created)
+        (self.baseNumber, self.baseTag, self.baseTime) = (baseNumber, baseTag, baseTime)
     }
 
     static let magic: [UInt8] = [0x89, 0x41, 0x4E, 0x4E, 0x41, 0x4C, 0x53, 0x0A]
@@ -201,10 +196,7 @@ package struct Hint: Equatable, Sendable {
     package var number: UInt64
 
     package init(sequence: UInt64, checkpoint: UInt64, durableEnd: UInt64, number: UInt64) {
-        self.sequence = sequence
-        self.checkpoint = checkpoint
-        self.durableEnd = durableEnd
-        self.number = number
+        (self.sequence, self.checkpoint, self.durableEnd, self.number) = (sequence, checkpoint, durableEnd, number)
     }
 
     /// The slot of this hint: hints alternate between the slots.

@@ -85,15 +85,9 @@ package struct FrameHeader: Equatable, Sendable {
         kind: FrameKind, isMember: Bool, frameBytes: UInt32, tableBytes: UInt32, number: UInt64, durableMark: UInt64,
         previousChecksum: UInt64, tableChecksum: UInt64, bodyChecksum: UInt64
     ) {
-        self.kind = kind
-        self.isMember = isMember
-        self.frameBytes = frameBytes
-        self.tableBytes = tableBytes
-        self.number = number
-        self.durableMark = durableMark
-        self.previousChecksum = previousChecksum
-        self.tableChecksum = tableChecksum
-        self.bodyChecksum = bodyChecksum
+        (self.kind, self.isMember, self.frameBytes, self.tableBytes) = (kind, isMember, frameBytes, tableBytes)
+        (self.number, self.durableMark, self.previousChecksum) = (number, durableMark, previousChecksum)
+        (self.tableChecksum, self.bodyChecksum) = (tableChecksum, bodyChecksum)
     }
 
     /// Writes the header for a frame that will lie at `offset`, and remembers its checksum.
@@ -235,10 +229,7 @@ package struct FrameView {
     package let body: UnsafeRawBufferPointer
 
     package init(offset: UInt64, header: FrameHeader, table: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer) {
-        self.offset = offset
-        self.header = header
-        self.table = table
-        self.body = body
+        (self.offset, self.header, self.table, self.body) = (offset, header, table, body)
     }
 
     /// The frame in `bytes`, all of it, after this header.

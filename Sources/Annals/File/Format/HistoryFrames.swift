@@ -11,14 +11,15 @@ package enum ConsumerField {
     package static let bytes = 40
 }
 
-/// The way in which a registered consumer of history uses the store.
-package struct ConsumerKind: OptionSet, Hashable, Sendable {
-    package let rawValue: UInt16
-    package init(rawValue: UInt16) { self.rawValue = rawValue }
+/// The way in which a consumer uses the store.
+public struct ConsumerKind: OptionSet, Hashable, Sendable, Codable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Cleaning waits for it.
-    package static let reads = ConsumerKind(rawValue: 1)
-    package static let writes = ConsumerKind(rawValue: 2)
+    /// It reads history: cleaning waits until it has.
+    public static let reads = ConsumerKind(rawValue: 1)
+    /// It writes. This is for information only; nothing waits for it.
+    public static let writes = ConsumerKind(rawValue: 2)
     static let all: ConsumerKind = [.reads, .writes]
 }
 
@@ -58,7 +59,7 @@ package struct ConsumerRecord: Hashable, Sendable {
         table.append(integer: lastSeen)
         table.append(integer: registered)
         table.append(integer: processID)
-        table.append(integer: kind.rawValue)
+        table.append(integer: UInt16(kind.rawValue))
         table.append(integer: UInt16(name.utf8.count))
         table.append(contentsOf: name.utf8)
         table.append(contentsOf: repeatElement(0, count: table.count.paddedTo8 - table.count))
@@ -79,7 +80,7 @@ package struct ConsumerRecord: Hashable, Sendable {
     static func decode(_ table: UnsafeRawBufferPointer) throws(StoreError) -> ConsumerRecord? {
         guard table.count > ConsumerField.bytes else { return nil }
         let bytes = Int(table.integer(at: ConsumerField.nameBytes, as: UInt16.self))
-        let kind = ConsumerKind(rawValue: table.integer(at: ConsumerField.kind, as: UInt16.self))
+        let kind = ConsumerKind(rawValue: Int(table.integer(at: ConsumerField.kind, as: UInt16.self)))
         guard ConsumerKind.all.isSuperset(of: kind) else {
             throw .newer("F26", "a consumer is of kind \(kind.rawValue)")
         }

@@ -23,9 +23,7 @@ package struct HistoryGap: Hashable, Sendable {
     package let end: End
 
     package init(entity: UInt16, first: UInt16, end: End) {
-        self.entity = entity
-        self.first = first
-        self.end = end
+        (self.entity, self.first, self.end) = (entity, first, end)
     }
 
     /// Whether a change of the entity is left out of a transaction of that version. (N1)

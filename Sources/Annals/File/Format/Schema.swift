@@ -71,10 +71,7 @@ package struct AttributeDefinition: Hashable, Sendable {
         number: UInt16, type: AttributeType, flags: AttributeFlags = [], target: UInt16 = 0, inverse: String? = nil,
         deleteRule: DeleteRule = .noAction, name: String, defaultValue: [UInt8]? = nil
     ) {
-        self.number = number
-        self.type = type
-        self.flags = flags
-        self.target = target
+        (self.number, self.type, self.flags, self.target) = (number, type, flags, target)
         self.inverse = inverse.map { IdentifierName($0) }
         self.deleteRule = deleteRule
         self.name = IdentifierName(name)
@@ -132,12 +129,8 @@ package struct EntityDefinition: Hashable, Sendable {
         _ number: UInt16, _ state: State, _ keepsNoHistory: Bool, _ name: IdentifierName,
         _ attributes: [AttributeDefinition], _ keys: [KeyDefinition]
     ) {
-        self.number = number
-        self.state = state
-        self.keepsNoHistory = keepsNoHistory
-        self.name = name
-        self.attributes = attributes
-        self.keys = keys
+        (self.number, self.state, self.keepsNoHistory, self.name) = (number, state, keepsNoHistory, name)
+        (self.attributes, self.keys) = (attributes, keys)
     }
 }
 

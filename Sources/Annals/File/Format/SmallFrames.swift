@@ -26,10 +26,7 @@ package struct ValuePiece: Equatable, Sendable {
     package var pieceBytes: UInt32
 
     package init(valueBytes: UInt64, position: UInt64, first: UInt64, pieceBytes: UInt32) {
-        self.valueBytes = valueBytes
-        self.position = position
-        self.first = first
-        self.pieceBytes = pieceBytes
+        (self.valueBytes, self.position, self.first, self.pieceBytes) = (valueBytes, position, first, pieceBytes)
     }
 
     package func encode(into table: UnsafeMutableRawBufferPointer) {
@@ -175,9 +172,7 @@ package struct RecoveryRecord: Equatable, Sendable {
     package var time: Int64
 
     package init(random: UInt64, droppedBytes: UInt64, time: Int64) {
-        self.random = random
-        self.droppedBytes = droppedBytes
-        self.time = time
+        (self.random, self.droppedBytes, self.time) = (random, droppedBytes, time)
     }
 
     package func encoded() -> [UInt8] {

@@ -39,9 +39,7 @@ package struct LargeValueReference: Hashable, Sendable {
             offset % UInt64(FormatLimits.frameAlignment) == 0,
             valueBytes >= 1, valueBytes <= UInt64(FormatLimits.maximumValueBytes)
         else { return nil }
-        self.offset = offset
-        self.valueBytes = valueBytes
-        self.checksum = checksum
+        (self.offset, self.valueBytes, self.checksum) = (offset, valueBytes, checksum)
     }
 }
 
@@ -136,6 +134,15 @@ extension StoredValue {
 }
 
 extension StoredValue {
+    /// The objects that it refers to.
+    var targets: [ObjectID] {
+        switch self {
+        case .object(let object): [object]
+        case .orderedObjects(let objects), .objects(let objects): objects
+        default: []
+        }
+    }
+
     /// The value without the references for which `isKept` is false: null if it was one reference, a shorter list if it
     /// was a list.
     @inline(never)

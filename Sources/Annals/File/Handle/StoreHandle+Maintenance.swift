@@ -2,18 +2,30 @@
 
 internal import Synchronization
 
-/// The conditions for compacting a store automatically.
-package struct CompactionTrigger: Equatable, Sendable {
-    /// The least share of the file that compaction would free, in 1/1024.
-    package var garbageShare: UInt64 = 512
-    /// The least size of the file.
-    package var minimumBytes: UInt64 = 16 << 20
+/// The conditions for automatic compaction. It happens in the background of a handle that commits and has been open
+/// for 10 seconds.
+///
+/// If it fails, the file keeps growing. Then standard error gets a line with the reason and its cure, once for each
+/// reason, and `StoreStatistics.compactionFailure` has it until a compaction succeeds. It is no failure if another
+/// process compacts at the same time.
+public struct AutomaticCompaction: Hashable, Sendable {
+    /// The part of the file, about, that compaction must be able to free, from 0 to 1.
+    public var garbage = 0.5
+    /// Smaller files are not compacted automatically.
+    public var minimumBytes: UInt64 = 16 << 20
     /// The least time for which the handle must have been open.
     package var openMicroseconds: UInt64 = 10_000_000
     /// The least pause after a failed compaction.
     package var pauseMicroseconds: UInt64 = 60_000_000
 
-    package init() {}
+    /// The standard choice: compacts a file of at least 16 MiB when over half of it is garbage.
+    public init() {}
+
+    /// `garbage` in 1/1024.
+    var garbageShare: UInt64 { UInt64(min(max(garbage.isNaN ? 1 : garbage, 0), 1) * 1024) }
+
+    /// Errors of automatic compaction go to standard error, because no caller waits for it.
+    static func log(_ failure: StoreError) { StandardError.log("Automatic compaction has failed. \(failure)") }
 }
 
 extension StoreHandle {
@@ -27,7 +39,7 @@ extension StoreHandle {
     }
 
     @inline(never)
-    private func considerCompaction(_ engine: Engine, _ trigger: CompactionTrigger) {
+    private func considerCompaction(_ engine: Engine, _ trigger: AutomaticCompaction) {
         let garbage = UInt64(engine.garbage.exchange(0, ordering: .relaxed))
         let end = engine.log.current.end
         guard end >= trigger.minimumBytes, garbage >= end / 1024 * trigger.garbageShare else { return }
@@ -76,7 +88,7 @@ extension StoreHandle {
         guard now >= earliest else { return wakeMaintenance(at: earliest) }
         isCompactionDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
-        options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
+        options.progress = { _ in !self.isStopping.load(ordering: .relaxed) }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // If another process compacts, or space is missing, the next check of retention triggers this again.
         var pause = trigger.openMicroseconds

@@ -28,7 +28,7 @@ package final class StoreHandle: @unchecked Sendable {
     /// Whether `engine` is not this handle's first.
     private var hasMoved = false
     /// The conditions for automatic compaction; nil for never.
-    let trigger: CompactionTrigger?
+    let trigger: AutomaticCompaction?
     /// The time of opening, on the monotonic clock.
     let opened: UInt64
     let maintenance = BackgroundWork()
@@ -45,12 +45,10 @@ package final class StoreHandle: @unchecked Sendable {
     let reportFailure: @Sendable (StoreError) -> Void
 
     package init(
-        _ engine: Engine, trigger: CompactionTrigger? = nil,
+        _ engine: Engine, trigger: AutomaticCompaction? = nil,
         reportFailure: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) {
-        self.engine = engine
-        self.trigger = trigger
-        self.reportFailure = reportFailure
+        (self.engine, self.trigger, self.reportFailure) = (engine, trigger, reportFailure)
         opened = engine.log.environment.monotonicMicroseconds()
     }
 

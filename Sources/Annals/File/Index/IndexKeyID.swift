@@ -9,9 +9,7 @@ package struct IndexID: Hashable, Sendable {
     package let isUnique: Bool
 
     package init(entity: UInt16, attributes: [UInt16], isUnique: Bool) {
-        self.entity = entity
-        self.attributes = attributes
-        self.isUnique = isUnique
+        (self.entity, self.attributes, self.isUnique) = (entity, attributes, isUnique)
     }
 
     /// The indexes of an entity: one for each attribute that is indexed or unique or refers to objects, and one for

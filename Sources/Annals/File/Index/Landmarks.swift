@@ -9,11 +9,6 @@
 package struct Landmark: Equatable, Sendable {
     package var offset: UInt64
     package var number: UInt64
-
-    package init(offset: UInt64, number: UInt64) {
-        self.offset = offset
-        self.number = number
-    }
 }
 
 /// The landmarks of a file. A value: a copy shares its memory until one of the two grows.

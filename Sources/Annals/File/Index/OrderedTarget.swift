@@ -18,9 +18,7 @@ struct OrderedTarget {
     let edge: Edge
 
     init(_ key: UnsafeRawBufferPointer, object: UInt64 = 0, edge: Edge = .beforeEntry) {
-        self.key = key
-        self.object = object
-        self.edge = edge
+        (self.key, self.object, self.edge) = (key, object, edge)
     }
 
     /// The head that a slot with this key would have. After a prefix the rest counts as greatest, so that other

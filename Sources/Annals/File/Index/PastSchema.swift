@@ -9,7 +9,7 @@ final class PastSchema: @unchecked Sendable {
     let version: UInt16
     private let monitor = Monitor()
     private var made: StoreShape?
-    private var attachments: [AttachmentKey: AnyObject] = [:]
+    private var attachments: [AttachmentKey: RowLayoutAttachment] = [:]
 
     private struct AttachmentKey: Hashable {
         let type: ObjectIdentifier
@@ -33,7 +33,7 @@ final class PastSchema: @unchecked Sendable {
     func layout(ofEntity number: UInt16) -> RowLayout? { newest.catalog.layout(version: version, entity: number) }
 
     /// The object of a layer above for a type and an entity. Made once.
-    func attachment<Attached: AnyObject & Sendable>(
+    func attachment<Attached: RowLayoutAttachment>(
         _ type: ObjectIdentifier, _ entity: UInt16, _ make: () -> Attached
     ) -> Attached {
         let key = AttachmentKey(type: type, entity: entity)

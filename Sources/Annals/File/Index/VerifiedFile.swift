@@ -15,11 +15,11 @@
 
 internal import Synchronization
 
-/// The way of reading the committed part of a file.
-package enum Reading: Sendable {
-    /// Through a mapping. A foreign program that truncates the file under it can end the process.
+/// The way of reading the file.
+public enum FileReading: Sendable, Hashable {
+    /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
     case mapped
-    /// Through copies in private memory, which are forgotten when they take too much.
+    /// By copying: slower, but truncation cannot end the process.
     case copied
 }
 
@@ -60,10 +60,7 @@ final class VerifiedFile: @unchecked Sendable {
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
         copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
     ) throws(StoreError) {
-        self.files = files
-        self.file = file
-        self.path = path
-        self.maximumCopiedBytes = maximumCopiedBytes
+        (self.files, self.file, self.path, self.maximumCopiedBytes) = (files, file, path, maximumCopiedBytes)
         salt = header.salt
         headerChecksum = header.checksum
         if let mapping, let start = mapping.bytes.baseAddress {

@@ -297,9 +297,7 @@ private struct EntryRange {
     var place: EntryPlace?
 
     init(keys: KeyRange, offset: Int, isReversed: Bool) {
-        self.keys = keys
-        self.offset = offset
-        self.isReversed = isReversed
+        (self.keys, self.offset, self.isReversed) = (keys, offset, isReversed)
     }
 
     /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which have an

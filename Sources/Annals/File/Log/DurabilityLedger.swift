@@ -39,10 +39,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
         durableMark: UInt64, syncLagBytes: UInt64
     ) {
-        self.files = files
-        self.environment = environment
-        self.file = file
-        self.directory = directory
+        (self.files, self.environment, self.file, self.directory) = (files, environment, file, directory)
         written = end
         proven = min(durableMark, end)
         knownMark = Atomic(min(durableMark, end))

@@ -35,9 +35,7 @@ package final class ExternalSorter<Record: SortRecord> {
 
     /// If memory does not suffice, `makeFile` makes a file, which the sorter then owns.
     package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(StoreError) -> Descriptor) {
-        self.files = files
-        self.makeFile = makeFile
-        self.memoryBytes = memoryBytes
+        (self.files, self.makeFile, self.memoryBytes) = (files, makeFile, memoryBytes)
         maximumPending = max(2, memoryBytes / 3 * 2 / MemoryLayout<Record>.stride)
     }
 

@@ -45,24 +45,6 @@ package struct LogLimits: Equatable, Sendable {
         }
         return nil
     }
-
-    /// Limits low enough that small tests meet them.
-    package static var lowered: LogLimits {
-        var limits = LogLimits()
-        limits.maximumFrameBytes = 4096
-        limits.maximumInlineValueBytes = 512
-        limits.maximumInlineRowBytes = 2048
-        limits.minimumPreallocationBytes = 4096
-        limits.maximumPreallocationBytes = 16384
-        limits.syncLagBytes = 32768
-        limits.mappingReserveBytes = 1 << 20
-        limits.spoolBytes = 16384
-        limits.spoolStepBytes = 4096
-        limits.windowBytes = 8192
-        // Simulated time passes faster than a thread releases a kept lock.
-        limits.lockKeeping.commits = .max
-        return limits
-    }
 }
 
 /// The conditions and times for keeping the lock.

@@ -22,9 +22,7 @@ package struct LogWalk {
     private static let maximumRounds = 8
 
     package init(state: LogState, window: ByteWindow, endsBesideWriters: Bool = false) {
-        self.endsBesideWriters = endsBesideWriters
-        self.state = state
-        self.window = window
+        (self.endsBesideWriters, self.state, self.window) = (endsBesideWriters, state, window)
         scanner = FrameScanner(
             window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
     }

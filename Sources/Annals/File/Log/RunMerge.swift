@@ -10,10 +10,7 @@ struct RunReader<Record: SortRecord> {
     private var position = 0
 
     init(_ files: any FileSystem, _ file: Descriptor, _ run: SortedRun, bufferRecords: Int) {
-        self.files = files
-        self.file = file
-        self.run = run
-        self.bufferRecords = bufferRecords
+        (self.files, self.file, self.run, self.bufferRecords) = (files, file, run, bufferRecords)
     }
 
     mutating func next() throws(StoreError) -> Record? {

@@ -18,10 +18,7 @@ struct Spool: ~Copyable {
     private var fileBytes: UInt64 = 0
 
     init(_ files: any FileSystem, directory: Descriptor, limit: Int, step: Int) {
-        self.files = files
-        self.directory = directory
-        self.limit = limit
-        self.step = step
+        (self.files, self.directory, self.limit, self.step) = (files, directory, limit, step)
     }
 
     /// An empty spool of the same kind.

@@ -9,11 +9,8 @@ final class TransactionOrigin: Sendable {
     let processNumber: UInt32
 
     init(author: String?, context: String?, authorNumber: UInt32, contextNumber: UInt32, processNumber: UInt32) {
-        self.author = author
-        self.context = context
-        self.authorNumber = authorNumber
-        self.contextNumber = contextNumber
-        self.processNumber = processNumber
+        (self.author, self.context, self.authorNumber) = (author, context, authorNumber)
+        (self.contextNumber, self.processNumber) = (contextNumber, processNumber)
     }
 
     func isOrigin(of author: String?, _ context: String?) -> Bool {

@@ -12,11 +12,8 @@ package struct StopFindings: Equatable, Hashable, Sendable {
     package init(
         asker: Asker, place: Place, isInsideTransaction: Bool, above: Above = .notLooked, secondLook: SecondLook = .none
     ) {
-        self.asker = asker
-        self.place = place
-        self.isInsideTransaction = isInsideTransaction
-        self.above = above
-        self.secondLook = secondLook
+        (self.asker, self.place, self.isInsideTransaction) = (asker, place, isInsideTransaction)
+        (self.above, self.secondLook) = (above, secondLook)
     }
 
     package enum Asker: CaseIterable, Sendable {

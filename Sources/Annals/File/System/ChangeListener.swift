@@ -35,9 +35,7 @@ package final class ChangeListener: @unchecked Sendable {
     }
 
     init(directory: String, name: String, isAsynchronous: Bool) {
-        self.directory = directory
-        self.name = name
-        self.isAsynchronous = isAsynchronous
+        (self.directory, self.name, self.isAsynchronous) = (directory, name, isAsynchronous)
     }
 
     /// The moment to look or to give up even without news; nil for never.

@@ -21,9 +21,7 @@ package struct FileIdentity: Hashable, Sendable {
     package var links: UInt64
 
     package init(device: UInt64, inode: UInt64, links: UInt64) {
-        self.device = device
-        self.inode = inode
-        self.links = links
+        (self.device, self.inode, self.links) = (device, inode, links)
     }
 
     /// Whether both are of one file. Their numbers of names may differ, because they may have been read at different
@@ -43,17 +41,16 @@ package struct FileStatus: Equatable, Sendable {
     package init(
         identity: FileIdentity, isRegularFile: Bool, size: UInt64, mode: UInt32, owner: UInt32, group: UInt32
     ) {
-        self.identity = identity
-        self.isRegularFile = isRegularFile
-        self.size = size
-        self.mode = mode
-        self.owner = owner
-        self.group = group
+        (self.identity, self.isRegularFile, self.size, self.mode) = (identity, isRegularFile, size, mode)
+        (self.owner, self.group) = (owner, group)
     }
 }
 
-package enum FileAccess: Sendable {
+/// The access that a handle has to the store.
+public enum FileAccess: Sendable, Hashable {
+    /// Reading only. Nothing is written or created, and no lock is taken.
     case readOnly
+    /// Reading and writing. The file must be writable.
     case readWrite
 }
 

@@ -8,9 +8,7 @@ package struct InotifyEvent: Equatable, Sendable {
     package var name: [UInt8]
 
     package init(watch: Int32, mask: UInt32, name: [UInt8] = []) {
-        self.watch = watch
-        self.mask = mask
-        self.name = name
+        (self.watch, self.mask, self.name) = (watch, mask, name)
     }
 }
 

@@ -22,13 +22,6 @@ package struct Finding: Equatable, Sendable {
     package var sentence: String
     /// Otherwise it is a notice: something that a crash may leave in the file.
     package var isDamage: Bool
-
-    package init(rule: String, offset: UInt64, sentence: String, isDamage: Bool) {
-        self.rule = rule
-        self.offset = offset
-        self.sentence = sentence
-        self.isDamage = isDamage
-    }
 }
 
 /// The numbers of items that count in a file.

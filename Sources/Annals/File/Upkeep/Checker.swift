@@ -44,9 +44,7 @@ struct CheckPass {
     private var report = CheckReport()
 
     init(_ files: any FileSystem, _ file: Descriptor, _ options: CheckOptions) {
-        self.files = files
-        self.file = file
-        self.options = options
+        (self.files, self.file, self.options) = (files, file, options)
         window = ByteWindow(files, file, stepBytes: options.windowBytes)
     }
 

@@ -24,25 +24,29 @@ package struct CompactionOptions: Sendable {
     package var holdMicroseconds: UInt64 = 10_000
     package var turnMicroseconds: UInt64 = 2_000
     /// Receives the bytes copied and the total. Returning false ends the compaction, which throws `cancelled`.
-    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+    package var progress: (@Sendable (CompactionProgress) -> Bool)?
     /// Called regularly while no writer waits. It may sleep.
     package var pace: (@Sendable () -> Void)?
 
     package init() {}
-
-    package static var lowered: CompactionOptions {
-        var options = CompactionOptions()
-        options.finalBytes = 2048
-        options.sliceBytes = 8192
-        return options
-    }
 }
 
-package struct CompactionResult: Equatable, Sendable {
-    package var bytesBefore: UInt64
-    package var bytesAfter: UInt64
-    /// The last folded transaction.
-    package var baseNumber: UInt64
+/// The progress of a compaction.
+public struct CompactionProgress: Hashable, Sendable {
+    /// The number of bytes of the store that have been processed.
+    public let doneBytes: UInt64
+    /// The number of bytes of the store to process. It grows if other handles write during the compaction.
+    public let totalBytes: UInt64
+}
+
+/// The result of a compaction.
+public struct CompactionResult: Hashable, Sendable {
+    /// The size of the file before, in bytes.
+    public let bytesBefore: UInt64
+    /// The size of the file after, in bytes.
+    public let bytesAfter: UInt64
+    /// History now begins after the transaction with this number.
+    public let horizon: UInt64
 }
 
 /// The state of a backup.
@@ -104,7 +108,7 @@ final class Compactor {
             let end = try compactor.finish(file)
             // Writers need not wait for this: the first to make a commit durable in the new file does the same.
             try file.synchronizeDirectory()
-            return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
+            return CompactionResult(bytesBefore: before, bytesAfter: end, horizon: compactor.base.number)
         } catch {
             compactor.target.log.retire()
             throw error
@@ -234,7 +238,7 @@ final class Compactor {
     private func report(_ done: UInt64) throws(StoreError) {
         if !isCaughtUp { options.pace?() }
         guard let progress = options.progress else { return }
-        guard progress(done, source.log.current.end) else {
+        guard progress(CompactionProgress(doneBytes: done, totalBytes: source.log.current.end)) else {
             throw StoreError(.cancelled, "Copying was cancelled: the store is unchanged.", path: source.log.path)
         }
     }

@@ -266,7 +266,8 @@ final class FrameCopier {
     }
 
     private func relocate(row: Int, _ object: ObjectID) throws(StoreError) {
-        try relocate(row: row, try image(buffer.bytes.slice(row, buffer.count - row), of: object, at: UInt64(row)))
+        let image = try image(buffer.bytes.slice(row, buffer.count - row), of: object, at: UInt64(row))
+        try relocate(image, at: row, in: &buffer)
     }
 
     /// A row of a frame that is copied.
@@ -278,15 +279,6 @@ final class FrameCopier {
             throw ReadCore.badLink(offset)
         }
         return try RowImage(bytes, layout: layout)
-    }
-
-    /// Changes the references of the row at `row` of the buffer to the target's offsets.
-    private func relocate(row: Int, _ view: RowImage) throws(StoreError) {
-        for place in try view.referencePlaces() {
-            let value = try value(of: place)
-            buffer.patch(value.first, at: row + place.position + ReferenceField.offset)
-            buffer.patch(value.checksum, at: row + place.position + ReferenceField.checksum)
-        }
     }
 
     /// The copy of a large value (Q2). Throws `damaged` if there is none with these fields.
@@ -381,7 +373,7 @@ final class FrameCopier {
         }
     }
 
-    /// Changes the references of a base row at `place` of `frame` to the target's offsets.
+    /// Changes the references of a row at `place` of `frame` to the target's offsets.
     func relocate(_ row: RowImage, at place: Int, in frame: inout ByteWriter) throws(StoreError) {
         for reference in try row.referencePlaces() {
             let value = try value(of: reference)

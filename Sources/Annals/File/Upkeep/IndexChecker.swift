@@ -45,12 +45,8 @@ final class IndexChecker {
         _ files: any FileSystem, _ file: Descriptor, _ options: CheckOptions, _ checkpoints: [FoundCheckpoint],
         _ nodes: ExternalSorter<NodeRecord>, end: StoreShape, memoryBytes: Int
     ) {
-        self.end = end
-        self.files = files
-        self.file = file
-        self.options = options
-        self.memoryBytes = memoryBytes
-        self.nodes = nodes
+        (self.end, self.files, self.file, self.options) = (end, files, file, options)
+        (self.memoryBytes, self.nodes) = (memoryBytes, nodes)
         liveRows = ExternalSorter(files, directory: options.spillDirectory, memoryBytes: memoryBytes)
         references = ExternalSorter(files, directory: options.spillDirectory, memoryBytes: memoryBytes)
         findings = FindingList(maximum: options.maximumFindings)

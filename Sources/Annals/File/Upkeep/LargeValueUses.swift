@@ -15,9 +15,7 @@ struct ValueRecord: SortRecord {
 
     init(definedAt offset: UInt64, valueBytes: UInt64, checksum: UInt64, number: UInt64, forms: ValueForms) {
         place = offset
-        self.valueBytes = valueBytes
-        self.checksum = checksum
-        self.number = number
+        (self.valueBytes, self.checksum, self.number) = (valueBytes, checksum, number)
         row = 0
         self.forms = forms
     }

@@ -19,10 +19,7 @@ final class CheckedNodes: NodeSource {
     private static let levels = OrderedLimits.maximumLevel + 2
 
     init(_ window: ByteWindow, _ nodes: ExternalSorter<NodeRecord>, checkpoint: UInt64, _ rule: IndexRule) {
-        self.window = window
-        self.nodes = nodes
-        self.checkpoint = checkpoint
-        self.rule = rule
+        (self.window, self.nodes, self.checkpoint, self.rule) = (window, nodes, checkpoint, rule)
         memory = .allocate(byteCount: Self.levels * 2 * IndexNode.bytes, alignment: 64)
     }
 

@@ -16,14 +16,14 @@ package struct SalvageOptions: Sendable {
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
     /// Receives the bytes examined and the total. Returning false ends the salvage, which throws `cancelled`.
-    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+    package var progress: (@Sendable (CompactionProgress) -> Bool)?
     package var engine = EngineOptions()
 
     package init() {}
 
     /// Reports progress. Throws `cancelled` if the salvage should end.
     func report(_ done: UInt64, of total: UInt64) throws(StoreError) {
-        guard let progress, !progress(done, total) else { return }
+        guard let progress, !progress(CompactionProgress(doneBytes: done, totalBytes: total)) else { return }
         throw StoreError(.cancelled, "Salvage was cancelled: no new store was created.")
     }
 }
@@ -38,7 +38,7 @@ package enum Salvage {
     package static func run(
         from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
         environment: any Environment
-    ) throws(StoreError) -> SalvageResult {
+    ) throws(StoreError) -> SalvageReport {
         let file = try open(source, files)
         defer { files.close(file) }
         var model = try files.status(file)
@@ -73,7 +73,7 @@ private struct SalvageRun {
     private let file: Descriptor
     private let options: SalvageOptions
     private let window: ByteWindow
-    private var report = SalvageResult()
+    private var report = SalvageReport()
     private var salt: UInt64 = 0
     private var scan: SalvageScan?
     /// Nil if the page is damaged.
@@ -168,7 +168,7 @@ private struct SalvageRun {
     /// Writes the new store, and gives it its name.
     mutating func write(
         to unfinished: UnfinishedStore, _ environment: any Environment
-    ) throws(StoreError) -> SalvageResult {
+    ) throws(StoreError) -> SalvageReport {
         guard let scan else { preconditionFailure("A salvaged store must be read before it is written.") }
         let isWhole = report.framesBad == 0 && report.bytesPassedOver == 0 && report.schemaVersionsMissing == 0
         let definitions = schema.newest(isWhole: isWhole, &report.schemaChanges)
@@ -193,7 +193,6 @@ private struct SalvageRun {
             try writer.passNumbers(numbersToPass(rows, scan))
             try writer.finishSchema()
             try engine.writeCheckpoint()
-            report.storeID = engine.log.header.storeID
             completeReport(writer, rows, definitions)
             let state = try engine.view()
             try engine.close()
@@ -234,9 +233,9 @@ private struct SalvageRun {
         let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys).union(losses.keys)
         report.entities = numbers.sorted().map { number in
             let lost = losses[number] ?? SalvageLosses.Counts()
-            return SalvageResult.Entity(
+            return SalvageReport.Entity(
                 number: number, name: definitions.first { $0.number == number }?.name.text,
-                objects: writer.written[number] ?? 0, unreadableRows: rows.unreadable[number] ?? 0,
+                objects: writer.written[number] ?? 0, unreadableObjects: rows.unreadable[number] ?? 0,
                 lostObjects: lost.lost, outdatedObjects: lost.outdated, unaccountedObjects: lost.unaccounted)
         }
     }

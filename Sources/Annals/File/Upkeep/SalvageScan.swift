@@ -64,7 +64,7 @@ final class SalvageScan {
     }
 
     /// Throws `unsupportedVersion` if a newer program wrote data that the new store would lack, and errors of reading.
-    func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageResult) throws(StoreError) {
+    func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageReport) throws(StoreError) {
         var position = UInt64(FormatLimits.pageBytes)
         var expected = position
         if let header { last = (position, header.checksum, false) }
@@ -97,7 +97,7 @@ final class SalvageScan {
         report.changesUnfinished = transactions.changesDropped
     }
 
-    private func notePassedOver(_ start: UInt64, _ end: UInt64, _ report: inout SalvageResult) {
+    private func notePassedOver(_ start: UInt64, _ end: UInt64, _ report: inout SalvageReport) {
         assert(start <= end, "Bytes are passed over twice.")
         report.notePassedOver(start, end)
         if isInBase, end > start { bytesPassedOverInBase += end - start }

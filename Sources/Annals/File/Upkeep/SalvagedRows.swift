@@ -114,18 +114,10 @@ final class SalvagedRows {
                 continue
             }
             let value = try row.value(at: position)
-            note(value)
+            for object in value.targets { note(object) }
             values.append(value)
         }
         return values
-    }
-
-    private func note(_ value: StoredValue) {
-        switch value {
-        case .object(let object): note(object)
-        case .orderedObjects(let objects), .objects(let objects): for object in objects { note(object) }
-        default: break
-        }
     }
 
     private func note(_ object: ObjectID) {
