@@ -28,7 +28,7 @@ struct TwoProcesses {
         }
         try measure("twoproc_async") { (store, rows, delays) in
             let result = Box()
-            let (arguments, changes) = (arguments, try store.changeSignals())
+            let (arguments, changes) = (arguments, try store.changes())
             let isDone = Gate()
             Task.detached {
                 do {

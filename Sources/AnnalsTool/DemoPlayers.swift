@@ -175,7 +175,7 @@ actor DemoPlayer {
     /// The folder, as soon as the app has made it.
     private func folder() async throws -> Reference<Folder> {
         // Listening begins before the first look, so no change between them is missed.
-        let changes = try store.changeSignals()
+        let changes = try store.changes()
         if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
         for try await _ in changes {
             if let folder = try store.snapshot().references(to: Folder.self).first { return folder }

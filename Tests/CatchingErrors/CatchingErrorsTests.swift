@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test func inForAwait() async throws {
-        let changes = try store.changeSignals()
+        let changes = try store.changes()
         try store.close()
         var taken = ""
         do {

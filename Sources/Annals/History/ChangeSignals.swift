@@ -1,7 +1,7 @@
 // Change signals as an asynchronous sequence.
 
 /// Signals of the transactions after a place in history, without end, from all processes. Create it with
-/// `Store.changeSignals(after:excluding:excludingContextNames:)`.
+/// `Store.changes(after:excluding:excludingContextNames:)`.
 ///
 /// Each iteration begins at the same place. It ends when its task is cancelled, and throws the errors of
 /// `ChangeWatcher.next`, for example `closed` when the store is closed. While it waits, it occupies no thread of the

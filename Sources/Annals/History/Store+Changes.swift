@@ -5,7 +5,7 @@ extension Store {
     /// other stores of this process, and from other processes.
     ///
     /// ```swift
-    /// for try await signal in try store.changeSignals(excluding: ["app"]) { print(signal.entities) }
+    /// for try await signal in try store.changes(excluding: ["app"]) { print(signal.entities) }
     /// ```
     ///
     /// Many transactions may come as one signal. None is missed, and none comes twice. The signals include this
@@ -23,7 +23,7 @@ extension Store {
     ///
     /// Throws `StoreError`: `closed`, `damaged`, `diverged`; for a place also `tokenForeign`, `tokenUnknown`,
     /// `tokenExpired`, `tokenDiverged`.
-    public func changeSignals(
+    public func changes(
         after place: HistoryRequest.Place = .now, excluding authors: Set<String> = [],
         excludingContextNames contextNames: Set<String> = []
     ) throws -> ChangeSignals {
@@ -33,7 +33,7 @@ extension Store {
     }
 
     /// The same signals for a thread that waits, with the least delay. Parameters and errors are those of
-    /// `changeSignals(after:excluding:excludingContextNames:)`.
+    /// `changes(after:excluding:excludingContextNames:)`.
     public func changeWatcher(
         after place: HistoryRequest.Place = .now, excluding authors: Set<String> = [],
         excludingContextNames contextNames: Set<String> = []

@@ -143,11 +143,11 @@ import Testing
         #expect(try store.changeWatcher(after: .token(token)).next()?.numbers == 5...6)
         #expect(try store.changeWatcher().next(timeout: .zero) == nil)
         expect(.tokenUnknown) { try store.changeWatcher(after: .number(7)) }
-        expect(.tokenUnknown) { try store.changeSignals(after: .number(7)) }
+        expect(.tokenUnknown) { try store.changes(after: .number(7)) }
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0)
         expect(.tokenForeign) { try store.changeWatcher(after: .token(foreign)) }
         let diverged = HistoryToken(storeIdentifier: store.identifier, number: token.number, tag: token.tag ^ 1)
-        expect(.tokenDiverged) { try store.changeSignals(after: .token(diverged)) }
+        expect(.tokenDiverged) { try store.changes(after: .token(diverged)) }
         try store.close()
         try folder.expectIntact()
     }
@@ -157,7 +157,7 @@ import Testing
         let store = try made()
         try insert(2, author: "app", store)
         let watcher = try store.changeWatcher()
-        var changes = try store.changeSignals(excluding: ["app"]).makeAsyncIterator()
+        var changes = try store.changes(excluding: ["app"]).makeAsyncIterator()
         let fromHere = try store.changeWatcher(after: .number(watcher.position))
         try insert(3, author: "app", store)
         try store.deleteHistory(before: store.currentToken.number + 1)
@@ -195,7 +195,7 @@ import Testing
             try $0.insert("Clip", ["title": "t"])
         }
         #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
-        var changes = try store.changeSignals(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
+        var changes = try store.changes(after: .number(1), excludingContextNames: ["view"]).makeAsyncIterator()
         let others = try await changes.next()
         #expect(others?.authors == ["app", "mirror"])
         try store.close()
@@ -209,7 +209,7 @@ import Testing
         try Data(header.encoded() + [UInt8](repeating: 0, count: 4096)).write(to: URL(fileURLWithPath: folder.path))
         let store = try folder.open()
         expect(.tokenExpired) { try store.changeWatcher(after: .number(9)) }
-        expect(.tokenExpired) { try store.changeSignals(after: .number(9)) }
+        expect(.tokenExpired) { try store.changes(after: .number(9)) }
         let token = HistoryToken(storeIdentifier: store.identifier, number: 9, tag: 0)
         expect(.tokenExpired) { try store.waitUntil(token) }
         let watcher = try store.changeWatcher(after: .number(10))
@@ -380,7 +380,7 @@ import Testing
 
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
-        let changes = try store.changeSignals()
+        let changes = try store.changes()
         let tasks = (0..<3).map { _ in
             Task { () throws -> UInt64 in
                 var next: UInt64 = 2
@@ -424,7 +424,7 @@ import Testing
         let watches = FakeWatches()
         watches.refuse(true)
         let store = try made(hub: watches.hub())
-        var iterator = try store.changeSignals().makeAsyncIterator()
+        var iterator = try store.changes().makeAsyncIterator()
         let watcher = try store.changeWatcher()
         for number in UInt64(2)..<5 {
             let other = try writer(1, "other")
@@ -464,7 +464,7 @@ import Testing
     @Test func aRemovedStoreIsSaid() async throws {
         let store = try made()
         let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: .number(0)))
-        var iterator = try store.changeSignals().makeAsyncIterator()
+        var iterator = try store.changes().makeAsyncIterator()
         #expect(try watcher.next(timeout: .milliseconds(1)) == nil)
         unlink(folder.path)
         expect(.storeRemoved) { try watcher.next() }
@@ -493,7 +493,7 @@ import Testing
     @Test func closingEndsEveryWait() async throws {
         let store = try made()
         let watcher = try store.changeWatcher()
-        let changes = try store.changeSignals()
+        let changes = try store.changes()
         let codes = Guarded<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
             do {
@@ -525,7 +525,7 @@ import Testing
 
     @Test func aCancelledTaskEndsItsSequence() async throws {
         let store = try made()
-        let changes = try store.changeSignals()
+        let changes = try store.changes()
         for _ in 0..<20 {
             let task = Task { () throws -> Int in
                 var count = 0

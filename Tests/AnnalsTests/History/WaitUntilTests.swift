@@ -98,7 +98,7 @@ import Testing
     @Test func aTransactionToComeIsWaitedFor() async throws {
         let (store, other) = (try made(), try folder.open())
         let task = Task { () async throws -> UInt64 in
-            var iterator = try store.changeSignals(after: .number(0)).makeAsyncIterator()
+            var iterator = try store.changes(after: .number(0)).makeAsyncIterator()
             var last: UInt64 = 0
             while last < 3, let signal = try await iterator.next() { last = signal.numbers.upperBound }
             return last

@@ -38,7 +38,7 @@ import Testing
             watch("results") { [weak self] in
                 for try await update in results { self?.shown["results"] = update.values.map(\.title) }
             }
-            let changes = try store.changeSignals()
+            let changes = try store.changes()
             watch("changes") { [weak self] in
                 for try await _ in changes {
                     self?.shown["changes"] = try store.snapshot().fetch(Note.self).map(\.title)
