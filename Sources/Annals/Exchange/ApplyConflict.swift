@@ -12,10 +12,10 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 
 /// A conflict between an exported transaction and the store that it is applied to.
 ///
-/// A policy can resolve some conflicts: then the change is left out (`storeWins`) or written (`exportWins`). Both policies leave
-/// out changes that no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule
-/// denies here, a reference to an unknown object, values of a unique key that another object has, and values from which
-/// a derived value would follow that cannot be written here.
+/// A policy can resolve some conflicts: then the change is left out (`storeWins`) or written (`exportWins`). Both
+/// policies leave out changes that no policy can resolve: an update or deletion of an unknown object, a deletion that a
+/// delete rule denies here, a reference to an unknown object, values of a unique key that another object has, and
+/// values from which a derived value would follow that cannot be written here.
 public struct ApplyConflict: Hashable, Sendable {
     /// The reason for a conflict.
     public enum Reason: Hashable, Sendable {

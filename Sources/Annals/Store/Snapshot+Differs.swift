@@ -1,7 +1,7 @@
 // Whether an object has changed, without reading it.
 
-/// Identifies one version of one object in one file. Compaction writes every version to a new place: afterwards the same
-/// version has another stamp.
+/// Identifies one version of one object in one file. Compaction writes every version to a new place, so afterwards the
+/// same version has another stamp.
 private struct ObjectStamp: Equatable {
     let generation: UInt64
     let version: UInt64

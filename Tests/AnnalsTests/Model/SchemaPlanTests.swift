@@ -132,7 +132,10 @@ import Testing
             "1 to 255 bytes"
         ),
         (.changeAttribute("rank", of: "Clip", inverse: "clips"), .schemaRefused, "“rank” of “Clip” does not refer"),
-        (.changeAttribute("rank", of: "Clip", whenTargetIsDeleted: .deny), .schemaRefused, "“rank” of “Clip” does not refer"),
+        (
+            .changeAttribute("rank", of: "Clip", whenTargetIsDeleted: .deny), .schemaRefused,
+            "“rank” of “Clip” does not refer"
+        ),
         (.changeAttribute("folder", of: "Clip", inverse: ""), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init("A", attributes: [.init("x", .int, defaultValue: "a")])), .typeMismatch, "default"),
         (.addEntity(.init("A", attributes: [], keys: [.init(["x"])])), .unknownAttribute, "“x”"),

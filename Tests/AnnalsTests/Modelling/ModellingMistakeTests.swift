@@ -206,8 +206,8 @@ import Testing
                 + "2^63 - 1, and this integer is outside that range: store it as a decimal or a string."),
         .init(
             Wrong.LargestDefault.self, Right.LargestDefault.self,
-            "“title” of “LargestDefault” has a value for older objects that cannot be stored: A store keeps integers from -2^63 to "
-                + "2^63 - 1, and this integer is outside that range: store it as a decimal or a string."),
+            "“title” of “LargestDefault” has a value for older objects that cannot be stored: A store keeps integers "
+                + "from -2^63 to 2^63 - 1, and this integer is outside that range: store it as a decimal or a string."),
         .init(
             Wrong.Underscore.self, Right.Underscore.self,
             "“_title” of “Underscore” begins with “_”, like the storage of a property wrapper: call it “title”, or "

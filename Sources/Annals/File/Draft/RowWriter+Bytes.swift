@@ -7,8 +7,8 @@
 extension RowWriter {
     // MARK: Presence
 
-    /// The first byte of the row. A caller that stores several fields reads it once: after each store through a pointer,
-    /// the compiler would read it again.
+    /// The first byte of the row. A caller that stores several fields reads it once: after each store through a
+    /// pointer, the compiler would read it again.
     @inline(__always)
     var row: UnsafeMutableRawPointer { bytes.pointee.base + start }
 

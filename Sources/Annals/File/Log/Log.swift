@@ -7,8 +7,8 @@
 // G3  Nothing is written below `state.end` except the unproven part, with unchanged bytes.
 // G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery frame, a
 //     seal, or the frames of a failed transaction.
-// G5  A call that has appended is not refused as `closed`: it holds the handle open until what it appended is as durable
-//     as was asked. Closing waits for it.
+// G5  A call that has appended is not refused as `closed`: it holds the handle open until the appended frames are as
+//     durable as was asked. Closing waits for it.
 
 internal import Synchronization
 
