@@ -8,7 +8,8 @@ import Testing
     static let folders =
         [
             "System", "Format", "Log", "Index", "Draft", "Engine", "Upkeep", "Handle",
-        ].map { "File/" + $0 } + ["Model", "Store", "History", "Exchange", "Entities", "Objects", "Tracking"]
+        ].map { "File/" + $0 }
+        + ["Model", "Store", "History", "Exchange", "Modelling", "Fetching", "Objects", "Tracking"]
 
     /// What a folder may import. Only two folders use the C library: one for the system, one for memory.
     static func allowedImports(_ folder: String) -> Set<Substring> {
@@ -16,7 +17,7 @@ import Testing
         case "File/System", "File/Format": ["Glibc", "Musl", "Synchronization"]
         case _ where folder.hasPrefix("File/"): ["Synchronization"]
         case "Tracking": ["FoundationEssentials", "Glibc", "Musl", "Synchronization"]
-        case "Entities", "Objects": ["FoundationEssentials", "Observation", "Synchronization"]
+        case "Modelling", "Fetching", "Objects": ["FoundationEssentials", "Observation", "Synchronization"]
         default: ["FoundationEssentials", "Synchronization"]
         }
     }
@@ -56,7 +57,7 @@ import Testing
     /// OD2: a path that is cut by counting leads to another file as soon as a name has more bytes than characters.
     @Test func onlyTheirOwnTypePutsPathsTogetherAndTakesThemApart() {
         let others = sources.filter {
-            !["Entities", "Objects"].contains($0.folder) && !Self.cutsPaths.contains($0.name)
+            !["Modelling", "Fetching", "Objects"].contains($0.folder) && !Self.cutsPaths.contains($0.name)
         }
         #expect(others.count > 200)
         for file in others { #expect(Self.pathSurgery(in: file.text) == [], "\(file.path)") }
