@@ -244,6 +244,50 @@ import Testing
         }
     }
 
+    /// A program that opens such a store gives the same rule, and the place in the file.
+    @Test func openingNamesTheRuleAndThePlaceOfAnIndexedValue() throws {
+        var definition = EngineNote.definition
+        definition.attributes[EngineNote.body].flags = [.optional, .indexed]
+        var file = ForgedFile()
+        file.addSchema(table: try SchemaDefinition(version: 1, entities: [definition]).encodeTables()[0])
+        let value = file.addValue([1, 2, 3])
+        let reference = try #require(
+            LargeValueReference(offset: value.offset, valueBytes: 3, checksum: value.checksum))
+        let row = try Note.encoded([.string("a"), .int(1), .large(reference)])
+        let inserted = file.addCommit([.insert(1, row)])
+        let moved = try #require(try openingError(file))
+        #expect(moved.message.hasPrefix("F37: ") && moved.offset == inserted.rows[0], "\(moved)")
+
+        let price = AttributeDefinition(number: 1, type: .decimal, flags: [.indexed], name: "price")
+        let priced = EntityDefinition(number: 1, name: "Priced", attributes: [price])
+        let layout = try RowLayout.make(priced)
+        var writer = ByteWriter()
+        try EncodedRow.append(
+            [.decimal(.zero)], layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
+        let slot = Int(layout.slots[0].offset)
+        var other = ForgedFile()
+        other.addSchema(table: try SchemaDefinition(version: 1, entities: [priced]).encodeTables()[0])
+        let bytes = Array(writer.bytes).edited { $0[slot + DecimalField.decimalClass] = 3 }
+        let unknown = other.addCommit([.insert(1, bytes)])
+        let refused = try #require(try openingError(other))
+        #expect(
+            refused.message.contains("F22") && refused.offset == unknown.rows[0] + UInt64(slot), "\(refused)")
+    }
+
+    /// The error of the first read, if there is one.
+    private func openingError(_ file: ForgedFile) throws -> StoreError? {
+        let machine = EngineMachine()
+        machine.machine.disk.install(file.finished(), at: EngineMachine.path)
+        do {
+            let engine = try machine.open(access: .readOnly)
+            _ = try engine.view()
+            try engine.close()
+            return nil
+        } catch let error as StoreError {
+            return error
+        }
+    }
+
     // MARK: Schemas and other frames
 
     @Test func definitionsThatBreakTheirLimitsAreFound() throws {

@@ -173,15 +173,16 @@ struct OrderedChanges: ~Copyable {
 }
 
 extension Indexes {
-    /// Notes a change for the indexes of its entity. `row` is the row that it wrote.
+    /// Notes a change for the indexes of its entity. `row` is the row that it wrote; `rowOffset` is its offset in the
+    /// file, for errors, or 0 if it is not there yet.
     func note(
-        _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges,
-        large: IndexKey.LargeValueReader
+        _ change: ChangeView, row: UnsafeRawBufferPointer?, at rowOffset: UInt64 = 0, _ state: OrderedState,
+        in changes: inout OrderedChanges, large: IndexKey.LargeValueReader
     ) throws(StoreError) {
         let entity = change.object.entityNumber
         let shape = state.shape
         var new: RowImage?
-        if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
+        if change.kind != .delete, let row { new = try rowView(row, at: rowOffset, entity, shape) }
         for number in shape.indexes(of: entity) where state.ordered[number] != nil {
             let index = shape.indexes[number]
             // The set has positions in the row's layout, which may be older than the newest.
@@ -205,7 +206,7 @@ extension Indexes {
         _ change: ChangeView, _ row: UnsafeRawBufferPointer?, _ shape: StoreShape, _ error: StoreError
     ) throws(StoreError) -> StoreError? {
         guard error.code == .tooLarge, let row else { return nil }
-        let image = try rowView(row, change.object.entityNumber, shape)
+        let image = try rowView(row, at: 0, change.object.entityNumber, shape)
         for number in shape.indexes(of: change.object.entityNumber) {
             if let error = try shape.indexes[number].tooLarge(image, change.object) { return error }
         }
@@ -213,24 +214,25 @@ extension Indexes {
     }
 
     private func rowView(
-        _ bytes: UnsafeRawBufferPointer, _ entity: UInt16, _ shape: StoreShape
+        _ bytes: UnsafeRawBufferPointer, at offset: UInt64, _ entity: UInt16, _ shape: StoreShape
     ) throws(StoreError) -> RowImage {
         let version = try RowHeader(bytes).schemaVersion
         guard let layout = shape.layout(version: version, entity: entity) else {
             throw StoreError(.damaged, "F21: a row has a missing schema version or entity.")
         }
-        return try RowImage(bytes, layout: layout)
+        return try RowImage(bytes, layout: layout, fileOffset: offset)
     }
 
     /// Notes another process's change for the ordered indexes. Its writer has ensured that keys are unique.
-    func noteOrdered(
-        _ change: ChangeView, row: UnsafeRawBufferPointer?, in changes: inout OrderedChanges
-    ) throws(StoreError) {
-        try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes) {
+    func noteOrdered(_ change: ChangeView, _ frame: FrameView, in changes: inout OrderedChanges) throws(StoreError) {
+        let offset = frame.offset + UInt64(change.rowOffset ?? 0)
+        try note(
+            change, row: frame.row(of: change), at: offset, OrderedState(shape: shape, ordered: ordered), in: &changes
+        ) {
             (_, _) throws(StoreError) in
             throw StoreError(
-                .damaged,
-                "F31: an indexed value is not stored in its row. Restore the store from a backup.")
+                .damaged, "F37: an indexed value is not stored in its row. Restore the store from a backup.",
+                offset: offset)
         }
     }
 

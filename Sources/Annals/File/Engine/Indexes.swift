@@ -215,7 +215,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
             if maintainingOrdered, !shape.indexes(of: change.object.entityNumber).isEmpty {
-                try noteOrdered(change, row: frame.row(of: change), in: &changes)
+                try noteOrdered(change, frame, in: &changes)
             }
             if try apply(change, frame: frame.offset) >= start {
                 throw StoreError(.damaged, "F19: an object appears twice in a transaction, or in the base.")

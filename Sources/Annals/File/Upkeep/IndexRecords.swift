@@ -153,7 +153,9 @@ struct ReferenceRecord: SortRecord {
             findings.add(
                 "F35", at: record.row,
                 "“\(reference.name)” of “\(index.layout.entity.name)” refers to \(object), which "
-                    + (isOfEntity ? "does not exist: it reads as null." : "is not an object of its target's entity."),
+                    + (isOfEntity
+                        ? "does not exist: " + (index.isOfList ? "the list reads without it." : "it reads as null.")
+                        : "is not an object of its target's entity."),
                 isDamage: false)
         }
     }
