@@ -41,6 +41,8 @@ enum DumpCommand {
             for entity in try snapshot.entities { entities.append(try snapshot.entity(entity.name)) }
             return entities
         }
+        // An entity whose history does not reach back refuses to be read. Then nothing is printed.
+        for entity in entities { try forEach(entity, snapshot, limit: 1) { (_) throws(ToolFailure) in } }
         let isBare = arguments.has("bare")
         if format == "csv" {
             guard entities.count <= 1 else {
@@ -55,15 +57,18 @@ enum DumpCommand {
         return .done
     }
 
-    /// Calls `body` with every object of the entity. Ends if printing fails.
+    /// Calls `body` with every object of the entity, or with so many. Ends if printing fails.
     private static func forEach(
-        _ entity: EntityHandle, _ snapshot: Snapshot, _ body: (borrowing RowView) throws(ToolFailure) -> Void
+        _ entity: EntityHandle, _ snapshot: Snapshot, limit: Int = .max,
+        _ body: (borrowing RowView) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
         var failure: ToolFailure?
+        var count = 0
         try storing {
             try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
                 do throws(ToolFailure) { try body(row) } catch { failure = error }
-                return failure == nil
+                count += 1
+                return failure == nil && count < limit
             }
         }
         if let failure { throw failure }

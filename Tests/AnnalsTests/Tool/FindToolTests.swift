@@ -133,6 +133,23 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// One entity's history does not reach back: no part of the answer is printed.
+    @Test func aStateThatOneEntityDoesNotHaveIsNotDumpedInPart() throws {
+        let store = try Store(at: folder.path)
+        let number = try store.currentToken.number
+        let names = try store.snapshot().entities.map(\.name)
+        let last = try #require(names.last)
+        try store.changeSchema([.changeEntity(last, history: .off)])
+        try store.write { transaction in
+            for row in try transaction.snapshot.rows(of: last).prefix(1) { try transaction.delete(row.id) }
+        }
+        try store.close()
+        let whole = try runTool(["dump", folder.path, "--as-of", "\(number)"])
+        #expect(whole.status == 1 && whole.output == "" && whole.errors.contains("history"), "\(whole)")
+        #expect(try runTool(["dump", folder.path, "--as-of", "\(number)", "--entity", names[0]]).status == 0)
+        try folder.expectIntact()
+    }
+
     @Test func explanationsNameTheIndex() throws {
         let byRank = try run(["--where", "rank = 5", "--explain"]).joined(separator: "\n")
         #expect(byRank.contains("index on rank"), "\(byRank)")
