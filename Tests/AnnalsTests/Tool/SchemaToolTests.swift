@@ -159,7 +159,7 @@ import Testing
         (#"{"name": "folder", "type": "object", "target": "Folder"}"#, ["“folder” of “Clip”", "inverse “clips”"]),
         (#"{"name": "new", "type": "int", "optional": false}"#, ["“new” of “Clip”", "default"]),
         (#"{"name": "new", "type": "number"}"#, ["“new” of “Clip”", "decimal"]),
-        (#"{"name": "new", "type": "int", "default": "x"}"#, ["“new” of “Clip”", "no int"]),
+        (#"{"name": "new", "type": "int", "default": "x"}"#, ["“new” of “Clip”", "not of the type int"]),
         (#"{"name": "new", "type": "int", "deleteRule": "cascade"}"#, ["“new” of “Clip”", "delete rule"]),
         (#"{"name": "new", "type": "object", "deleteRule": "drop"}"#, ["“new” of “Clip”", "cascade"]),
         (#"{"name": "new", "type": "object", "target": "Nothing"}"#, ["Nothing"]),

@@ -103,7 +103,7 @@ import annals
         let second = try output("history", "--after", start.description, "--format", "jsonl")
         let time = try #require(second.firstMatch(of: /"timestamp":"([^"]+)"/)).output.1
         let noMoment = try runTool(["dump", folder.path, "--as-of", "2026-13-45"])
-        #expect(noMoment.status == 64 && noMoment.errors.contains("“2026-13-45” is no moment"), "\(noMoment.errors)")
+        #expect(noMoment.status == 64 && noMoment.errors.contains("“2026-13-45” is not a date"), "\(noMoment.errors)")
         #expect(try output("dump", "--as-of", String(time)).split(separator: "\n").count == 2)
         #expect(try output("history", "--after", past, "--count") == "3\n")
         #expect(try output("history", "--after", future, "--count") == "0\n")

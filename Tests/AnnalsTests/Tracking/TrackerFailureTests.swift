@@ -124,7 +124,7 @@ private final class StandingClock: HistoryTrackerClock {
     @Test func whatCanNeverBeObservedIsLogged() async throws {
         let tracker = try tracker(["app", "share"], batch: ["share", "import"])
         tracker.observe(Note.self, [], name: "mail") { [calls] _ in calls.note("mail") }
-        #expect(messages.all.contains { $0.hasPrefix("error: Observer “mail” gets nothing") })
+        #expect(messages.all.contains { $0.hasPrefix("error: Observer “mail” observes no kind of change") })
         #expect(tracker.metrics.lastError?.code == .invalidArgument)
         try insert("one")
         try await run(tracker)
