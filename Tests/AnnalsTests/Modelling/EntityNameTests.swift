@@ -138,7 +138,7 @@ struct Passport: Entity, Equatable {
         let root = PackageFolder.url("Sources/Annals")
         var members: Set<String> = []
         var found = 0
-        for folder in ["Entities", "Objects"] {
+        for folder in ["Modelling", "Fetching", "Objects"] {
             let path = root.appending(path: folder).path(percentEncoded: false)
             for file in (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] {
                 let text = try String(
