@@ -12,13 +12,15 @@ modules=$(swift build --show-bin-path)/Modules
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
-# The messages of one program, each with its file and line, without the lines of source around them.
+# The messages of one program, each with its file and line, without the lines of source around them. Those of one line
+# are sorted: the compiler's order of overloads is not fixed.
 messages() {
     local file=$1 output
     if output=$(swiftc -typecheck -swift-version 6 -I "$modules" "$file" 2>&1); then
         echo "$(basename "$file"): compiles"
     else
-        echo "$output" | sed -n "s|^.*/\([A-Za-z]*\.swift:[0-9]*\):[0-9]*: error: |\1: |p" | sed 's/ *$//'
+        echo "$output" | sed -n "s|^.*/\([A-Za-z]*\.swift:[0-9]*\):[0-9]*: error: |\1: |p" | sed 's/ *$//' |
+            sort -t : -k 2,2n -k 3
     fi
 }
 
