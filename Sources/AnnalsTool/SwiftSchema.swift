@@ -41,7 +41,8 @@ struct SwiftSchema {
                 ? "/// A JSON text. A Codable type of your own, which the text is decoded into, can take its place."
                 : "/// The ID of \(self == .object ? "an object" : "objects") of any entity."
             return [
-                comment, "struct \(rawValue): AttributeValue, Hashable {",
+                comment,
+                "struct \(rawValue): AttributeValue, \(self == .json ? "" : "ReferenceValue, ")Hashable {",
                 "    static let attributeType = AttributeType.\(type)", "    \(value)", "",
             ] + (self == .object ? ["    init(id: ObjectID) { self.id = id }"] : ["    init() {}"]) + [
                 "    init?(attributeValue: Value) {",
@@ -157,8 +158,8 @@ struct SwiftSchema {
     private static let typeNames: Set<String> = [
         "Any", "AnyObject", "Array", "Attribute", "AttributeType", "AttributeValue", "Bool", "Data", "Date", "Decimal",
         "Double", "Entity", "Float", "Hashable", "Int", "Object", "ObjectID", "Optional", "Predicate", "Protocol",
-        "Reference", "Relationship", "Schema", "SchemaItem", "Self", "Sendable", "Set", "Snapshot", "Store", "String",
-        "Swift", "ToMany", "ToOne", "Transaction", "Transient", "Type", "URL", "UUID", "Value",
+        "Reference", "ReferenceValue", "Relationship", "Schema", "SchemaItem", "Self", "Sendable", "Set", "Snapshot",
+        "Store", "String", "Swift", "ToMany", "ToOne", "Transaction", "Transient", "Type", "URL", "UUID", "Value",
     ]
 
     private static let keywords: Set<String> = [

@@ -158,15 +158,23 @@ extension Reference: EntityReference {
     public typealias Target = E
 }
 
+/// A value that refers to objects. Adopt it in an `AttributeValue` of your own whose `attributeType` is `.object`,
+/// `.orderedObjects` or `.objects`: a `Relationship` takes it.
+public protocol ReferenceValue {}
+
+extension Optional: ReferenceValue where Wrapped: ReferenceValue {}
+extension Array: ReferenceValue where Element: ReferenceValue {}
+extension Set: ReferenceValue where Element: ReferenceValue {}
+
 /// A reference to objects of some entity: `Reference`. Only a constraint for the compiler: do not adopt it.
-public protocol EntityReference {
+public protocol EntityReference: ReferenceValue {
     /// The entity.
     associatedtype Target: Entity
 }
 
 /// A property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`. Only a constraint for
 /// the compiler: do not adopt it.
-public protocol RelationshipProperty {
+public protocol RelationshipProperty: ReferenceValue {
     /// The entity that it refers to.
     associatedtype Target: Entity
 }

@@ -220,6 +220,9 @@ struct EntityModelBuilder<E: Entity> {
     private mutating func apply(_ item: SchemaItem<E>, to property: inout EntityModel.Property, _ title: String) {
         let type = property.codec.attributeType
         if case .relationship(let rule, let inverse) = item.role {
+            guard property.codec.attributeType.isReference else {
+                return report("\(title) does not refer to objects: write Attribute instead of Relationship.")
+            }
             property.deleteRule = rule
             property.inverse = inverse.map { SchemaItemInverse(target: $0.target, offset: $0.offset) }
         }

@@ -134,7 +134,7 @@ public func Relationship<E: Entity, P: RelationshipProperty, S: OtherSide>(
 
 // swift-format-ignore: AlwaysUseLowerCamelCase
 /// A line of a schema about a property that refers to objects, and has no other side.
-public func Relationship<E: Entity, P: RelationshipProperty>(
+public func Relationship<E: Entity, P: ReferenceValue>(
     _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
     whenTargetIsDeleted rule: DeleteRule = .nullify, file: StaticString = #fileID, line: Int = #line
 ) -> SchemaItem<E> {
