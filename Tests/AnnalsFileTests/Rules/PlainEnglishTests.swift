@@ -101,6 +101,8 @@ extension PlainEnglishTests {
 
     /// Headings, list items and cells of tables each begin a sentence. Code is left out.
     private static func sentences(of text: String) -> [String] {
+        let item = #/^([-*]|\d+\.) /#
+        let endOfSentence = #/[.!?:][)*”"]* +(?=[A-Z`“*(<])/#
         var paragraphs = [""]
         var isCode = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
@@ -112,7 +114,7 @@ extension PlainEnglishTests {
                 paragraphs += withoutCode(line).split(separator: "|").map(String.init) + [""]
             } else if line.isEmpty || line.hasPrefix("#") {
                 paragraphs += [withoutCode(line), ""]
-            } else if line.firstMatch(of: #/^([-*]|\d+\.) /#) != nil {
+            } else if line.firstMatch(of: item) != nil {
                 paragraphs.append(String(line))
             } else {
                 paragraphs[paragraphs.count - 1] += " " + line
@@ -121,7 +123,7 @@ extension PlainEnglishTests {
         return paragraphs.flatMap { paragraph in
             var rest = withoutCode(paragraph[...])[...]
             var found: [String] = []
-            while let end = rest.firstRange(of: #/[.!?:][)*”"]* +(?=[A-Z`“*(<])/#) {
+            while let end = rest.firstRange(of: endOfSentence) {
                 found.append(String(rest[..<end.upperBound]))
                 rest = rest[end.upperBound...]
             }

@@ -3,6 +3,9 @@
 import Glibc
 import TestSupport
 
+private let newline = UInt8(ascii: "\n")
+private let quote = UInt8(ascii: "\"")
+
 struct SourceFile: Sendable {
     /// From the package's directory on.
     var path: String
@@ -26,40 +29,46 @@ struct SourceFile: Sendable {
 
     var isExecutable: Bool { access(PackageFolder.path + path, X_OK) == 0 }
 
-    /// Numbered from 1, without comments and without what stands in string literals.
+    /// Numbered from 1, without comments and without the contents of string literals.
     var codeLines: [(number: Int, line: Substring)] {
-        var stripped = ""
-        var rest = text[...]
-        while let character = rest.first {
-            if rest.hasPrefix("//") {
-                rest = rest.drop { !$0.isNewline }
-            } else if rest.hasPrefix("/*") {
-                let comment = rest.firstRange(of: "*/").map { rest[..<$0.upperBound] } ?? rest
-                stripped += String(repeating: "\n", count: comment.count { $0.isNewline })
-                rest = rest[comment.endIndex...]
-            } else if rest.hasPrefix("\"\"\"") {
-                let body = rest.dropFirst(3)
-                let literal = body.firstRange(of: "\"\"\"").map { body[..<$0.upperBound] } ?? body
-                stripped += "\"\"" + String(repeating: "\n", count: literal.count { $0.isNewline })
-                rest = rest[literal.endIndex...]
-            } else if character == "\"" {
-                stripped += "\"\""
-                rest = Self.afterLiteral(rest.dropFirst())
+        // By bytes: the characters of all sources are many.
+        let bytes = Array(text.utf8)
+        var code: [UInt8] = []
+        var place = 0
+        func begins(_ text: StaticString) -> Bool {
+            place + text.utf8CodeUnitCount <= bytes.count
+                && (0..<text.utf8CodeUnitCount).allSatisfy { bytes[place + $0] == text.utf8Start[$0] }
+        }
+        func skip(through end: StaticString) {
+            while place < bytes.count, !begins(end) {
+                if bytes[place] == newline { code.append(newline) }
+                place += 1
+            }
+            place = min(bytes.count, place + end.utf8CodeUnitCount)
+        }
+        while place < bytes.count {
+            if begins("//") {
+                while place < bytes.count, bytes[place] != newline { place += 1 }
+            } else if begins("/*") {
+                skip(through: "*/")
+            } else if begins("\"\"\"") {
+                code += [quote, quote]
+                place += 3
+                skip(through: "\"\"\"")
+            } else if bytes[place] == quote {
+                code += [quote, quote]
+                place += 1
+                while place < bytes.count, bytes[place] != newline {
+                    defer { place += bytes[place] == UInt8(ascii: "\\") ? 2 : 1 }
+                    if bytes[place] == quote { break }
+                }
             } else {
-                stripped.append(character)
-                rest = rest.dropFirst()
+                code.append(bytes[place])
+                place += 1
             }
         }
-        return stripped.split(omittingEmptySubsequences: false) { $0.isNewline }.enumerated().map { ($0 + 1, $1) }
-    }
-
-    private static func afterLiteral(_ text: Substring) -> Substring {
-        var rest = text
-        while let character = rest.first, !character.isNewline {
-            rest = rest.dropFirst(character == "\\" ? 2 : 1)
-            if character == "\"" { return rest }
-        }
-        return rest
+        return String(decoding: code, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+            .enumerated().map { ($0 + 1, $1) }
     }
 
     private static func paths(in root: String) -> [String] {

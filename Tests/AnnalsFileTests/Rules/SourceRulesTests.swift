@@ -35,7 +35,9 @@ import Testing
         "time", "unlink", "unlinkat", "usleep", "write", "writev",
     ]
 
-    let sources = SourceFile.all(under: "Sources/Annals")
+    private static let library = SourceFile.all(under: "Sources/Annals")
+
+    var sources: [SourceFile] { Self.library }
 
     @Test func theSourcesAreFound() {
         #expect(sources.count > 8)
@@ -43,10 +45,11 @@ import Testing
     }
 
     @Test func onlySystemCallsCallTheSystem() {
-        for file in sources where file.folder.hasPrefix("File/") && !file.name.hasPrefix("SystemCalls") {
-            let others = file.folder == "File/System" ? [] : sources.filter { $0.folder == file.folder }
-            let declared = Self.functions(in: others)
-            #expect(Self.callsOfTheSystem(in: file, except: declared) == [])
+        for (folder, files) in Dictionary(grouping: sources, by: \.folder) where folder.hasPrefix("File/") {
+            let declared = folder == "File/System" ? [] : Self.functions(in: files)
+            for file in files where !file.name.hasPrefix("SystemCalls") {
+                #expect(Self.callsOfTheSystem(in: file, except: declared) == [])
+            }
         }
     }
 
@@ -92,7 +95,9 @@ import Testing
     @Test func noTestImportsWhatOnlySomeBuildsHave() {
         let tests = SourceFile.all(under: "Tests")
         #expect(tests.count > 50)
-        for file in tests { #expect(!file.codeLines.contains { $0.line.contains(/^@testable\b/) }, "\(file.path)") }
+        for file in tests {
+            #expect(!file.codeLines.contains { $0.line.hasPrefix("@testable ") }, "\(file.path)")
+        }
     }
 
     @Test func noFolderKnowsALaterOne() {
@@ -175,7 +180,8 @@ import Testing
     @Test func everyEnvironmentVariableOfTestsIsInTheTable() throws {
         let page = try #require(SourceFile.read(PackageFolder.path + "Sources/Annals/Annals.docc/Testing.md"))
         let files = SourceFile.all(under: "Tests") + Self.scripts
-        let names = Set(files.flatMap { $0.text.matches(of: /\bANNALS_[A-Z]+(_[A-Z]+)*/).map(\.output.0) })
+        let name = /\bANNALS_[A-Z]+(_[A-Z]+)*/
+        let names = Set(files.flatMap { $0.text.matches(of: name).map(\.output.0) })
         #expect(names.count > 15)
         // Those of LongRun, which puts the name of a random test in the middle.
         let ofRandomTests = /ANNALS_[A-Z]+_(SEED|OPERATIONS)/
@@ -200,12 +206,13 @@ import Testing
     private static func undocumented(_ text: String) -> [Substring] {
         var found: [Substring] = []
         var isDocumented = false
+        let declaration = /^(@\S+ )*public (?!import|extension)/
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             let line = line.drop { $0 == " " }
             if line.hasPrefix("///") {
                 isDocumented = true
             } else if !line.hasPrefix("@") || line.contains(" public ") {
-                let isDeclaration = line.firstMatch(of: /^(@\S+ )*public (?!import|extension)/) != nil
+                let isDeclaration = line.firstMatch(of: declaration) != nil
                 if isDeclaration, !isDocumented, line.firstMatch(of: ofProtocols) == nil { found.append(line) }
                 isDocumented = false
             }
@@ -282,25 +289,28 @@ extension SourceRulesTests {
 
     /// The numbers in the headers "Invariants:" of files, which end with the comment that they stand in.
     static func invariants(in files: [SourceFile]) -> [Substring] {
-        files.flatMap { file -> [Substring] in
+        let number = #/^// ([A-Z]+[0-9]+)  /#
+        return files.flatMap { file -> [Substring] in
             guard let header = file.text.firstRange(of: "// Invariants:\n") else { return [] }
             let lines = file.text[header.upperBound...].split(separator: "\n", omittingEmptySubsequences: false)
             return lines.prefix { $0.hasPrefix("//") }.compactMap { line in
-                line.firstMatch(of: #/^// ([A-Z]+[0-9]+)  /#)?.output.1
+                line.firstMatch(of: number)?.output.1
             }
         }
     }
 
     static func quotedInvariants(in files: [SourceFile]) -> [Substring] {
-        files.flatMap { $0.text.matches(of: #/\bassert\([^"]*"([A-Z]+[0-9]+): /#).map(\.output.1) }
+        let quote = #/\bassert\([^"]*"([A-Z]+[0-9]+): /#
+        return files.flatMap { $0.text.matches(of: quote).map(\.output.1) }
     }
 
     /// The numbers that comments, and messages of asserts, name outside of the lines that declare them.
     static func quotes(of numbers: Set<Substring>, in files: [SourceFile]) -> Set<Substring> {
         var quoted: Set<Substring> = []
+        let declaration = #/// [A-Z]+[0-9]+  /#
         for line in files.lazy.flatMap({ $0.text.split(separator: "\n") }) {
             guard let start = line.firstRange(of: "//")?.lowerBound ?? line.firstIndex(of: "\"") else { continue }
-            if line.prefixMatch(of: #/// [A-Z]+[0-9]+  /#) != nil { continue }
+            if line.hasPrefix("// "), line.prefixMatch(of: declaration) != nil { continue }
             let words = line[start...].split { !$0.isASCII || !$0.isLetter && !$0.isNumber }
             for word in words where numbers.contains(word) { quoted.insert(word) }
         }
@@ -319,13 +329,16 @@ extension SourceRulesTests {
     }
 
     static func functions(in files: [SourceFile]) -> Set<Substring> {
-        Set(files.flatMap { file in file.codeLines.flatMap { $0.line.matches(of: /\bfunc (\w+)/).map(\.output.1) } })
+        let declaration = /\bfunc (\w+)/
+        let lines = files.flatMap { $0.codeLines }.map(\.line).filter { $0.contains("func ") }
+        return Set(lines.flatMap { $0.matches(of: declaration).map(\.output.1) })
     }
 
     static func foreignImports(in file: SourceFile) -> [String] {
         let statement = /^\s*(?:@\w+\s+)*(?:package |internal |public |private |fileprivate )?import (?:\w+ )?(\w+)/
         return file.codeLines.compactMap { number, line in
-            guard let module = line.firstMatch(of: statement)?.output.1, !allowedImports(file.folder).contains(module)
+            guard line.contains("import "), let module = line.firstMatch(of: statement)?.output.1,
+                !allowedImports(file.folder).contains(module)
             else { return nil }
             return "\(module) (line \(number))"
         }
@@ -335,10 +348,12 @@ extension SourceRulesTests {
     /// folder's.
     static func layerViolations(in files: [SourceFile]) -> [String] {
         let declaration = /^(?:[a-z]+ |@\w+(?:\(\w+\))? )*(?:struct|class|enum|protocol|actor|typealias) ([A-Z]\w+)/
+        let inner = /^ +.*\b(?:struct|enum) ([A-Z]\w+)/
+        let name = /\b[A-Z]\w+/
         var owner: [Substring: Int] = [:]
         for file in files {
             guard let rank = folders.firstIndex(of: file.folder) else { continue }
-            for (_, line) in file.codeLines {
+            for (_, line) in file.codeLines where line.first?.isWhitespace == false {
                 for match in line.matches(of: declaration) {
                     owner[match.output.1] = min(owner[match.output.1] ?? rank, rank)
                 }
@@ -348,11 +363,10 @@ extension SourceRulesTests {
         for file in files {
             guard let rank = folders.firstIndex(of: file.folder) else { continue }
             // A type within another one may be called as a later folder's.
-            let own = file.codeLines.flatMap {
-                $0.line.matches(of: /^ +.*\b(?:struct|enum) ([A-Z]\w+)/).map(\.output.1)
-            }
-            for (_, line) in file.codeLines {
-                for match in line.matches(of: /\b[A-Z]\w+/) where !own.contains(match.output) {
+            let lines = file.codeLines.map(\.line)
+            let own = lines.flatMap { $0.matches(of: inner).map(\.output.1) }
+            for line in lines {
+                for match in line.matches(of: name) where !own.contains(match.output) {
                     guard let declared = owner[match.output], declared > rank else { continue }
                     violations.insert("\(file.folder)/\(file.name) names \(match.output) of \(folders[declared])")
                 }
