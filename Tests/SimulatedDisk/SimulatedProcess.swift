@@ -292,8 +292,11 @@ extension SimulatedProcess {
             let cached = machine.inodes[try machine.inodeIndex(file, life: life, .content)].cached
             guard let start = Int(exactly: offset), start < cached.count else { return nil }
             return cached.withBytes { bytes in
-                guard let first = bytes[start...].firstIndex(where: { $0 != 0 }) else { return nil }
-                return UInt64(max(start, first & ~4095))
+                for page in stride(from: start & ~4095, to: bytes.count, by: 4096) {
+                    let rest = UnsafeRawBufferPointer(rebasing: bytes[max(start, page)..<min(page + 4096, bytes.count)])
+                    if !rest.allZero { return UInt64(max(start, page)) }
+                }
+                return nil
             }
         }
     }

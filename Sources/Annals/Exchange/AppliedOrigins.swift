@@ -38,7 +38,7 @@ struct AppliedOrigins {
             if let record = AppliedRecord(values) { tokens.append(record.token) }
             return true
         }
-        return tokens.sorted()
+        return tokens.inOrder()
     }
 
     /// Notes the last transaction that was applied from a store. The first record that the new transaction writes names

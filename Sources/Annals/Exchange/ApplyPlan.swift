@@ -308,7 +308,7 @@ struct ApplyPlan {
         }
         guard !left.isEmpty else { return }
         try claim(row(), layout, target)
-        steps.append((target, .update(left.sorted { $0.position < $1.position })))
+        steps.append((target, .update(left.inOrder { $0.position < $1.position })))
     }
 
     // MARK: Values

@@ -121,7 +121,7 @@ extension ObjectMap {
         _ pairs: [(foreign: ForeignObject, local: ObjectID)], isAlias: Bool, to draft: Draft
     ) throws(StoreError) {
         guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
-        let sorted = pairs.sorted { $0.foreign.id < $1.foreign.id }
+        let sorted = pairs.inOrder { $0.foreign.id < $1.foreign.id }
         var stores: [UUID] = []
         for pair in sorted where !stores.contains(pair.foreign.store) { stores.append(pair.foreign.store) }
         for store in stores {

@@ -33,7 +33,7 @@ struct WithheldChanges {
     /// Returns false if that leaves out nothing more.
     private mutating func add(_ obstacle: UpkeepObstacle, _ planned: PlannedObjects) -> Bool {
         var isNew = false
-        for (object, attributes) in obstacle.causes.sorted(by: { $0.key < $1.key }) {
+        for (object, attributes) in obstacle.causes.inOrder(by: { $0.key < $1.key }) {
             guard let foreign = planned.foreign[object] else { continue }
             let change = obstacle.withheld(object, attributes)
             if case .keyTaken(let holder) = obstacle.reason, planned.arriving.contains(holder) {

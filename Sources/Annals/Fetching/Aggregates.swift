@@ -328,7 +328,7 @@ extension Snapshot {
                         aggregates: Dictionary(aggregates, uniquingKeysWith: { first, _ in first }))
                 ))
         }
-        keyed.sort { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        keyed.putInOrder { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         return try keyed.map(\.group).filter(isWanted)
     }
 }

@@ -130,13 +130,21 @@ struct FetchPlan {
         _ view: View, isWhole: Bool = false, readsAll: Bool = false,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            try forEachCandidate(view, isWhole: isWhole, readsAll: readsAll, RowVisitor(body))
+        }
+    }
+
+    private func forEachCandidate(
+        _ view: View, isWhole: Bool, readsAll: Bool, _ visitor: RowVisitor
+    ) throws(StoreError) {
         switch access {
         case .nothing: return
-        case .scan: try view.scan(entity: layout.number, body)
+        case .scan: try view.scan(entity: layout.number, visitor.visit)
         case .objects(let objects):
             for object in objects where object.entityNumber == layout.number {
                 var goesOn = true
-                _ = try view.withRow(object) { (row) throws(StoreError) in goesOn = try body(object, row) }
+                _ = try view.withRow(object) { (row) throws(StoreError) in goesOn = try visitor.visit(object, row) }
                 if !goesOn { return }
             }
         case .ranges(let index, let ranges):
@@ -144,7 +152,7 @@ struct FetchPlan {
                 var goesOn = true
                 try view.range(index, range, reversed: isReversed, isWhole: isWhole, readsAll: readsAll) {
                     (object, row) throws(StoreError) in
-                    goesOn = try body(object, row)
+                    goesOn = try visitor.visit(object, row)
                     return goesOn
                 }
                 if !goesOn { return }

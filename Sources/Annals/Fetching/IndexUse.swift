@@ -107,7 +107,7 @@ struct IndexUse {
         for constant in constants {
             keys.append(try IndexKey.wholeKey(of: values + [try constant.storedValue()], types: index.types))
         }
-        keys.sort(by: IndexBound.isBefore)
+        keys.putInOrder(by: IndexBound.isBefore)
         var ranges: [KeyRange] = []
         for key in keys {
             let range = IndexKey.range(ofWhole: key, isComplete: values.count + 1 == index.types.count)

@@ -68,7 +68,7 @@ extension [SortColumn] {
     /// The places of objects in their order by their keys, which `EntityBinding.key(of:_:)` makes.
     func order(of objects: [(key: [UInt8], id: ObjectID)]) -> [Int] {
         let areDescending = areDescending
-        return objects.indices.sorted { left, right in
+        return objects.indices.inOrder { left, right in
             let (left, right) = (objects[left], objects[right])
             if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
             return (left.id < right.id) != areDescending
@@ -155,7 +155,7 @@ struct SortedObjects: ~Copyable {
     private mutating func cut() {
         let bytes = keys.bytes
         let isDescending = isDescending
-        entries.sort { left, right in
+        entries.putInOrder { left, right in
             let (a, b) = (bytes.slice(left.start, left.count), bytes.slice(right.start, right.count))
             if a.isBefore(b) { return true }
             if b.isBefore(a) { return false }

@@ -56,7 +56,7 @@ extension Transaction {
         var found = try search.unchanged() + search.own()
         let columns = try binding.columns(sort)
         if columns.isEmpty {
-            found.sort { $0.reference < $1.reference }
+            found.putInOrder { $0.reference < $1.reference }
         } else {
             var keyed: [(key: [UInt8], id: ObjectID)] = []
             for one in found { keyed.append((try binding.key(of: one.value, columns), one.reference.id)) }

@@ -121,6 +121,6 @@ private struct FewValues<Value: Hashable & Comparable> {
 
     var sorted: [Value] {
         guard let first else { return [] }
-        return others.isEmpty ? [first] : (others + [first]).sorted()
+        return others.isEmpty ? [first] : (others + [first]).inOrder()
     }
 }

@@ -152,14 +152,14 @@ extension ChangeFilter {
         objects = request.objects.map { Set($0) }
         if let names = request.entities {
             var numbers: Set<UInt16> = []
-            for name in names.sorted() { numbers.formUnion(try Self.entities(name, catalog)) }
+            for name in names.inOrder() { numbers.formUnion(try Self.entities(name, catalog)) }
             entities = numbers
         }
         guard let named = request.changedAttributes else { return }
         var found: [UInt16: Set<UInt16>] = [:]
-        for (entity, names) in named.sorted(by: { $0.key < $1.key }) {
+        for (entity, names) in named.inOrder(by: { $0.key < $1.key }) {
             let entities = try Self.entities(entity, catalog)
-            for name in names.sorted() {
+            for name in names.inOrder() {
                 var isKnown = false
                 for number in entities {
                     let attributes = catalog.numbers(ofAttributeEverNamed: name, entity: number)

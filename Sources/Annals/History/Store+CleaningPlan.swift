@@ -81,7 +81,7 @@ extension Store {
     public func cleaningPlan(before number: UInt64? = nil) throws -> CleaningPlan {
         let (engine, view) = try newest()
         let readers = try registeredConsumers().filter { $0.kind.contains(.reads) && !$0.isLost }
-            .sorted { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
+            .inOrder { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
         let read = readers.first.map { $0.cursor.number + 1 } ?? 0
         let estimate = try engine.estimate(before: try number ?? max(read, engine.firstRetained(in: view)), in: view)
         return CleaningPlan(

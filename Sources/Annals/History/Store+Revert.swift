@@ -116,7 +116,7 @@ extension Store {
             var causes = obstacle.causes.filter { changed.contains($0.key) }
             // No cause is known: everything is left out.
             if causes.isEmpty { causes = Dictionary(uniqueKeysWithValues: changed.map { ($0, []) }) }
-            for (object, attributes) in causes.sorted(by: { $0.key < $1.key }) {
+            for (object, attributes) in causes.inOrder(by: { $0.key < $1.key }) {
                 // If leaving out these attributes did not help, the whole change is left out.
                 let known = withheld[object, default: []].reduce(into: Set<UInt16>()) { $0.formUnion($1.attributes) }
                 withheld[object, default: []].append(

@@ -57,7 +57,7 @@ package struct SchemaPlan {
         for entity in entities where catalog.entity(entity.number, version: catalog.newestVersion) != entity {
             changed.append(entity)
         }
-        changed.sort { $0.number < $1.number }
+        changed.putInOrder { $0.number < $1.number }
         guard !changed.isEmpty else { return [] }
         do throws(StoreError) {
             try catalog.validate(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))

@@ -80,9 +80,9 @@ extension Set: UnorderedCollection where Element: Encodable {
     fileprivate func encodeInOrder(to encoder: OrderingEncoder) throws {
         var container = encoder.unkeyedContainer()
         switch self {
-        case let texts as Set<String>: try container.encode(contentsOf: texts.sorted())
-        case let integers as Set<Int>: try container.encode(contentsOf: integers.sorted())
-        default: for element in try inOrder(self, { $0 }) { try container.encode(element) }
+        case let texts as Set<String>: try container.encode(contentsOf: texts.inOrder())
+        case let integers as Set<Int>: try container.encode(contentsOf: integers.inOrder())
+        default: for element in try canonicalOrder(self, { $0 }) { try container.encode(element) }
         }
     }
 }
@@ -94,7 +94,7 @@ extension Dictionary: UnorderedCollection where Key: Encodable, Value: Encodable
             return try encode(to: encoder)
         }
         var container = encoder.unkeyedContainer()
-        for pair in try inOrder(self, \.key) {
+        for pair in try canonicalOrder(self, \.key) {
             try container.encode(pair.key)
             try container.encode(pair.value)
         }
@@ -102,14 +102,14 @@ extension Dictionary: UnorderedCollection where Key: Encodable, Value: Encodable
 }
 
 /// Elements in the order of the texts of a part of theirs. Parts with the same text are stored alike, in any order.
-private func inOrder<Element, Part: Encodable>(
+private func canonicalOrder<Element, Part: Encodable>(
     _ elements: some Collection<Element>, _ part: (Element) -> Part
 ) throws -> [Element] {
     var keyed: [(text: String, element: Element)] = []
     keyed.reserveCapacity(elements.count)
     for element in elements { keyed.append((try CanonicalJSON.text(part(element)), element)) }
     // As Swift compares texts, so that equal elements have the same place in every form.
-    keyed.sort { $0.text < $1.text }
+    keyed.putInOrder { $0.text < $1.text }
     return keyed.map(\.element)
 }
 

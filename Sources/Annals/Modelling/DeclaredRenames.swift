@@ -30,9 +30,15 @@ struct DeclaredRenames {
             guard let former, !isPresent(name) || !wasNamed(name, former) else { continue }
             found.append(Rename(from: former, to: name))
         }
+        self.init(found, model.name, present: Set(found.map(\.to).filter(isPresent)))
+    }
+
+    /// - Parameter present: Which of the new names are attributes in the store.
+    private init(_ candidates: [Rename], _ model: String, present: Set<String>) {
+        var found = candidates
         // A name that is taken must become free.
         while let stuck = found.firstIndex(where: { rename in
-            isPresent(rename.to) && !found.contains { isSameName($0.from, rename.to) }
+            present.contains(rename.to) && !found.contains { isSameName($0.from, rename.to) }
         }) {
             found.remove(at: stuck)
         }
@@ -48,8 +54,8 @@ struct DeclaredRenames {
                 left.removeAll { $0 == rename }
                 next = left.first { isSameName($0.from, rename.to) }
             }
-            let names = ring.map { "\($0.from) \($0.to)" }.sorted()
-            rings["\(model.name): \(names.joined(separator: ", "))"] = ring
+            let names = ring.map { "\($0.from) \($0.to)" }.inOrder()
+            rings["\(model): \(names.joined(separator: ", "))"] = ring
         }
         renames = found
     }

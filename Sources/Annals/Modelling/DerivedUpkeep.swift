@@ -225,7 +225,7 @@ private struct DerivedWork {
 
     mutating func compute() throws(StoreError) {
         // In a fixed order, the same in every process.
-        for object in touched.sorted() where !gone.contains(object) {
+        for object in touched.inOrder() where !gone.contains(object) {
             guard let owner = plan.owners[object.entityNumber] else { continue }
             var present = written[object]
             if present == nil { present = try self.present(object, owner) }

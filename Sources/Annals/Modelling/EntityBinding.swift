@@ -113,7 +113,7 @@ final class EntityBinding: @unchecked Sendable {
             }
             placed.append((position, property))
         }
-        placed.sort { $0.position < $1.position }
+        placed.putInOrder { $0.position < $1.position }
         properties = placed.map(\.property)
         attributes = placed.map { layout.entity.attributes[$0.position].number }
         hasReferences = properties.contains { $0.codec.attributeType.isReference }

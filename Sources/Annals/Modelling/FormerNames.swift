@@ -47,7 +47,7 @@ struct FormerNames {
         for property in properties where !names.contains(where: { $0.property == property }) {
             if isFree(model.properties[property].name) { names.append((property, model.properties[property].name)) }
         }
-        return names.sorted { $0.property < $1.property }
+        return names.inOrder { $0.property < $1.property }
     }
 
     /// The entity with the names of the first version.
@@ -131,7 +131,7 @@ extension Store {
             let changes = missing.map { SchemaChange.addEntity($0.names.description($0.model)) }
             try transaction.addToSchema(changes + Self.metadataAddition(catalog))
             if catalog.isWithoutEntities { for migration in migrations { try transaction.note(migration) } }
-            for ring in Set(added.flatMap(\.rings)).sorted() { try transaction.note(exchange: ring) }
+            for ring in Set(added.flatMap(\.rings)).inOrder() { try transaction.note(exchange: ring) }
             return added
         }.result
     }

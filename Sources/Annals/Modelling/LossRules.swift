@@ -21,7 +21,7 @@ struct LossRules {
         }
         var needs: [Need] = []
         // In a fixed order, the same in every process.
-        for object in draft.losses.keys.sorted() {
+        for object in draft.losses.keys.inOrder() {
             guard let model = byEntity[object.entityNumber] else { continue }
             needs += try hold(object, model.type)
         }

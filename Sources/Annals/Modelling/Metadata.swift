@@ -37,7 +37,7 @@ extension Snapshot {
 
     /// The keys of the store's metadata, sorted. Throws `StoreError`: `damaged`, `closed`.
     public var metadataKeys: [String] {
-        get throws { try allMetadataKeys().filter { !$0.hasPrefix(ReservedEntity.ownKeyPrefix) }.sorted() }
+        get throws { try allMetadataKeys().filter { !$0.hasPrefix(ReservedEntity.ownKeyPrefix) }.inOrder() }
     }
 
     func allMetadataKeys() throws(StoreError) -> [String] {

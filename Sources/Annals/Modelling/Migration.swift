@@ -97,7 +97,7 @@ public final class MigrationContext {
 
     /// Converts the values of the objects that the body has not written.
     fileprivate func convertRest() throws(StoreError) {
-        for entity in Set(conversions.map(\.entity)).sorted() {
+        for entity in Set(conversions.map(\.entity)).inOrder() {
             guard let handle = try before.handle(ofNumber: entity), let layout = transaction.draft.newestLayout(entity)
             else { continue }
             let conversions = conversions.filter { $0.entity == entity }
@@ -111,7 +111,7 @@ public final class MigrationContext {
                     let value = try conversion.converted(try row.value(at: old))
                     values.append((position, try value.storedValue()))
                 }
-                values.sort { $0.position < $1.position }
+                values.putInOrder { $0.position < $1.position }
                 try transaction.draft.update(row.id, values)
                 return true
             }
@@ -394,7 +394,7 @@ extension Transaction {
             + Store.metadataAddition(stepped)
         let definitions = try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
         if !definitions.isEmpty { try draft.changeSchema(definitions) }
-        for ring in rings.subtracting(exchanged).sorted() { try note(exchange: ring) }
+        for ring in rings.subtracting(exchanged).inOrder() { try note(exchange: ring) }
         for name in declaration.entitiesWithNewDerived(changes) {
             if let number = draft.catalog.number(ofEntity: name) { refreshDerived(ofEntity: number) }
         }

@@ -170,7 +170,7 @@ public final class Context: Observable {
     public func deletedObjects<E: Entity>(_ type: E.Type) -> [Object<E>] { unsaved { $0.phase == .deleted } }
 
     private func unsaved<E: Entity>(_ isWanted: (Object<E>) -> Bool) -> [Object<E>] {
-        core.pending.values.compactMap { $0 as? Object<E> }.filter(isWanted).sorted { $0.reference < $1.reference }
+        core.pending.values.compactMap { $0 as? Object<E> }.filter(isWanted).inOrder { $0.reference < $1.reference }
     }
 
     /// Forgets everything that is unsaved. Inserted objects are gone, deleted ones exist again.

@@ -523,7 +523,7 @@ final class ContextCore: ObjectSource {
         for referrer in try unsavedReferrers(to: object, model, name) {
             if referrer.references(at: slot).contains(object) { found.append(referrer.id) }
         }
-        return found.sorted()
+        return found.inOrder()
     }
 
     /// Notifies the objects at the other sides that an object refers to them now, or no longer does.

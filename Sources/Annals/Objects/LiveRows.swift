@@ -102,8 +102,8 @@ struct LiveRows<Content> {
         guard !leaving.isEmpty || !coming.isEmpty else {
             return Plan(order: order, changes: changes, diff: ResultsDiff(updated: updated(changes, [:], order)))
         }
-        leaving.sort { $0.position < $1.position }
-        coming.sort { left, right in
+        leaving.putInOrder { $0.position < $1.position }
+        coming.putInOrder { left, right in
             guard let a = changes[left.change].new, let b = changes[right.change].new else { return false }
             return isBefore(a.row.key, a.id, b.row.key, b.id)
         }

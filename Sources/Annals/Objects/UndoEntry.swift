@@ -158,7 +158,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
     private func conflictingSlots(_ core: ContextCore, _ returning: Set<ObjectID>) -> [Int] {
         let model = E.model
         let now = object.current
-        return slots.sorted().filter { slot in
+        return slots.inOrder().filter { slot in
             if model.isAlike(slot, now, before) { return false }
             return !model.isAlike(slot, now, after) || isMissing(slot, in: before, beside: now, core, returning)
         }

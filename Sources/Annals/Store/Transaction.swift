@@ -224,7 +224,7 @@ public final class Transaction {
             let position = try handle.requirePosition(of: name)
             changes.append((position, try handle.validated(value, position)))
         }
-        changes.sort { $0.position < $1.position }
+        changes.putInOrder { $0.position < $1.position }
         return try update(object, changes)
     }
 

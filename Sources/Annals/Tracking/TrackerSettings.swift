@@ -43,15 +43,16 @@ package struct TrackerSettings: Sendable {
     /// Throws `invalidArgument`.
     func requireValid() throws(StoreError) {
         func refuse(_ sentence: String) -> StoreError { StoreError(.invalidArgument, sentence) }
+        func isTooLong(_ name: String) -> Bool { name.utf8.count > FormatLimits.maximumNameBytes }
         if author.isEmpty { throw refuse("`currentAuthor` is empty: name the author of this program's changes.") }
         if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
         if (allAuthors + batchAuthors).contains("") {
             throw refuse("An author has an empty name: leave it out of `allAuthors` and `batchAuthors`.")
         }
-        if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: { $0.utf8.count > 1024 }) {
+        if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: isTooLong) {
             throw refuse(
                 "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: use a name "
-                    + "of at most 1024 bytes.")
+                    + "of at most \(FormatLimits.maximumNameBytes) bytes.")
         }
         if batchAuthors.contains(author) {
             throw refuse(

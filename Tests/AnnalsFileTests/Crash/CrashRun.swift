@@ -186,7 +186,7 @@ final class CrashRun: @unchecked Sendable {
     private func failure(_ image: CrashImage, _ what: String) -> CrashFailure {
         CrashFailure(
             description:
-                "\(name), \(image): \(what)\n  replay: ANNALS_CRASH='\(name):\(image.crashPoint):\(image.number)' "
+                "\(name), \(image): \(what)\n  replay: \(CrashTests.replayVariables(name, image)) "
                 + "swift test -c release --filter CrashTests")
     }
 

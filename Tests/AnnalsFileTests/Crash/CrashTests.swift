@@ -1,4 +1,6 @@
-// Every power cut, at every step of every workload.
+// Every power cut, at every step of every workload; at each of them a sample of the disks that it may leave.
+//
+// A larger sample: Tests/run crashes.
 
 import Annals
 import FoundationEssentials
@@ -6,6 +8,15 @@ import SimulatedDisk
 import Testing
 
 @Suite struct CrashTests {
+    /// Whether a moment has twice as many images or more.
+    static let looksAtMore = ProcessInfo.processInfo.environment["ANNALS_CRASH_IMAGES"] == "more"
+
+    /// The numbers of images depend on how many there are.
+    static func replayVariables(_ workload: String, _ image: CrashImage) -> String {
+        (looksAtMore ? "ANNALS_CRASH_IMAGES=more " : "")
+            + "ANNALS_CRASH='\(workload):\(image.crashPoint):\(image.number)'"
+    }
+
     /// Small frames and large ones; a mapping that is too small, and none.
     private static let limits: [(name: String, limits: LogLimits)] = [
         ("small", .lowered),
@@ -51,8 +62,8 @@ import Testing
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
         options.maximumSizes = 3
-        options.randomChoices = 16
-        options.maximumOfEachList = 16
+        options.randomChoices = looksAtMore ? 16 : 6
+        options.maximumOfEachList = looksAtMore ? 16 : 6
         options.fills = [.zeros, .garbage, .stale(staleBytes(seed))]
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {

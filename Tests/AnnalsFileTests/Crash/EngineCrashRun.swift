@@ -240,7 +240,7 @@ final class EngineCrashRun: @unchecked Sendable {
         } catch {
             throw CrashFailure(
                 description:
-                    "\(name), \(image): \(error)\n  replay: ANNALS_CRASH='\(name):\(image.crashPoint):\(image.number)' "
+                    "\(name), \(image): \(error)\n  replay: \(CrashTests.replayVariables(name, image)) "
                     + "swift test -c release --filter EngineCrashTests")
         }
     }

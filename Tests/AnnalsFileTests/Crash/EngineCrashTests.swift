@@ -52,10 +52,11 @@ import Testing
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
         let isLarge = EngineCrashWorkloads.large.contains { name.hasPrefix("\($0)/") }
-        options.exhaustiveBits = isLarge ? 2 : 5
+        let looksAtMore = CrashTests.looksAtMore && !isLarge
+        options.exhaustiveBits = isLarge ? 2 : looksAtMore ? 5 : 4
         options.maximumSizes = 2
-        options.randomChoices = isLarge ? 2 : 4
-        options.maximumOfEachList = isLarge ? 1 : 3
+        options.randomChoices = looksAtMore ? 4 : 2
+        options.maximumOfEachList = isLarge ? 1 : looksAtMore ? 3 : 2
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {
             replay = (point, image)

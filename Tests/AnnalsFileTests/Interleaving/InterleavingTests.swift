@@ -13,8 +13,8 @@ import Testing
     private static let environment = ProcessInfo.processInfo.environment
     private static let runsAll = environment["ANNALS_INTERLEAVINGS"] == "all"
     /// Of the schedules with one preemption, how many are run with a death in them, and with power cuts.
-    private static let kills = runsAll ? Int.max : 150
-    private static let cuts = runsAll ? 2000 : 40
+    private static let kills = runsAll ? Int.max : 100
+    private static let cuts = runsAll ? 2000 : 25
 
     /// A schedule that was run, and how many steps it had.
     private typealias Level = [(schedule: Schedule, steps: Int)]

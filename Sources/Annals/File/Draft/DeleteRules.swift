@@ -176,7 +176,7 @@ extension Draft {
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         for object in rules.deleted { try delete(object) }
         // In a fixed order, the same in every process.
-        for object in rules.nullified.keys.sorted() {
+        for object in rules.nullified.keys.inOrder() {
             let losses = rules.nullified[object, default: [:]]
             let layout = try layout(object.entityNumber)
             var values: [(position: Int, value: StoredValue)] = []

@@ -57,7 +57,7 @@ extension Draft {
     func settleCarried() throws(StoreError) {
         let carried = carried
         self.carried = [:]
-        for object in carried.keys.sorted() {
+        for object in carried.keys.inOrder() {
             guard let positions = carried[object], let layout = newestLayout(object.entityNumber) else { continue }
             var changes: [(position: Int, value: StoredValue)] = []
             _ = try withRow(object) { (row) throws(StoreError) in

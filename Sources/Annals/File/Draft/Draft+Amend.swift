@@ -5,6 +5,6 @@ extension Draft {
     package func amend(_ amendments: [ObjectID: [(position: Int, value: StoredValue)]]) throws(StoreError) {
         if amendments.isEmpty { return }
         // In a fixed order, the same in every process.
-        for object in amendments.keys.sorted() { try update(object, amendments[object, default: []]) }
+        for object in amendments.keys.inOrder() { try update(object, amendments[object, default: []]) }
     }
 }

@@ -100,7 +100,7 @@ extension DraftFrames {
             }
         }
         guard total > limits.rowBytes else { return moved }
-        inline.sort {
+        inline.putInOrder {
             if $0.isIndexed != $1.isIndexed { return $1.isIndexed }
             return $0.bytes != $1.bytes ? $0.bytes > $1.bytes : $0.position < $1.position
         }
@@ -108,7 +108,7 @@ extension DraftFrames {
             moved.append(value.position)
             total -= value.bytes - ReferenceField.bytes
         }
-        return moved.sorted()
+        return moved.inOrder()
     }
 
     func moveOutLargeValues(_ row: [StoredValue], of entity: EntityDefinition) throws(StoreError) -> [StoredValue] {

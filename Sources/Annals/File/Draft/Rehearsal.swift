@@ -119,7 +119,7 @@ extension Draft {
                             try shape.indexes[number].elements(of: before, large: IndexShape.noLargeKeys))
                     }
                 }
-                targets += elements.sorted().map { ($0, object, number) }
+                targets += elements.inOrder().map { ($0, object, number) }
             }
             return true
         }

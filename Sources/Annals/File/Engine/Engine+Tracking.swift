@@ -18,7 +18,7 @@ extension Engine {
             var mark = CleaningRecord(before: 0, time: log.environment.wallClockMicroseconds())
             if let authors {
                 let numbers = Set(authors.compactMap { Self.number(ofAuthor: $0, state) })
-                for author in numbers.sorted() where state.tracking.hiddenBefore(author) < limit {
+                for author in numbers.inOrder() where state.tracking.hiddenBefore(author) < limit {
                     mark.hidden.append(.init(author: author, before: limit))
                 }
                 if limit <= state.tracking.horizon + 1 { mark.hidden = [] }

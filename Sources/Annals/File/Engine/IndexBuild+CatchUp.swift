@@ -144,7 +144,7 @@ extension IndexBuild {
         if change.kind != .delete, let row = change.rowOffset {
             after = try elements(at: change.frameOffset + UInt64(row), place, core)
         }
-        for element in (isInserting ? after.subtracting(before) : before.subtracting(after)).sorted() {
+        for element in (isInserting ? after.subtracting(before) : before.subtracting(after)).inOrder() {
             keys.truncate()
             IndexKey.append(element: element, to: &keys)
             if isInserting {

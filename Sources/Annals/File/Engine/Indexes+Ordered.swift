@@ -364,7 +364,7 @@ extension Indexes {
             return duplicates.count < 10
         }
         guard duplicates.isEmpty else { throw index.uniqueViolation(duplicates) }
-        return (built, keys.sorted { $0.lexicographicallyPrecedes($1) })
+        return (built, keys.inOrder { $0.lexicographicallyPrecedes($1) })
     }
 
     /// Throws `uniqueViolation` if several entries have one of the keys.

@@ -90,7 +90,7 @@ package struct RevertPlan {
                 case .keyTaken(let other): .keyTaken(by: other)
                 case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
                 }
-            stop(object, reason, left.named.sorted())
+            stop(object, reason, left.named.inOrder())
         }
     }
 
@@ -174,7 +174,7 @@ package struct RevertPlan {
         if !different.isEmpty { stop(change, .changedSince, different) }
         if !missing.isEmpty { stop(change, .requiredMissing, missing) }
         if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
-        values.sort { $0.position < $1.position }
+        values.putInOrder { $0.position < $1.position }
         if !values.isEmpty { steps[change.object] = .update(values) }
     }
 

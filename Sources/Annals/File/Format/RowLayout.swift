@@ -98,7 +98,7 @@ package final class RowLayout: @unchecked Sendable {
         presenceOffset = offset
         variableOffset = offset + (slots.count + 7) / 8
         assert(variableOffset <= Int(UInt16.max), "The offsets of a row need more than 16 bits.")
-        positions = entity.attributes.enumerated().map { UInt32($1.number) << 16 | UInt32($0) }.sorted()
+        positions = entity.attributes.enumerated().map { UInt32($1.number) << 16 | UInt32($0) }.inOrder()
         // Two steps: the content refers to this object, which must be complete before.
         let shape = UnsafeMutablePointer<RowShape.Content>.allocate(capacity: 1)
         shapeMemory = UnsafePointer(shape)

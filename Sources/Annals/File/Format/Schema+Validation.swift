@@ -15,7 +15,7 @@ extension EntityDefinition {
         try require(attributes.count <= FormatLimits.maximumAttributes, "An entity has more than 1000 attributes.")
         try require(keys.count <= Int(UInt16.max), "An entity has more than 65535 keys.")
         for attribute in attributes { try attribute.validate() }
-        let numbers = attributes.map(\.number).sorted()
+        let numbers = attributes.map(\.number).inOrder()
         try require(!numbers.hasNeighbours, "Two attributes of an entity have the same number.")
         try require(!attributes.map(\.name).hasDuplicates, "Two attributes of an entity have the same name.")
         for key in keys { try key.validate(numbers) }
@@ -56,7 +56,7 @@ extension KeyDefinition {
     func validate(_ numbers: [UInt16]) throws(StoreError) {
         try require(!attributes.isEmpty, "A key has no attributes.")
         try require(attributes.count <= numbers.count, "A key contains an attribute twice.")
-        try require(!attributes.sorted().hasNeighbours, "A key contains an attribute twice.")
+        try require(!attributes.inOrder().hasNeighbours, "A key contains an attribute twice.")
         try require(
             attributes.allSatisfy(numbers.hasSorted),
             "A key contains an attribute that the entity does not have.")

@@ -218,7 +218,7 @@ package struct SchemaCatalog: Sendable {
                 ?? RowLayout(definition, after: earlier, mark: mark) : nil
         histories[place].append(Step(version: version, layout: layout))
         // In ascending order, so that each is added at the end.
-        for attribute in definition.attributes.sorted(by: { $0.number < $1.number }) {
+        for attribute in definition.attributes.inOrder(by: { $0.number < $1.number }) {
             histories[place].types.insert(attribute.number, attribute.type)
         }
     }
@@ -232,7 +232,7 @@ package struct SchemaCatalog: Sendable {
             newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
             "A schema version is not one more than the last.")
         for definition in schema.entities { try definition.validate() }
-        let changed = schema.entities.map(\.number).sorted()
+        let changed = schema.entities.map(\.number).inOrder()
         try require(!changed.hasNeighbours, "A schema version defines an entity twice.")
         for definition in schema.entities { try validateNumbers(definition) }
         let names = schema.entities.compactMap { $0.state == .present ? $0.name : nil }
@@ -253,7 +253,7 @@ package struct SchemaCatalog: Sendable {
             throw StoreError(.damaged, "The number of a removed entity is used again.")
         }
         guard !definition.attributes.isEmpty else { return }
-        let present = before.attributes.map(\.number).sorted()
+        let present = before.attributes.map(\.number).inOrder()
         for attribute in definition.attributes {
             guard let type = types[attribute.number] else { continue }
             try require(present.hasSorted(attribute.number), "The number of a removed attribute is used again.")

@@ -26,7 +26,7 @@ package struct IndexID: Hashable, Sendable {
             let isUnique = attribute.flags.contains(.unique) && !attribute.type.isObjectList
             wanted.append(IndexID(entity: entity.number, attributes: [attribute.number], isUnique: isUnique))
         }
-        let single = entity.attributes.compactMap { $0.type.isObjectList ? nil : $0.number }.sorted()
+        let single = entity.attributes.compactMap { $0.type.isObjectList ? nil : $0.number }.inOrder()
         for key in entity.keys where key.attributes.allSatisfy(single.hasSorted) {
             wanted.append(IndexID(entity: entity.number, attributes: key.attributes, isUnique: key.isUnique))
         }

@@ -262,7 +262,7 @@ final class RowIndex: @unchecked Sendable {
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [StoredRoot] {
         var stored: [StoredRoot] = []
-        for entity in entities.sorted() {
+        for entity in entities.inOrder() {
             let root = root(entity).pointee.load(ordering: .relaxed)
             let depth = root >> Self.depthShift
             let reference = NodeReference(word: root & Self.referenceMask)
@@ -296,7 +296,7 @@ final class RowIndex: @unchecked Sendable {
     func install(_ stored: [StoredRoot]) {
         assert(stored.allSatisfy(\.isPossible), "A root is not possible.")
         let nodes = nodesInMemory()
-        let kept = stored.map(\.entity).sorted()
+        let kept = stored.map(\.entity).inOrder()
         for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
         entities = stored.map(\.entity)
         for root in stored {
@@ -324,7 +324,7 @@ final class RowIndex: @unchecked Sendable {
         atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [WrittenLeaf] {
         var leaves: [WrittenLeaf] = []
-        for entity in entities.sorted() {
+        for entity in entities.inOrder() {
             let root = root(entity).pointee.load(ordering: .relaxed)
             guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
             let isComplete = forEachNode(below: node, depth: root >> Self.depthShift) { (slot, node, depth) in

@@ -44,10 +44,13 @@ extension View {
         try requireOneElement(indexShape, keys)
         var range = EntryRange(keys: keys, offset: max(0, offset), isReversed: reversed)
         if let object { range.begin(after: try place(of: object, indexShape, keys.lower)) }
-        if number < ordered.count, let index = ordered[number] {
-            try readRange(index, indexShape, &range, isWhole: isWhole, readsAll: readsAll, body)
-        } else {
-            try sortRange(indexShape, range, body)
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            let visitor = RowVisitor(body)
+            if number < ordered.count, let index = ordered[number] {
+                try readRange(index, indexShape, &range, isWhole: isWhole, readsAll: readsAll, visitor)
+            } else {
+                try sortRange(indexShape, range, visitor)
+            }
         }
     }
 
@@ -123,7 +126,7 @@ extension View {
 
     private func readRange(
         _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange, isWhole: Bool, readsAll: Bool,
-        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ visitor: RowVisitor
     ) throws(StoreError) {
         var batch = RangeBatch()
         // Without this limit, entries that are out of order could lead back and forth without end.
@@ -149,7 +152,7 @@ extension View {
             if batch.isFull {
                 if range.isReversed { range.keys.upper = batch.last } else { range.keys.lower = batch.last }
             }
-            if try !lend(&batch, indexShape, &range, readsAll: readsAll, body) || !batch.isFull { return }
+            if try !lend(&batch, indexShape, &range, readsAll: readsAll, visitor) || !batch.isFull { return }
             step = rangeStep
         }
     }
@@ -157,7 +160,7 @@ extension View {
     /// First all offsets, then a touch of each row, then the rows: so that the loads from memory overlap.
     private func lend(
         _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange, readsAll: Bool,
-        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ visitor: RowVisitor
     ) throws(StoreError) -> Bool {
         try core.reading { () throws(StoreError) in
             for object in batch.objects {
@@ -175,7 +178,7 @@ extension View {
             for place in first..<objects.count {
                 let object = objects[place]
                 let row = try core.row(at: offsets[place], object.entityNumber, shape)
-                guard try body(object, row) else { return false }
+                guard try visitor.visit(object, row) else { return false }
             }
             return true
         }
@@ -211,7 +214,7 @@ extension View {
                 let row = try core.row(at: batch.offsets[place], index.id.entity, shape)
                 keyed.append((try fullKey(row, index), batch.objects[place], batch.offsets[place]))
             }
-            keyed.sort { left, right in
+            keyed.putInOrder { left, right in
                 if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) != reversed }
                 return (left.object < right.object) != reversed
             }
@@ -234,7 +237,7 @@ extension View {
     }
 
     private func sortRange(
-        _ index: IndexShape, _ range: EntryRange, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ index: IndexShape, _ range: EntryRange, _ visitor: RowVisitor
     ) throws(StoreError) {
         var found: [(key: [UInt8], object: ObjectID)] = []
         try forEachKey(index, range.keys) { (kept, object, row) throws(StoreError) in
@@ -242,13 +245,13 @@ extension View {
             if let place = range.place, !place.isBefore(key, object, range.isReversed) { return }
             found.append((key, object))
         }
-        found.sort { left, right in
+        found.putInOrder { left, right in
             left.key == right.key ? left.object < right.object : left.key.lexicographicallyPrecedes(right.key)
         }
         if range.isReversed { found.reverse() }
         for (_, object) in found.dropFirst(range.offset) {
             var goesOn = true
-            _ = try withRow(object) { (row) throws(StoreError) in goesOn = try body(object, row) }
+            _ = try withRow(object) { (row) throws(StoreError) in goesOn = try visitor.visit(object, row) }
             if !goesOn { return }
         }
     }

@@ -83,7 +83,7 @@ final class FrameScanner {
 
 extension UnsafeRawBufferPointer {
     /// Whether all bytes are zero.
-    var allZero: Bool {
+    package var allZero: Bool {
         // Only an empty buffer may have no base address.
         guard let base = baseAddress else { return true }
         var position = 0

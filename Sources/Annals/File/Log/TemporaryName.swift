@@ -11,7 +11,7 @@ package enum TemporaryName: String, CaseIterable, Sendable {
     /// replace the store's name.
     package func of(_ name: String) -> String {
         let plain = (self == .compaction ? "" : ".") + name + rawValue
-        if plain.utf8.count <= RealFileSystem.maximumNameBytes { return plain }
+        if plain.utf8.count <= RealFileSystem.maximumFileNameBytes { return plain }
         let bytes = Array(name.utf8)
         let digits = String(bytes.withUnsafeBytes { Checksum.hash($0, seed: 0) }, radix: 16)
         return "." + String(repeating: "0", count: 16 - digits.utf8.count) + digits + rawValue

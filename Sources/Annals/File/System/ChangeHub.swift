@@ -131,7 +131,8 @@ package final class ChangeHub: @unchecked Sendable {
 
     // MARK: The watch. With `monitor` locked
 
-    /// Puts the listener under watch if the system allows.
+    /// Puts the listener under watch if the system allows. No program sees the errors: the file is then looked at in
+    /// intervals.
     private func attach(_ listener: ChangeListener) {
         do throws(StoreError) {
             if watch == nil { watch = try makeWatch() }

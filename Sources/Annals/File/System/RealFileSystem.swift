@@ -19,7 +19,7 @@ package struct RealFileSystem: FileSystem {
     package init(usesUnnamedFiles: Bool = true) { self.usesUnnamedFiles = usesUnnamedFiles }
 
     /// The longest name of a file in Linux.
-    package static let maximumNameBytes = 255
+    package static let maximumFileNameBytes = 255
     /// Descriptors 0 to 2 are the standard streams: a store there would receive the output of other code.
     static let lowestDescriptor: Int32 = 3
 }
@@ -87,8 +87,8 @@ extension RealFileSystem {
         if name.utf8.contains(UInt8(ascii: "/")) {
             throw refusal("The name contains a slash: name a file without one.")
         }
-        if name.utf8.count > maximumNameBytes {
-            throw refusal("The file name is longer than \(maximumNameBytes) bytes: shorten it.")
+        if name.utf8.count > maximumFileNameBytes {
+            throw refusal("The file name is longer than \(maximumFileNameBytes) bytes: shorten it.")
         }
         return name
     }

@@ -28,7 +28,8 @@ package protocol ChangeWatch: Sendable {
     /// Watches a name in a directory (real path, as `FileSystem.resolve` returns it), and its file if it exists. Any
     /// thread.
     ///
-    /// - Throws: `tooManyFiles` if the system has no watches left; the caller then looks in intervals.
+    /// - Throws: `tooManyFiles` if the system has no watches left, and the codes of other system calls. The caller then
+    ///   looks in intervals.
     func add(directory: String, name: String) throws(StoreError) -> WatchedFile
     /// Any thread. News of the file that a wait has already read may still come.
     func remove(_ file: WatchedFile)

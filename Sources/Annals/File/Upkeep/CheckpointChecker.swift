@@ -181,7 +181,7 @@ private struct EntityFold {
     }
 
     var all: [(entity: UInt16, totals: EntityTotals)] {
-        totals.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        totals.inOrder { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
     mutating func note(_ change: ChangeView) {

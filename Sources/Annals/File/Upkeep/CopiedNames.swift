@@ -58,7 +58,7 @@ struct CopiedNames {
         try define(mark.hidden.map(\.author), &appender)
         var settled = mark
         for index in settled.hidden.indices { settled.hidden[index].author = try number(settled.hidden[index].author) }
-        settled.hidden.sort { $0.author < $1.author }
+        settled.hidden.putInOrder { $0.author < $1.author }
         return settled
     }
 

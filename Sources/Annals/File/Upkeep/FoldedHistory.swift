@@ -32,8 +32,8 @@ struct FoldedHistory {
         }
         last = through.values.max() ?? 0
         assert(last <= state.number, "O4: later changes would be left out.")
-        for number in Set(through.values).sorted() {
-            let entities = through.filter { $0.value == number }.map(\.key).sorted()
+        for number in Set(through.values).inOrder() {
+            let entities = through.filter { $0.value == number }.map(\.key).inOrder()
             stops.append((number == state.number ? state : try source.view(asOf: number), entities))
         }
     }

@@ -231,7 +231,7 @@ private struct SalvageRun {
         report.schemaChanges += writer.schemaChanges
         let losses = rows.losses.counts.filter { rows.wasVisible($0.key) }
         let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys).union(losses.keys)
-        report.entities = numbers.sorted().map { number in
+        report.entities = numbers.inOrder().map { number in
             let lost = losses[number] ?? SalvageLosses.Counts()
             return SalvageReport.Entity(
                 number: number, name: definitions.first { $0.number == number }?.name.text,

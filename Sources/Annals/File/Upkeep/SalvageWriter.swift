@@ -111,7 +111,7 @@ final class SalvageWriter {
     /// last of these numbers is inserted and deleted at once.
     func passNumbers(_ next: [UInt16: UInt64]) throws(StoreError) {
         let view = try engine.view()
-        let objects = next.keys.sorted().compactMap { entity -> ObjectID? in
+        let objects = next.keys.inOrder().compactMap { entity -> ObjectID? in
             guard definition(entity) != nil, let next = next[entity], next > view.totals?[entity].nextNumber ?? 1,
                 next > 1
             else { return nil }
@@ -135,7 +135,7 @@ final class SalvageWriter {
         var wanted = definitions
         for index in wanted.indices {
             let entity = wanted[index]
-            for position in (missing[entity.number] ?? []).sorted() {
+            for position in (missing[entity.number] ?? []).inOrder() {
                 wanted[index].attributes[position].flags.insert(.optional)
                 schemaChanges.append(
                     "“\(entity.name).\(entity.attributes[position].name)” is optional now, because objects have lost "

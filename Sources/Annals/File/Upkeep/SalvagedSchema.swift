@@ -64,7 +64,7 @@ struct SalvagedSchema {
     func newest(isWhole: Bool, _ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()
-        for number in steps.keys.sorted() {
+        for number in steps.keys.inOrder() {
             guard let last = steps[number]?.last, last.layout != nil else { continue }
             var definition = last.definition.withoutListIndexes
             if !names.insert(definition.name).inserted {
