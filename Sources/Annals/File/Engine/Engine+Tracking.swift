@@ -38,13 +38,21 @@ extension Engine {
         _ durability: Durability, patience: UInt64? = nil,
         _ body: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
     ) throws(StoreError) -> Bool {
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            try appendStandalone(durability, patience, FrameMaker(body))
+        }
+    }
+
+    private func appendStandalone(
+        _ durability: Durability, _ patience: UInt64?, _ maker: FrameMaker
+    ) throws(StoreError) -> Bool {
         try requireNotWriting()
         try log.enter()
         defer { log.leave() }
         var end: UInt64?
         try log.locked(durability, isHeld: true, patience: patience, mayKeepLock: true) {
             (appender) throws(StoreError) in
-            for (kind, table) in try body(appender.state) { end = try append(kind, table, &appender) }
+            for (kind, table) in try maker.frames(appender.state) { end = try append(kind, table, &appender) }
         }
         guard let end else { return false }
         if durability == .full { try log.synchronize(through: end) }
@@ -88,4 +96,11 @@ extension Engine {
 
     /// A state of this file, for reading its history.
     package func tracked(_ view: View) -> TrackedView { TrackedView(view: view, log: log, clockSteps: clockSteps) }
+}
+
+/// A closure in an object: see `RowVisitor`.
+private final class FrameMaker {
+    let frames: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
+
+    init(_ frames: @escaping (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]) { self.frames = frames }
 }

@@ -52,7 +52,12 @@ package struct TransactionView {
     /// Lends the changes in their order until `body` returns false.
     @inline(__always)
     package func forEachChange(_ body: (ChangeView) throws(StoreError) -> Bool) throws(StoreError) {
-        if start != commitFrame, try !forEachChangeOfParts(body) { return }
+        if start != commitFrame {
+            let goesOn = try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+                try forEachChangeOfParts(ChangeVisitor(body))
+            }
+            if !goesOn { return }
+        }
         var cursor = ChangeCursor(
             table: table, first: TransactionField.bytes, frameBytes: Int(truncatingIfNeeded: end - commitFrame),
             allowsBase: false, frameOffset: commitFrame)
@@ -61,7 +66,7 @@ package struct TransactionView {
         }
     }
 
-    private func forEachChangeOfParts(_ body: (ChangeView) throws(StoreError) -> Bool) throws(StoreError) -> Bool {
+    private func forEachChangeOfParts(_ visitor: ChangeVisitor) throws(StoreError) -> Bool {
         var position = start
         while position < commitFrame {
             let header = try view.core.goodHeader(at: position)
@@ -70,13 +75,27 @@ package struct TransactionView {
                     table: try view.core.table(of: header), first: TransactionField.bytes,
                     frameBytes: Int(header.frameBytes), allowsBase: false, frameOffset: position)
                 while let change = try cursor.next() {
-                    if try !body(change) { return false }
+                    if try !visitor.visit(change) { return false }
                 }
             }
             position = header.end
         }
         return true
     }
+}
+
+/// A closure in an object: see `RowVisitor`.
+private final class ChangeVisitor {
+    let visit: (ChangeView) throws(StoreError) -> Bool
+
+    init(_ visit: @escaping (ChangeView) throws(StoreError) -> Bool) { self.visit = visit }
+}
+
+/// A closure in an object: see `RowVisitor`.
+private final class TransactionVisitor {
+    let visit: (TransactionView) throws(StoreError) -> Bool
+
+    init(_ visit: @escaping (TransactionView) throws(StoreError) -> Bool) { self.visit = visit }
 }
 
 /// Author, context and process names by number.
@@ -119,6 +138,14 @@ extension TrackedView {
         after number: UInt64, at place: UInt64? = nil,
         _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            try forEachTransaction(after: number, at: place, TransactionVisitor(body))
+        }
+    }
+
+    private func forEachTransaction(
+        after number: UInt64, at place: UInt64?, _ visitor: TransactionVisitor
+    ) throws(StoreError) {
         try log.process.requireOwn(path: log.path)
         guard number < view.number else { return }
         let names = NameTable(log.current.names)
@@ -138,7 +165,7 @@ extension TrackedView {
                         guard found > last else { throw Self.outOfOrder(position) }
                         last = found
                         let transaction = try core.transaction(header, view, names)
-                        if try !body(transaction) { return false }
+                        if try !visitor.visit(transaction) { return false }
                     }
                     position = header.end
                 }

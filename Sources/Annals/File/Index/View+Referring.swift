@@ -33,15 +33,32 @@ extension View {
     func forEachReferring(
         to target: ObjectID, index number: Int, _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            try forEachReferring(to: target, index: number, ObjectVisitor(body))
+        }
+    }
+
+    private func forEachReferring(
+        to target: ObjectID, index number: Int, _ visitor: ObjectVisitor
+    ) throws(StoreError) {
         guard number < ordered.count, let index = ordered[number] else {
             return try scan(entity: shape.indexes[number].id.entity) { (object, row) throws(StoreError) in
                 let elements = try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys)
-                return elements.contains(target) ? try body(object) : true
+                return elements.contains(target) ? try visitor.visit(object) : true
             }
         }
         let bound = KeyRange(element: target).lower
         try core.reading { () throws(StoreError) in
-            try index.forEach(from: bound, to: bound, core.file) { (_, object) throws(StoreError) in try body(object) }
+            try index.forEach(from: bound, to: bound, core.file) { (_, object) throws(StoreError) in
+                try visitor.visit(object)
+            }
         }
     }
+}
+
+/// A closure in an object: see `RowVisitor`.
+private final class ObjectVisitor {
+    let visit: (ObjectID) throws(StoreError) -> Bool
+
+    init(_ visit: @escaping (ObjectID) throws(StoreError) -> Bool) { self.visit = visit }
 }
