@@ -5,6 +5,7 @@
 import Annals
 import FoundationEssentials
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct CrashTests {
@@ -42,7 +43,11 @@ import Testing
                 for (index, workload) in CrashWorkloads.all.enumerated() {
                     let name = "\(workload.name)/\(limitsName)"
                     if let chosen, chosen.first != name { continue }
-                    group.addTask { Self.run(name, workload.run, limits, seed: UInt64(index + 1), chosen) }
+                    group.addTask {
+                        await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
+                            Self.run(name, workload.run, limits, seed: UInt64(index + 1), chosen)
+                        }
+                    }
                 }
             }
             for try await (images, repetitions, failure) in group {
@@ -62,8 +67,9 @@ import Testing
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
         options.maximumSizes = 3
-        options.randomChoices = looksAtMore ? 16 : 6
-        options.maximumOfEachList = looksAtMore ? 16 : 6
+        if !looksAtMore { options.exhaustiveBits = 7 }
+        options.randomChoices = looksAtMore ? 16 : 4
+        options.maximumOfEachList = looksAtMore ? 16 : 4
         options.fills = [.zeros, .garbage, .stale(staleBytes(seed))]
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {

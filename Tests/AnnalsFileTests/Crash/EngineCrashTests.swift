@@ -4,6 +4,7 @@
 import Annals
 import FoundationEssentials
 import SimulatedDisk
+import TestSupport
 import Testing
 
 @Suite struct EngineCrashTests {
@@ -31,7 +32,11 @@ import Testing
                     let name = "\(workload.name)/\(often)"
                     if let chosen, chosen.first != name { continue }
                     let options = Self.options(dirtyNodeBytes: dirtyNodeBytes)
-                    group.addTask { Self.run(name, workload.run, options, seed: UInt64(index + 1), chosen) }
+                    group.addTask {
+                        await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
+                            Self.run(name, workload.run, options, seed: UInt64(index + 1), chosen)
+                        }
+                    }
                 }
             }
             for try await (images, repetitions, failure) in group {
@@ -53,10 +58,10 @@ import Testing
         var options = CrashOptions(seed: seed)
         let isLarge = EngineCrashWorkloads.large.contains { name.hasPrefix("\($0)/") }
         let looksAtMore = CrashTests.looksAtMore && !isLarge
-        options.exhaustiveBits = isLarge ? 2 : looksAtMore ? 5 : 4
+        options.exhaustiveBits = isLarge ? 2 : looksAtMore ? 5 : 3
         options.maximumSizes = 2
-        options.randomChoices = looksAtMore ? 4 : 2
-        options.maximumOfEachList = isLarge ? 1 : looksAtMore ? 3 : 2
+        options.randomChoices = looksAtMore ? 4 : 1
+        options.maximumOfEachList = looksAtMore ? 3 : 1
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {
             replay = (point, image)

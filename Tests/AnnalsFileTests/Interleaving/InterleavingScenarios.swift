@@ -24,7 +24,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     /// What must have been seen in at least one schedule: else the scenario does not test what it is for.
     var seen: Set<String> = []
     /// How many schedules with 2 and 3 preemptions the default suite runs at most.
-    var limits = (two: Int.max, three: 250)
+    var limits = (two: 1500, three: 250)
 
     var testDescription: String { name }
 
@@ -52,7 +52,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
             name: "kept-lock", keepsLock: true, isSymmetric: true, prepare: bothOpen,
             first: { try commitTwiceAndGiveBack($0, "A1", "A2") },
             second: { try commitTwiceAndGiveBack($0, "B1", "B2") },
-            authors: ["A1", "A2", "B1", "B2"], limits: (1000, 250)),
+            authors: ["A1", "A2", "B1", "B2"], limits: (800, 250)),
         InterleavingScenario(
             name: "kept-lock-compact", keepsLock: true, prepare: bothOpen,
             first: { try commitTwiceAndGiveBack($0, "A1", "A2") },
@@ -60,7 +60,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("B1", .relaxed)
                 try $0.compact()
                 try $0.releaseLock()
-            }, allowed: [.busy], authors: ["A1", "A2", "B1"], seen: ["compacted"], limits: (1000, 250)),
+            }, allowed: [.busy], authors: ["A1", "A2", "B1"], seen: ["compacted"], limits: (800, 250)),
         InterleavingScenario(
             name: "commit-compact",
             prepare: { first, second in
@@ -72,7 +72,8 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("A2")
                 try $0.checkSnapshot()
             },
-            second: { try $0.compact() }, allowed: [.busy], authors: ["A1", "A2"], seen: ["compacted", "busy"]),
+            second: { try $0.compact() }, allowed: [.busy], authors: ["A1", "A2"], seen: ["compacted", "busy"],
+            limits: (.max, 250)),
         InterleavingScenario(
             name: "compact-compact", isSymmetric: true, prepare: bothOpen,
             first: { try $0.compact() }, second: { try $0.compact() }, allowed: [.busy], authors: [],
@@ -83,7 +84,8 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.open()
                 try $0.commit("A1")
             },
-            second: { try $0.compact() }, allowed: [.busy], authors: ["A1"], seen: ["compacted", "busy"]),
+            second: { try $0.compact() }, allowed: [.busy], authors: ["A1"], seen: ["compacted", "busy"],
+            limits: (.max, 250)),
         InterleavingScenario(
             name: "history-compact", isMapped: false,
             prepare: { first, second in
@@ -112,7 +114,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("B1", .relaxed)
                 try $0.compact()
                 try $0.commit("B2")
-            }, authors: ["B1", "B2"], limits: (1000, 250)),
+            }, authors: ["B1", "B2"], limits: (800, 250)),
         InterleavingScenario(
             name: "token-clean", isMapped: false, prepare: bothOpen,
             first: { player in

@@ -19,30 +19,35 @@ import Testing
     /// A schedule that was run, and how many steps it had.
     private typealias Level = [(schedule: Schedule, steps: Int)]
 
-    @Test(arguments: InterleavingScenario.all) func everyInterleavingEndsWell(_ scenario: InterleavingScenario) throws {
-        let named = (Self.environment["ANNALS_INTERLEAVING_SCENARIOS"] ?? "").split(separator: " ")
+    @Test(arguments: InterleavingScenario.all)
+    func everyInterleavingEndsWell(_ scenario: InterleavingScenario) async throws {
+        try await LongTests.run(besideOthers: !Self.runsAll) { try Self.runAll(scenario) }
+    }
+
+    private static func runAll(_ scenario: InterleavingScenario) throws {
+        let named = (environment["ANNALS_INTERLEAVING_SCENARIOS"] ?? "").split(separator: " ")
         if !named.isEmpty, !named.contains(Substring(scenario.name)) { return }
         let model = try InterleavedStore()
         let tally = InterleavingTally()
         let run = InterleavingRun(scenario: scenario, model: model, tally: tally)
-        if let chosen = Self.environment["ANNALS_INTERLEAVING"] {
+        if let chosen = environment["ANNALS_INTERLEAVING"] {
             guard chosen.hasPrefix(scenario.name + ":") else { return }
             let schedule = try #require(Schedule(String(chosen.dropFirst(scenario.name.count + 1))))
-            return try Self.replay(schedule, run)
+            return try replay(schedule, run)
         }
         do {
             let began = ContinuousClock.now
             var counts: [String] = []
-            let (none, one) = try Self.level(Self.roots(scenario), run)
-            let (single, two) = try Self.level(one, run)
-            let pairs = Schedule.sample(two, limit: Self.runsAll ? .max : scenario.limits.two, seed: 2)
-            let (_, three) = try Self.level(pairs, run)
-            let triples = Schedule.sample(three, limit: Self.runsAll ? .max : scenario.limits.three, seed: 3)
+            let (none, one) = try level(roots(scenario), run)
+            let (single, two) = try level(one, run)
+            let pairs = Schedule.sample(two, limit: runsAll ? .max : scenario.limits.two, seed: 2)
+            let (_, three) = try level(pairs, run)
+            let triples = Schedule.sample(three, limit: runsAll ? .max : scenario.limits.three, seed: 3)
             for schedule in triples { try run.run(schedule) }
             counts.append("\(one.count) schedules with 1 preemption, \(pairs.count) of \(two.count) with 2")
             counts.append("\(triples.count) of \(three.count) with 3")
-            try Self.killEachOne(none, single, run)
-            try Self.cutPower(none, single, run)
+            try killEachOne(none, single, run)
+            try cutPower(none, single, run)
             counts.append("\(tally.kills) deaths, \(tally.cuts) power cuts with \(tally.images.count) images")
             print(
                 "interleaving \(scenario.name): \(tally.steps) steps of \(tally.calls) calls, "
