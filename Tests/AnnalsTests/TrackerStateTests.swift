@@ -52,7 +52,7 @@ struct CountedNote: Entity {
             autoStart: false)
     }
 
-    @Test @MainActor func aContextShowsTheStateThatObserversWereToldOfAndNoNewerOne() async throws {
+    @Test @MainActor func aContextShowsTheStateThatObserversGotAndNoNewerOne() async throws {
         let (context, tracker, gate, other) = (store.makeContext(), try tracker(), Calls(), other)
         let list = try context.results(Note.self, sortedBy: .ascending(\.title))
         tracker.observe(Note.self, [.insert]) { [calls] changes in
@@ -98,7 +98,7 @@ struct CountedNote: Entity {
         try end()
     }
 
-    @Test @MainActor func aContextThatCannotMergeKeepsNoOtherFromMerging() async throws {
+    @Test @MainActor func aContextThatCannotMergeBlocksNoOtherContext() async throws {
         let (failing, context, tracker) = (store.makeContext(), store.makeContext(), try tracker())
         let failures = Calls()
         tracker.attach(failing) { context, snapshot, changed in
@@ -136,7 +136,7 @@ struct CountedNote: Entity {
         try end()
     }
 
-    @Test @MainActor func aTrackerWithoutBodiesTellsContextsWhatHasChanged() async throws {
+    @Test @MainActor func aTrackerWithoutBodiesPassesChangedObjectsToContexts() async throws {
         let (context, tracker) = (store.makeContext(), try tracker())
         tracker.attach(context) { [calls] context, snapshot, changed in
             calls.note("\(snapshot.token.number) \(changed.ids?.count ?? -1)")
@@ -191,7 +191,7 @@ struct CountedNote: Entity {
         try end()
     }
 
-    @Test func whatIsBeingSavedStaysOverAStateThatDoesNotHaveIt() throws {
+    @Test func unsavedEditsStayOverAMergedStateThatLacksThem() throws {
         let context = store.makeContext()
         let note = context.insert(Note(title: "mine", rank: 1))
         try context.save()
@@ -250,7 +250,7 @@ struct CountedNote: Entity {
         try end()
     }
 
-    @Test func whatHistoryDoesNotHaveIsNotTold() throws {
+    @Test func changedObjectsAreUnknownIfHistoryIsIncomplete() throws {
         let start = try store.currentToken
         try insert("one", by: "share")
         try insert("two", by: "import")

@@ -21,7 +21,7 @@ import Testing
         try FileManager.default.removeItem(atPath: path)
     }
 
-    @Test func asWithWhere() throws {
+    @Test func errorsAreCaughtByAsWithWhere() throws {
         var taken = ""
         do {
             for row in try store.snapshot().rows(of: "None") { print(row.id) }
@@ -37,7 +37,7 @@ import Testing
     }
 
     /// The clauses do not cover every error: the function throws the rest on.
-    @Test func asWithWhereThatIsNotExhaustive() throws {
+    @Test func errorsAreCaughtByClausesThatAreNotExhaustive() throws {
         var taken = false
         do {
             _ = try store.entity("None")
@@ -48,7 +48,7 @@ import Testing
         try end()
     }
 
-    @Test func whereAlone() throws {
+    @Test func errorsAreCaughtByWhereAlone() throws {
         var taken = ""
         do {
             _ = try store.entity("None")
@@ -61,7 +61,7 @@ import Testing
         try end()
     }
 
-    @Test func switchOnTheCode() throws {
+    @Test func errorsAreCaughtByASwitchOnTheCode() throws {
         var taken = ""
         do {
             _ = try HistoryToken("no token")
@@ -76,7 +76,7 @@ import Testing
         try end()
     }
 
-    @Test func getters() throws {
+    @Test func errorsOfGettersAreCaught() throws {
         try store.close()
         var taken = ""
         do {
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func rethrown() throws {
+    @Test func errorsAreCaughtAfterARethrow() throws {
         #expect(throws: StoreError.self) { try rethrowing() }
         let result = Result { try rethrowing() }
         if case .failure(let error as StoreError) = result {
@@ -114,7 +114,7 @@ import Testing
         _ = try store.entity("None")
     }
 
-    @Test func inAsyncFunctions() async throws {
+    @Test func errorsAreCaughtInAsyncFunctions() async throws {
         var taken = ""
         do {
             try await lookUp()
@@ -132,7 +132,7 @@ import Testing
         try end()
     }
 
-    @Test func inABodyOfCommit() throws {
+    @Test func errorsAreCaughtInABodyOfAWrite() throws {
         var taken = ""
         try store.writeOptimistically { transaction in
             do {
@@ -152,7 +152,7 @@ import Testing
         try end()
     }
 
-    @Test func inALentRow() throws {
+    @Test func errorsAreCaughtAroundALentRow() throws {
         try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         let clip = try store.entity("Clip")
         var taken = ""
@@ -175,7 +175,7 @@ import Testing
         try end()
     }
 
-    @Test func inForAwait() async throws {
+    @Test func errorsAreCaughtAroundForAwait() async throws {
         let changes = try store.changes()
         try store.close()
         var taken = ""
@@ -189,7 +189,7 @@ import Testing
     }
 
     /// Inside a closure that is lent something, which throws only `StoreError`: the forms that compile there.
-    @Test func inAClosureThatIsLentATransaction() throws {
+    @Test func errorsAreCaughtInAClosureThatIsLentATransaction() throws {
         try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         var kinds: [String] = []
         try store.forEachTransaction(HistoryRequest()) { (transaction) throws(StoreError) in
@@ -214,7 +214,7 @@ import Testing
     }
 
     /// Around the closure every form works.
-    @Test func aroundAClosureThatIsLentATransaction() throws {
+    @Test func errorsAreCaughtAroundAClosureThatIsLentATransaction() throws {
         try store.writeOptimistically { try $0.insert("Clip", ["url": "a"]) }
         var names: [String] = []
         do {
@@ -232,7 +232,7 @@ import Testing
     }
 
     /// In a function that is `async`, the call with `await` is meant.
-    @Test func inAnAsynchronousCommit() async throws {
+    @Test func errorsOfAnAsynchronousWriteAreCaught() async throws {
         var taken = ""
         do {
             try await store.writeOptimistically { try $0.insert("None", [:]) }

@@ -36,7 +36,7 @@ import Testing
         try end(store)
     }
 
-    @Test func whatIsMissingUnknownOrOfAnotherTypeIsNamed() throws {
+    @Test func missingUnknownAndMistypedValuesAreNamed() throws {
         let store = try Store(at: path, entities: [clip])
         let cases: [(StoreError.Code, [String], [String: Value], String)] = [
             (.requiredMissing, ["url"], ["rank": 1], "Clip"),

@@ -19,7 +19,7 @@ import Testing
 
     private func expectIntact() throws { #expect(try runTool(["verify", path]).status == 0) }
 
-    @Test func aSessionShowsWhatAnotherSaves() throws {
+    @Test func aSessionShowsSavesOfAnotherSession() throws {
         let mine = try session("folder Reading", "add Swift", "save")
         mine.expect("Saved.")
         let theirs = try session("open Swift", "watch")
@@ -62,7 +62,7 @@ import Testing
         try expectIntact()
     }
 
-    @Test func aKilledSessionLosesOnlyWhatItHasNotSaved() throws {
+    @Test func aKilledSessionLosesOnlyUnsavedChanges() throws {
         let session = try session("add Saved", "save", "add Unsaved")
         session.expect("-/Unsaved:")
         session.signal(9)

@@ -99,7 +99,7 @@ import Testing
 
     // MARK: Objects
 
-    @Test func everythingThatIsWrongIsSaid() throws {
+    @Test func validatingReportsEveryFault() throws {
         let context = store.makeContext()
         let twins = (0..<2).map { _ in context.insert(Folder(name: "Twin")) }
         let long = context.insert(Note(title: String(repeating: "x", count: 41)))
@@ -161,7 +161,7 @@ import Testing
         try expectIntact()
     }
 
-    @Test func mergingKeepsWhatIsUnsaved() throws {
+    @Test func mergingKeepsUnsavedEdits() throws {
         let context = store.makeContext(author: "test")
         let note = try #require(try context.first(Note.self, where: #Predicate { $0.title == "Swift" }))
         note.title = "Swift.org"

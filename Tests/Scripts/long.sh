@@ -33,7 +33,7 @@ contexts) suite=ContextOracleTests ;;
 background) suite=BackgroundSaveOracleTests each=5000 ;;
 deletions) suite=SaveBesideDeletionTests each=5000 ;;
 undo) suite=UndoTests ;;
-results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)' ;;
+results) suite='(ResultsOracleTests|StoreResultsTests/updatesAgreeWithAFetch)' ;;
 versions) suite=VersionTurnTests ;;
 savers) suite=SaverProcessTests each=30000 ;;
 ways) suite=WaysTests each=1000 ;;

@@ -16,7 +16,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 kinds=(thread address)
 case ${1:-} in thread | address) kinds=("$1") && shift ;; esac
-left='ForkTests|aChildIsToldThatTheWatcherIsItsParents|TrackerIdleTests|ContextLeakTests|ManyStoresTests'
+left='ForkTests|aForkedChildCannotUseTheWatcherOfItsParent|TrackerIdleTests|ContextLeakTests|ManyStoresTests'
 left+='|everyCrashImageOfTheEngineRecovers'
 status=0
 for kind in "${kinds[@]}"; do

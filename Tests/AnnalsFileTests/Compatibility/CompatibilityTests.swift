@@ -28,7 +28,7 @@ import Testing
         return titles
     }
 
-    @Test(arguments: [false, true]) func skippedFramesSayNothing(maps: Bool) throws {
+    @Test(arguments: [false, true]) func skippedFramesHaveNoEffect(maps: Bool) throws {
         let plain = try SkippedFrames.notes(skipping: [])
         let file = try SkippedFrames.notes(skipping: [14, 15, 16, 77, 255])
         try expectRules([], file, isDamage: false)
@@ -61,7 +61,7 @@ import Testing
         #expect(report.isIntact && report.counts.bytes(of: .skipped) == 0 && report.lastNumber == 4)
     }
 
-    @Test func whatMayNotBeSkippedStopsReading() throws {
+    @Test func framesThatMayNotBeSkippedStopReading() throws {
         // Kind 0, kinds that are known, a flag that is not, bytes that must be zero.
         let frames: [[(Int, UInt8)]] = [
             [(FrameField.kind, 0), (FrameField.flags, 2)], [(FrameField.kind, 13), (FrameField.flags, 2)],
@@ -109,7 +109,7 @@ import Testing
 
     /// Whatever else the header page says.
     @Test(arguments: [nil, HeaderField.zero + 3, 130, 4095], [false, true])
-    func whatANewerProgramMustWriteIsOnlyRead(newerByte: Int?, maps: Bool) throws {
+    func aFileOfAHigherWriteVersionIsReadOnly(newerByte: Int?, maps: Bool) throws {
         let bytes = try file(readVersion: 1, writeVersion: 2, newerByte: newerByte)
         #expect(try check(bytes).isIntact)
         var machine = EngineMachine()

@@ -12,7 +12,7 @@ import Testing
     private static let folder = PackageFolder.url("Tests/AnnalsFileTests/Golden")
 
     @Test(arguments: GoldenStores.all.map(\.name))
-    func isWrittenAndReadAsEver(_ name: String) throws {
+    func goldenStoresAreWrittenAndReadAsBefore(_ name: String) throws {
         let golden = try #require(GoldenStores.all.first { $0.name == name })
         let made = try golden.make()
         let store = Self.folder.appending(path: name + ".annals")
@@ -43,7 +43,7 @@ import Testing
         try [UInt8](Data(contentsOf: folder.appending(path: name + ".annals")))
     }
 
-    @Test func filesOfVersion1StayAsTheyAre() throws {
+    @Test func filesOfVersion1AreUnchanged() throws {
         let listed = try Self.version1()
         #expect(Set(GoldenStores.all.map(\.name)).isSubset(of: listed.keys), "version1.txt lacks a golden file")
         var kinds: Set<FrameKind> = []
@@ -60,7 +60,7 @@ import Testing
 
     /// Read by mapping and by copies, written to, and compacted.
     @Test(arguments: try version1().keys.sorted(), [false, true])
-    func filesOfVersion1ServeEveryLaterProgram(_ name: String, maps: Bool) throws {
+    func filesOfVersion1CanBeReadWrittenAndCompacted(_ name: String, maps: Bool) throws {
         var machine = EngineMachine()
         machine.options.log.maps = maps
         machine.machine.disk.install(try Self.bytes(name), at: EngineMachine.path)
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// The worked example of FileFormat.md shows the bytes that there are.
-    @Test func theWorkedExampleIsThatOfTheGoldenFile() throws {
+    @Test func theWorkedExampleMatchesTheGoldenFile() throws {
         let bytes = try [UInt8](Data(contentsOf: Self.folder.appending(path: "example.annals")))
         let text = try Self.page()
         var shown = 0
@@ -107,7 +107,7 @@ import Testing
         #expect(shown == bytes.count)
     }
 
-    @Test func theRowOfOtherTypesIsWrittenAsThePageShows() throws {
+    @Test func aRowOfOtherTypesIsWrittenAsThePageShows() throws {
         let reference = try #require(
             LargeValueReference(offset: 0x1270, valueBytes: 100_000, checksum: 0x1122_3344_5566_7788))
         let object = try #require(ObjectID(entityNumber: 1, number: 2))

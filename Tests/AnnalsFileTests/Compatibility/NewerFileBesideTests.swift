@@ -13,7 +13,7 @@ import Testing
     // MARK: Engines
 
     /// A handle that has written, and would end with a checkpoint, a seal and a hint.
-    @Test(arguments: NewerFile.appended) func aHandleThatHasWrittenWritesNoMore(_ file: NewerFile) throws {
+    @Test(arguments: NewerFile.appended) func aHandleStopsWritingWhenTheFileBecomesNewer(_ file: NewerFile) throws {
         let machine = EngineMachine()
         let engine = try machine.create(1, Note.definition)
         let (object, _) = try engine.commit(durability: .relaxed) { transaction in
@@ -175,7 +175,7 @@ import Testing
         try shared.expectUntouched()
     }
 
-    @Test func anOpenStoreReadsOnBesideAWriterOfALaterFormat() throws {
+    @Test func anOpenStoreStaysReadableBesideAWriterOfALaterFormat() throws {
         let shared = try Shared()
         let store = try shared.open(.mapped)
         let card = try store.write { try $0.insert(Card(title: "one")) }.result
@@ -199,7 +199,7 @@ import Testing
     }
 
     /// A context that cannot be merged is not the one that fails.
-    @Test @MainActor func aTrackerDoesNotLeaveItsContextsBehind() async throws {
+    @Test @MainActor func aTrackerThatEndsReportsNoFailedContext() async throws {
         let shared = try Shared()
         let (store, other) = (try shared.open(.mapped), try shared.open(.mapped))
         let (context, messages) = (store.makeContext(author: "app"), Calls())
@@ -220,7 +220,7 @@ import Testing
 
     /// No body is called again and again, or is said to have failed, because the file may not be written to.
     @Test(arguments: ["frame.kind", "a declared member that stops writers"])
-    func aTrackerEndsAndSaysWhy(_ name: String) async throws {
+    func aTrackerEndsWithUnsupportedVersion(_ name: String) async throws {
         let shared = try Shared()
         let (store, other) = (try shared.open(.mapped), try shared.open(.mapped))
         let calls = Calls()

@@ -48,7 +48,7 @@ import Testing
     // MARK: All kinds
 
     @Test(arguments: NewerFile.all.filter { $0.effect == NewerFile.Effect.stops })
-    func whatAReaderMustKnowStopsEverything(_ file: NewerFile) throws {
+    func additionsThatReadersMustKnowStopEveryAccess(_ file: NewerFile) throws {
         let bytes = try file.bytes()
         let machine = machine(bytes)
         for access in [FileAccess.readOnly, .readWrite] {
@@ -62,7 +62,7 @@ import Testing
 
     /// A handle that was open before keeps what it has seen, and gets and writes nothing more.
     @Test(arguments: NewerFile.all.filter { $0.effect == NewerFile.Effect.stops })
-    func whatAReaderMustKnowStopsOpenHandles(_ file: NewerFile) throws {
+    func additionsThatReadersMustKnowStopOpenHandles(_ file: NewerFile) throws {
         let bytes = try file.bytes()
         var old = try ForgedFile.withNotes()
         old.addCommit([.insert(1, try Note.encoded("one"))])
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: NewerFile.all.filter { $0.effect != NewerFile.Effect.stops }, [false, true])
-    func whatAWriterMustKnowStopsWriters(_ file: NewerFile, belowCheckpoint: Bool) throws {
+    func additionsThatWritersMustKnowStopWriters(_ file: NewerFile, belowCheckpoint: Bool) throws {
         if belowCheckpoint, !file.isDeclared { return }
         let bytes = belowCheckpoint ? try file.bytesBelowCheckpoint() : try file.bytes()
         let machine = machine(bytes)
@@ -167,7 +167,7 @@ import Testing
     }
 
     /// Salvage reads nodes only for its report; still it makes no store without what a newer program wrote there.
-    @Test func nodesOfALaterFormatStopWhoReadsThem() throws {
+    @Test func nodesOfALaterFormatStopTheirReaders() throws {
         var file = try ForgedFile.withNotes()
         file.addCommit([.insert(1, try Note.encoded("one"))])
         let nodes = file.add(
@@ -186,7 +186,7 @@ import Testing
     // MARK: Below a checkpoint
 
     /// The frames below are not read, and the checkpoint says that there is something.
-    @Test func aCheckpointTellsWhatStandsBelowIt() throws {
+    @Test func aCheckpointDeclaresTheFeaturesOfTheFramesBelowIt() throws {
         let kinds = NewerFile.all.filter { $0.name.hasSuffix("in a checkpoint") || $0.name == "a feature for writers" }
         #expect(kinds.count == 2)
         for kind in kinds {
@@ -203,7 +203,7 @@ import Testing
 
     /// No program writes one. Opening does not notice: what reads the place says "unsupported", and never "damaged".
     @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, [FileReading.mapped, .copied])
-    func whatNoCheckpointDeclaresIsUnsupportedWhereItIsRead(_ file: NewerFile, _ reading: FileReading) throws {
+    func undeclaredAdditionsAreUnsupportedWhenTheyAreRead(_ file: NewerFile, _ reading: FileReading) throws {
         let bytes = try file.bytesBelowSilentCheckpoint(addingMiB: 3)
         var machine = machine(bytes)
         machine.options.reading = reading
@@ -238,7 +238,7 @@ import Testing
     }
 
     /// Programs of a higher write version know it without a feature.
-    @Test func aHigherWriteVersionDeclaresWhatStopsWriters() throws {
+    @Test func aHigherWriteVersionNeedsNoDeclaredFeature() throws {
         var page = ForgedFile().header.encoded()
         page[HeaderField.writeVersion] = 2
         let checksum = Array(page[..<HeaderField.checksum]).withUnsafeBytes { Checksum.hash($0, seed: 0) }
@@ -339,7 +339,7 @@ import Testing
     // MARK: Entities of the store's own
 
     /// Later formats keep notes in them, and rely on every program to keep them.
-    @Test func unknownEntitiesOfTheStoreSurviveEverything() throws {
+    @Test func unknownEntitiesOfTheStoreSurviveCopiesAndSalvage() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let future = EntityDefinition(

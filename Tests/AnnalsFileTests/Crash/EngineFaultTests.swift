@@ -6,7 +6,7 @@ import SimulatedDisk
 import Testing
 
 @Suite struct EngineFaultTests {
-    @Test func anErrorAtEveryCallOfTheEngine() async throws {
+    @Test func theEngineSurvivesAnErrorAtEveryCall() async throws {
         // EIO, ENOSPC, EINTR, ENOMEM.
         let sweep = FaultSweep(errors: [5, 28, 4, 12], cutWrites: [8, 5000], run: Self.run)
         let count = try await sweep.everyFault()

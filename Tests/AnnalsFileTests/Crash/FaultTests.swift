@@ -6,7 +6,7 @@ import SimulatedDisk
 import Testing
 
 @Suite struct FaultTests {
-    @Test func anErrorAtEveryCall() async throws {
+    @Test func theLogSurvivesAnErrorAtEveryCall() async throws {
         // EIO, ENOSPC, EDQUOT, EINTR, EACCES, EMFILE, ENOMEM.
         let sweep = FaultSweep(errors: [5, 28, 122, 4, 13, 24, 12], cutWrites: [8, 100], run: Self.run)
         let count = try await sweep.everyFault()

@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func rowsOfUnknownSizeFillFramesAsRowsOfKnownSizeDo() throws {
+    @Test func rowsOfUnknownSizeFillFramesLikeRowsOfKnownSize() throws {
         let (machine, log, layout) = try store(.lowered)
         let (otherMachine, other, _) = try store(.lowered)
         let first = log.makeFrames()
@@ -67,7 +67,7 @@ import Testing
         try expectIntact(otherMachine.disk, isSealed: true)
     }
 
-    @Test func aRowThatIsRefusedLeavesNothingBehind() throws {
+    @Test func aRefusedRowLeavesNothing() throws {
         let (machine, log, layout) = try store(.lowered)
         let transaction = log.makeFrames()
         try insert(1, "one", 1, nil, into: transaction, layout)
@@ -138,7 +138,7 @@ import Testing
         return bytes
     }
 
-    @Test func aLargeValueGivenWhileItsRowIsWrittenIsFoundAgain() throws {
+    @Test func aLargeValueAddedWhileItsRowIsWrittenIsFound() throws {
         let (machine, log, layout) = try store(.lowered)
         let transaction = log.makeFrames()
         for number in 1...8 {
@@ -214,7 +214,7 @@ import Testing
         #expect(found.map { "\($0.object.number) \($0.kind) \(String(describing: $0.row))" } == wanted)
     }
 
-    @Test func aChangeIsTakenOutFromAnyPlace() throws {
+    @Test func aChangeCanBeRemovedAtAnyPosition() throws {
         for removed in 1...4 {
             let (machine, log, layout) = try store()
             let transaction = log.makeFrames()
@@ -246,7 +246,7 @@ import Testing
         }
     }
 
-    @Test func updatesAndDeletionsAreTakenOutAndMadeAgain() throws {
+    @Test func updatesAndDeletionsCanBeRemovedAndRepeated() throws {
         let (machine, log, layout) = try store()
         let first = log.makeFrames()
         for number in 1...5 { try insert(number, "n\(number)", Int64(number), [UInt8(number)], into: first, layout) }
@@ -280,7 +280,7 @@ import Testing
         try expectIntact(machine.disk, isSealed: true)
     }
 
-    @Test func referencesOfOtherRowsFollowWhenAChangeIsTakenOut() throws {
+    @Test func referencesOfOtherRowsStayValidWhenAChangeIsRemoved() throws {
         let (machine, log, _) = try store(.lowered)
         let transaction = log.makeFrames()
         let values = (1...3).map { [UInt8](repeating: UInt8($0), count: 600 * $0) }
@@ -355,7 +355,7 @@ import Testing
         try expectIntact(machine.disk, isSealed: true)
     }
 
-    @Test func theTableOfACommittedTransactionSaysWhereItsRowsStand() throws {
+    @Test func theTableOfACommittedTransactionHasThePlacesOfItsRows() throws {
         let (machine, log, layout) = try store()
         let transaction = log.makeFrames()
         for number in 1...50 { try insert(number, "note \(number)", nil, nil, into: transaction, layout) }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct EngineReuseTests {
     private struct Refused: Error {}
 
-    @Test func namesAreThoseOfTheirOwnTransaction() throws {
+    @Test func eachTransactionHasItsOwnAuthorAndContext() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let names: [(author: String?, context: String?)] = [
@@ -67,7 +67,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func aTransactionInTheMakingMeetsAnother() throws {
+    @Test func aTransactionMayCommitInsideAnother() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         for round in 0..<3 {

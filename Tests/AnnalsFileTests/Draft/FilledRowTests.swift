@@ -21,7 +21,7 @@ import Testing
     /// A text that became required has its default in the next update, which must name it, or an index would keep the
     /// key of before: whether the update sets all, some or none of the numbers.
     @Test(arguments: [(0, 0), (1, 1), (1, 0), (70, 70), (70, 69)])
-    func whatMayNotBeAbsentAnyMoreCountsAsChanged(fixed: Int, set: Int) throws {
+    func anAttributeThatBecameRequiredCountsAsChanged(fixed: Int, set: Int) throws {
         let machine = EngineMachine()
         let engine = try machine.create(1, Self.definition([.optional, .indexed], fixed: fixed, default: nil))
         let (object, _) = try engine.commit { transaction in
@@ -52,7 +52,7 @@ import Testing
 
     /// The old row's title cannot be read: who sets what stands after it and catches that must not get a row without
     /// it.
-    @Test func whatCannotBeFilledInIsNotForgotten() throws {
+    @Test func anUpdateFailsIfAnOldValueCannotBeRead() throws {
         let machine = Machine()
         let log = try machine.create()
         try log.defineNotes()
@@ -76,7 +76,7 @@ import Testing
         try expectIntact(machine.disk, isSealed: true)
     }
 
-    @Test func invalidTextsThatAreCaughtLeaveNothing() throws {
+    @Test func anInvalidTextWhoseErrorIsCaughtLeavesNothing() throws {
         let machine = EngineMachine()
         let engine = try machine.create(1, Self.definition([.optional, .indexed], fixed: 1, default: nil))
         let (object, _) = try engine.commit { try $0.insert(entity: 1, [.string("x"), .string("b"), .int(1)]) }

@@ -42,7 +42,7 @@ import Testing
 
     /// No commit writes much more than a part, the checkpoint is complete in the end, and everything reads as if there
     /// had been none: here, in a snapshot from the middle, in another process, and after a death.
-    @Test func aLargeCheckpointIsWrittenBehindManyCommits() throws {
+    @Test func aLargeCheckpointIsWrittenInPartsAfterCommits() throws {
         let machine = machine()
         let (engine, ids) = try store(machine)
         let other = try machine.open(2)

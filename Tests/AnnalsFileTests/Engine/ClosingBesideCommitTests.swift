@@ -33,7 +33,7 @@ import Testing
 
     /// The closing thread begins at the first byte that is written. It refuses new calls before the append goes on.
     @Test(arguments: Way.allCases, [Durability.full, .relaxed])
-    func whatWasAppendedIsAcknowledged(_ way: Way, _ durability: Durability) throws {
+    func aCommitThatClosingInterruptsIsStillAcknowledged(_ way: Way, _ durability: Durability) throws {
         let machine = EngineMachine()
         let engine = try machine.create(1, EngineNote.withoutRankIndex)
         _ = try engine.insertNotes(1...3)

@@ -46,7 +46,7 @@ import Testing
         try expectIntact(machine)
     }
 
-    @Test func whoMovesAConsumerSaysWhereItStands() throws {
+    @Test func aConsumerMovesOnlyFromItsCurrentPlace() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let start = try place(engine)
@@ -172,7 +172,7 @@ import Testing
         try expectIntact(machine)
     }
 
-    @Test func ofTwoWhoMoveOneConsumerOneIsTold() throws {
+    @Test func theSecondOfTwoHandlesThatMoveAConsumerGetsAConflict() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let other = StoreHandle(try machine.open(2))
@@ -212,7 +212,7 @@ import Testing
 
     /// A clock that is 8 days ahead for less than an hour takes nothing, whichever handle commits, and neither does its
     /// correction.
-    @Test(arguments: [false, true]) func aClockThatIsAheadTakesNothing(_ isOpenedAgain: Bool) throws {
+    @Test(arguments: [false, true]) func aClockThatIsAheadRemovesNothing(_ isOpenedAgain: Bool) throws {
         let machine = machine()
         let environment = machine.machine.environment
         var engine = try machine.create()
@@ -245,7 +245,7 @@ import Testing
     }
 
     /// What the correction of a clock takes back is looked at by the handle that saw the jump, too.
-    @Test func aStoreIsLookedAtAgainWhenItsClockWasSetBack() throws {
+    @Test func retentionContinuesAfterAClockIsCorrected() throws {
         let machine = machine()
         let engine = try machine.create()
         try engine.setRetention(RetentionLimits(microseconds: Self.hour, bytes: .max))
@@ -266,7 +266,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func whatIsOlderThanSevenDaysGoesUnlessSomebodySaysOtherwise() throws {
+    @Test func historyOlderThanSevenDaysIsRemovedByDefault() throws {
         let machine = machine()
         let engine = try machine.create()
         #expect(engine.tracking.retention == .standard)
@@ -304,7 +304,7 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 
-    @Test func whatIsMoreThanItsBytesGoes() throws {
+    @Test func historyBeyondTheByteLimitIsRemoved() throws {
         let machine = machine()
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...100)
@@ -328,7 +328,7 @@ import Testing
     }
 
     /// As the search for the first transaction that is young enough does it, against looking at each.
-    @Test(arguments: [1, 2, 3, 7, 64, 65, 200]) func theFirstRetainedIsFoundAmong(_ count: Int) throws {
+    @Test(arguments: [1, 2, 3, 7, 64, 65, 200]) func theFirstRetainedTransactionIsFound(_ count: Int) throws {
         let machine = machine()
         let engine = try machine.create()
         var times: [Int64] = []

@@ -25,7 +25,7 @@ import Testing
         return value
     }
 
-    @Test func whatMayNotBeAbsentAnyMoreBecomesTheDefault() throws {
+    @Test func anAbsentValueOfARequiredAttributeBecomesTheDefault() throws {
         var rank = AttributeDefinition(number: 2, type: .int, flags: [.optional, .indexed], name: "rank")
         let title = AttributeDefinition(number: 1, type: .string, name: "title")
         let engine = try create([title, rank])
@@ -106,7 +106,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func whatWasInsertedAndDeletedInOneTransactionIsNotThere() throws {
+    @Test func anObjectInsertedAndDeletedInOneTransactionDoesNotExist() throws {
         let engine = try machine.create()
         _ = try engine.commit { transaction in
             let id = try transaction.insert(entity: 1, EngineNote.row("a", 1))
@@ -125,7 +125,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func objectNumbersHaveNoGapsWhereTransactionsFail() throws {
+    @Test func failedTransactionsLeaveNoGapsInObjectNumbers() throws {
         let engine = try machine.create()
         var ids = try engine.insertNotes(1...3)
         struct Stop: Error {}
@@ -144,7 +144,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func aSchemaChangeThatAnotherOvertakesIsMadeAgain() throws {
+    @Test func aSchemaChangeRunsAgainIfAnotherIsCommittedFirst() throws {
         let engine = try machine.create()
         let other = try machine.open(2)
         _ = try engine.insertNotes(1...3)

@@ -6,7 +6,7 @@ import SimulatedDisk
 import Testing
 
 @Suite struct EngineTests {
-    @Test func whatIsInsertedIsFoundAfterOpeningAgain() throws {
+    @Test func insertedObjectsAreFoundAfterReopening() throws {
         let machine = EngineMachine()
         var engine = try machine.create()
         let ids = try engine.insertNotes(1...1500)
@@ -18,7 +18,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func viewsStayAsTheyAre() throws {
+    @Test func viewsDoNotChange() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...10)
@@ -61,7 +61,7 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    @Test func aUniqueValueIsRefusedAndNothingIsWritten() throws {
+    @Test func aDuplicateValueIsRefusedAndNothingIsWritten() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...3)
@@ -114,7 +114,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func anotherProcessSeesWhatIsCommitted() throws {
+    @Test func anotherProcessSeesCommittedChanges() throws {
         let machine = EngineMachine()
         let first = try machine.create()
         let second = try machine.open(2)
@@ -129,7 +129,7 @@ import Testing
         try machine.closeAndCheck(first)
     }
 
-    @Test func aTransactionMadeFromAnOldStateIsMadeAgain() throws {
+    @Test func aTransactionFromAnOldStateRunsAgain() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let other = try machine.open(2)
@@ -150,7 +150,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func numbersThatAnotherProcessUsedMeanwhileAreNotUsedAgain() throws {
+    @Test func numbersUsedByAnotherProcessAreNotUsedAgain() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let other = try machine.open(2)
@@ -171,7 +171,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func reservedNumbersAreGivenToNobodyElse() throws {
+    @Test func reservedNumbersAreNotUsedByAnotherTransaction() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let other = try machine.open(2)

@@ -45,7 +45,7 @@ import Testing
     // MARK: Copies
 
     /// Readers of copies forget them whenever nobody reads, and a writer goes down indexes that stand in the file.
-    @Test func copiesAreNotForgottenUnderAWriter() throws {
+    @Test func cachedCopiesAreKeptWhileAWriterUsesThem() throws {
         let engine = try create(Self.options(isLowered: true, .copied))
         let count = 3000
         let ids = try (0..<30).flatMap { batch in
@@ -242,7 +242,7 @@ import Testing
 
     // MARK: Inserting and closing
 
-    @Test func insertsOfManyThreadsAreAllThere() throws {
+    @Test func noInsertOfSeveralThreadsIsLost() throws {
         let engine = try create(Self.options(isLowered: true, .mapped))
         try onThreads(
             (0..<4).map { thread in

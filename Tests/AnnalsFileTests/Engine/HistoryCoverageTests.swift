@@ -36,7 +36,7 @@ import Testing
 
     /// Of each range and each choice of authors: nothing that was cleaned is above the end, and without an end nothing
     /// was.
-    @Test func noCleanedTransactionIsAboveTheEndOfThem() {
+    @Test func noCleanedTransactionIsAboveTheCleanedEnd() {
         var ends = 0
         for coverage in Self.coverages {
             let before = Dictionary(uniqueKeysWithValues: coverage.hidden.map { ($0.author, $0.before) })

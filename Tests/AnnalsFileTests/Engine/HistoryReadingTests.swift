@@ -85,7 +85,7 @@ extension Engine {
 
     // MARK: Against the order
 
-    @Test func theOtherWayRoundIsTheSameReversed() throws {
+    @Test func historyNewestFirstIsTheReverseOfOldestFirst() throws {
         let engine = try machine.create()
         var random = SeededRandom(3)
         // Some MiB, so that there are landmarks, with a transaction of many frames among small ones.
@@ -125,7 +125,7 @@ extension Engine {
     // MARK: What is durable
 
     /// Some MiB, so that the mark stands anywhere between landmarks.
-    @Test func whatWasMadeDurableLastIsFound() throws {
+    @Test func theLastDurableTransactionIsFound() throws {
         let engine = try machine.create()
         var random = SeededRandom(5)
         var behind: Set<UInt64> = []
@@ -182,7 +182,7 @@ extension Engine {
         return versions.reversed()
     }
 
-    @Test func versionsAreWhatHistoryHasOfAnObject() throws {
+    @Test func versionsOfAnObjectAreItsChangesInHistory() throws {
         let engine = try machine.create()
         var random = SeededRandom(11)
         var ids = try engine.insertNotes(1...5)
@@ -230,7 +230,7 @@ extension Engine {
 
     // MARK: Inserting again
 
-    @Test func whatWasDeletedCanBeInsertedAgainUnderItsID() throws {
+    @Test func aDeletedObjectCanBeInsertedAgainUnderItsID() throws {
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...3)
         _ = try engine.commit { try $0.delete(ids[1]) }
@@ -268,7 +268,7 @@ extension Engine {
     // MARK: Folding
 
     /// Every course that an object can take, from being there and from not, against the table in words.
-    @Test(arguments: [1 << 20, 200]) func everyCourseIsFolded(memoryBytes: Int) throws {
+    @Test(arguments: [1 << 20, 200]) func everySequenceOfChangesIsFolded(memoryBytes: Int) throws {
         let engine = try machine.create()
         struct Course {
             var id: ObjectID

@@ -77,7 +77,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func aStoreThatIsClosedMeanwhileIsAsItWas() throws {
+    @Test func closingDuringABuildLeavesTheStoreUnchanged() throws {
         let engine = try filled()
         let closing = Closing()
         machine.machine.disk.setOnCall { (call) throws(StoreError) in

@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2, 41, 42, 43, 500, 3000])
-    func theIndexesAreThoseOfTheRows(_ count: Int) throws {
+    func theIndexesMatchTheRows(_ count: Int) throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(count, engine)
         _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
@@ -78,7 +78,7 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    @Test func othersFindTheIndexInTheCheckpoint() throws {
+    @Test func anotherHandleReadsTheIndexFromTheCheckpoint() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(1000, engine)
         let other = try machine.open(2)
@@ -92,7 +92,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func copiedReadingBuildsTheSame() throws {
+    @Test func copiedReadingBuildsTheSameIndexes() throws {
         var machine = machine
         machine.options.reading = .copied
         let engine = try machine.create(1, EngineNote.withoutIndexes)
@@ -102,7 +102,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func aSchemaChangeUnderTheLockBuildsTheSame() throws {
+    @Test func aSchemaChangeUnderTheLockBuildsTheSameIndexes() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(700, engine)
         _ = try engine.write { try $0.changeSchema([EngineNote.definition]) }
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func whatOthersCommitBetweenSlicesIsInTheIndex(_ seed: UInt64) throws {
+    func commitsOfAnotherHandleBetweenSlicesAreInTheIndex(_ seed: UInt64) throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(1200, engine, seed: seed)
         let other = try machine.open(2)
@@ -219,7 +219,7 @@ import Testing
     }
 
     /// Other transactions of the same handle, while rows are read and keys sorted.
-    @Test func whatTheSameHandleCommitsWhileKeysAreSortedIsInTheIndex() throws {
+    @Test func commitsOfTheSameHandleDuringSortingAreInTheIndex() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(1200, engine)
         let turns = Count()
@@ -235,7 +235,7 @@ import Testing
     }
 
     /// Whoever writes more each time than could be read meanwhile has to wait in the end.
-    @Test func aWriterThatIsFasterDoesNotKeepTheBuildFromEnding() throws {
+    @Test func aFasterWriterDoesNotKeepTheBuildFromEnding() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(300, engine)
         let other = try machine.open(2)
@@ -252,7 +252,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test func anotherSchemaChangeMeanwhileBeginsTheTransactionAgain() throws {
+    @Test func aConcurrentSchemaChangeRestartsTheTransaction() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(600, engine)
         let other = try machine.open(2)
@@ -308,7 +308,7 @@ import Testing
         try expectUsable(engine, 421)
     }
 
-    @Test func duplicatesThatComeUpMeanwhileAreListed() throws {
+    @Test func duplicatesCommittedDuringTheBuildAreListed() throws {
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         _ = try engine.insertNotes(1...1000)
         let other = try machine.open(2)
@@ -324,7 +324,7 @@ import Testing
     }
 
     /// In the last moment before the transaction is appended: found with the lock.
-    @Test func duplicatesThatComeUpAtTheEndAreListed() throws {
+    @Test func duplicatesCommittedJustBeforeTheAppendAreListed() throws {
         var locks = 0
         for attempt in 0..<2 {
             let machine = EngineMachine()

@@ -4,7 +4,7 @@ import Annals
 import Testing
 
 @Suite struct ByteReaderTests {
-    @Test func integersComeBackLittleEndian() throws {
+    @Test func integersAreReadBackLittleEndian() throws {
         var writer = ByteWriter(capacity: 0)
         writer.append(0x01 as UInt8)
         writer.append(0x0302 as UInt16)
@@ -67,14 +67,14 @@ import Testing
         }
     }
 
-    @Test func theWriterGrowsAndKeepsWhatItHas() {
+    @Test func theWriterKeepsItsBytesWhenItGrows() {
         var writer = ByteWriter(capacity: 0)
         for number in 0..<10_000 as Range<UInt64> { writer.append(number) }
         var reader = ByteReader(writer.bytes)
         for number in 0..<10_000 as Range<UInt64> { #expect((try? reader.readUInt64()) == number) }
     }
 
-    @Test func zerosPaddingPatchesAndCuts() {
+    @Test func theWriterAppendsPadsPatchesAndTruncates() {
         var writer = ByteWriter()
         writer.append([1, 2, 3])
         writer.appendPadding()

@@ -15,7 +15,7 @@ import Testing
             ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 5, 0xb9e7_34f1_17cf_af70),
             (String(repeating: "1234567890", count: 8), 6, 0x6cc5_eab4_9a92_d617),
         ] as [(String, UInt64, UInt64)])
-    func publishedVector(text: String, seed: UInt64, expected: UInt64) {
+    func publishedVectorsMatch(text: String, seed: UInt64, expected: UInt64) {
         #expect(hash(Array(text.utf8), seed) == expected)
     }
 
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func everyBitMatters() {
+    @Test func everyBitChangesTheChecksum() {
         var bytes = (0..<120).map { UInt8($0) }
         let original = hash(bytes, 9)
         for bit in 0..<bytes.count * 8 {

@@ -8,7 +8,7 @@ import Testing
 
     init() throws { page = try FormatDocument() }
 
-    @Test func rowsAndReferences() {
+    @Test func rowsAndReferencesMatchThePage() {
         page.check(
             "row",
             [
@@ -23,7 +23,7 @@ import Testing
             ], bytes: ReferenceField.bytes)
     }
 
-    @Test func schemas() {
+    @Test func schemasMatchThePage() {
         page.check(
             "schema",
             ["version": SchemaField.version, "definitions": SchemaField.definitions, "zero": SchemaField.zero],
@@ -46,7 +46,7 @@ import Testing
             ], bytes: AttributeField.bytes)
     }
 
-    @Test func limits() {
+    @Test func limitsMatchThePage() {
         let constants: [String: UInt64] = [
             "readVersion": UInt64(FormatLimits.readVersion), "writeVersion": UInt64(FormatLimits.writeVersion),
             "pageBytes": UInt64(FormatLimits.pageBytes),
@@ -71,7 +71,7 @@ import Testing
         #expect(page.limits == constants)
     }
 
-    @Test func types() throws {
+    @Test func typesMatchThePage() throws {
         #expect(page.types.count == AttributeType.allCases.count)
         for type in AttributeType.allCases {
             let row = try #require(page.types["\(type)"])

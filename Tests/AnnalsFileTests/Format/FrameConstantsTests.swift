@@ -9,7 +9,7 @@ import Testing
         try FormatDocument().check(group, fields, bytes: bytes)
     }
 
-    @Test func headerPage() throws {
+    @Test func theHeaderMatchesThePage() throws {
         typealias Field = HeaderField
         try check(
             "header",
@@ -28,7 +28,7 @@ import Testing
             ], bytes: HintField.bytes)
     }
 
-    @Test func frameHeader() throws {
+    @Test func theFrameHeaderMatchesThePage() throws {
         typealias Field = FrameField
         try check(
             "frame",
@@ -40,7 +40,7 @@ import Testing
             ], bytes: Field.bytes)
     }
 
-    @Test func transactionsChangesAndValues() throws {
+    @Test func transactionsChangesAndValuesMatchThePage() throws {
         typealias Field = TransactionField
         try check(
             "transaction",
@@ -64,7 +64,7 @@ import Testing
             ], bytes: ValueField.bytes)
     }
 
-    @Test func nodesAndCheckpoints() throws {
+    @Test func nodesAndCheckpointsMatchThePage() throws {
         try check("nodes", ["nodes": NodesField.nodes, "zero": NodesField.zero], bytes: NodesField.bytes)
         try check(
             "checkpoint",
@@ -84,7 +84,7 @@ import Testing
             "landmark", ["offset": LandmarkField.offset, "number": LandmarkField.number], bytes: LandmarkField.bytes)
     }
 
-    @Test func nodesOfOrderedIndexes() throws {
+    @Test func nodesOfOrderedIndexesMatchThePage() throws {
         typealias Field = OrderedNodeField
         try check(
             "node",
@@ -105,7 +105,7 @@ import Testing
         #expect(IndexKey.uncutBytes == 240 && IndexKey.maximumBytes == 256)
     }
 
-    @Test func consumersAndCleaning() throws {
+    @Test func consumersAndCleaningMatchThePage() throws {
         typealias Field = ConsumerField
         try check(
             "consumer",
@@ -126,7 +126,7 @@ import Testing
     }
 
     /// The document is written as the page says: each field by its value.
-    @Test func documentsOfCheckpoints() throws {
+    @Test func documentsOfCheckpointsMatchThePage() throws {
         var content = CheckpointContent()
         (content.number, content.tag, content.time, content.recoveries) = (1, 2, 3, 4)
         (content.frames, content.transactions, content.mayStepBack, content.countedEnd) = (5, 6, true, 7)

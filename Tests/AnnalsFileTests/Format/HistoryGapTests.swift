@@ -49,7 +49,7 @@ import Testing
         return catalog
     }
 
-    @Test(arguments: courses) func theVersionsTellWhatIsKept(course: Course) throws {
+    @Test(arguments: courses) func theSchemaVersionsDetermineTheGaps(course: Course) throws {
         let gaps = try catalog(course.steps).historyGaps
         let expected = course.end.map { [HistoryGap(entity: 2, first: course.first, end: $0)] } ?? []
         #expect(gaps == expected)
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// A range of versions meets a gap where it holds a version whose changes are left out.
-    @Test(arguments: courses) func aRangeMeetsAGapWhereSomethingIsLeftOut(course: Course) throws {
+    @Test(arguments: courses) func aRangeMeetsAGapIfAVersionInItLacksChanges(course: Course) throws {
         guard let gap = try catalog(course.steps).historyGaps.first else { return }
         let shown = Array(course.shown)
         for low in 1...shown.count {
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// What a filter leaves out, by entity and version.
-    @Test func aFilterHidesWhatIsNotKept() throws {
+    @Test func aFilterHidesChangesThatAreNotKept() throws {
         let filter = ChangeFilter()
         #expect(!filter.hidesAnything && filter.namedEntities == nil)
         filter.hide(

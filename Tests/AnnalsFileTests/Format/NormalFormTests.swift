@@ -46,7 +46,7 @@ import Testing
     }
 
     /// Every pair that composes, and every syllable of Hangul.
-    @Test func whatIsComposedEqualsWhatIsDecomposed() {
+    @Test func composedTextEqualsDecomposedText() {
         for number in UInt32(0xC0)...0x30000 {
             guard Unicode.Scalar(number) != nil else { continue }
             let composed = Self.text([number])
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// The order of the bytes is Swift's order, and equal bytes are equal texts.
-    @Test(arguments: 1...4 as ClosedRange<UInt64>) func theOrderIsThatOfSwift(_ seed: UInt64) {
+    @Test(arguments: 1...4 as ClosedRange<UInt64>) func textsAreOrderedAsInSwift(_ seed: UInt64) {
         var random = SeededRandom(seed)
         var equal = 0
         for _ in 0..<40_000 {
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// NF3.
-    @Test func invalidBytesStayAsTheyAre() {
+    @Test func invalidBytesAreUnchanged() {
         for bytes: [UInt8] in [
             [0xC3], [0xE1, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0x65, 0xCC], [0x80],
         ] {

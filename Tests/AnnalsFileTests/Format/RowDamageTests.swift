@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func endsOfTwoValuesThatCross() throws {
+    @Test func crossedEndsOfTwoValuesAreDamage() throws {
         let layout = Samples.layout([.string, .data])
         var bytes = try Samples.row([.string("ab"), .data([1, 2])], layout)
         #expect(bytes[8] == 19 && bytes[12] == 21)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct RowTests {
     @Test(arguments: AttributeType.allCases)
-    func everyValueOfEveryTypeComesBack(type: AttributeType) throws {
+    func everyValueOfEveryTypeIsReadBack(type: AttributeType) throws {
         for value in Samples.values(of: type) {
             try roundTrip([value], Samples.layout([type], flags: []))
             try roundTrip([value], Samples.layout([type]))
@@ -16,13 +16,13 @@ import Testing
     }
 
     @Test(arguments: AttributeType.allCases.filter { $0.isVariable && !$0.isObjectList })
-    func referencesComeBack(type: AttributeType) throws {
+    func referencesAreReadBack(type: AttributeType) throws {
         try roundTrip([.large(Samples.reference)], Samples.layout([type]))
         try roundTrip(
             [.large(Samples.reference), .absent, .large(Samples.reference)], Samples.layout([type, type, type]))
     }
 
-    @Test func everyPairOfTypesWithAndWithoutValues() throws {
+    @Test func everyPairOfTypesIsReadBackWithAndWithoutValues() throws {
         for first in AttributeType.allCases {
             for second in AttributeType.allCases {
                 let layout = Samples.layout([first, second, first])
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func oneThousandAttributes() throws {
+    @Test func oneThousandAttributesAreReadBack() throws {
         let types = (0..<1000).map { AttributeType.allCases[$0 % 12] }
         let layout = Samples.layout(types)
         var random = SeededRandom(4)
@@ -49,13 +49,13 @@ import Testing
         try roundTrip(types.map { Samples.values(of: $0)[0] }, Samples.layout(types, flags: []))
     }
 
-    @Test func anEntityWithoutAttributes() throws {
+    @Test func aRowWithoutAttributesIsReadBack() throws {
         try roundTrip([], Samples.layout([]))
         #expect(try Samples.row([], Samples.layout([])) == [7, 0, 3, 0, 8, 0, 0, 0])
     }
 
     /// The bytes, by hand, as the page defines them.
-    @Test func aRowByteByByte() throws {
+    @Test func aRowHasTheDocumentedBytes() throws {
         let layout = Samples.layout([.bool, .string, .uuid, .data, .decimal, .string])
         let values: [StoredValue] = [
             .bool(true), .string("hi"), .uuid(UUIDBytes(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10)),
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func severalRowsStandBehindEachOther() throws {
+    @Test func severalRowsAreWrittenOneAfterAnother() throws {
         let layout = Samples.layout([.string])
         var writer = ByteWriter()
         for text in ["a", "", "abcdefgh"] {
@@ -105,7 +105,7 @@ import Testing
         #expect(try third.value(at: 0) == .string("abcdefgh"))
     }
 
-    @Test func setsAreSortedAndEachOnce() throws {
+    @Test func setsAreSortedAndHaveNoDuplicates() throws {
         let layout = Samples.layout([.objects])
         let mixed = [3, 1, 2, 3, 1].map { Samples.object($0) }
         let sorted = [1, 2, 3].map { Samples.object($0) }
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func deletionsHoldOnlyWhatIsPreserved() throws {
+    @Test func deletionsHoldOnlyPreservedValues() throws {
         let preserved = Samples.layout([.int, .string], flags: .preservedOnDeletion)
         let row = try Samples.row([.int(1), .absent], preserved, isDeletion: true)
         row.withUnsafeBytes { bytes in
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func theLongestValuesLeaveTheRow() throws {
+    @Test func theLongestValuesAreMovedOutOfTheRow() throws {
         func moved(_ sizes: [Int], _ limits: InlineLimits = InlineLimits()) -> [Int] {
             DraftFrames.valuesToMoveOut(sizes.map { .string(Samples.text($0)) }, limits: limits)
         }

@@ -24,7 +24,7 @@ import Testing
 
     // MARK: Codec
 
-    @Test func definitionsComeBack() throws {
+    @Test func definitionsAreReadBack() throws {
         let schema = SchemaDefinition(version: 7, entities: [Self.clip, .removal(of: 5), Self.folder])
         let tables = try schema.encodeTables()
         #expect(tables.count == 1)
@@ -36,7 +36,7 @@ import Testing
         #expect(tables == [[1, 0, 0, 0, 0, 0, 0, 0]])
     }
 
-    @Test func aTableByteByByte() throws {
+    @Test func aTableHasTheDocumentedBytes() throws {
         let entity = EntityDefinition(
             number: 3, name: "E",
             attributes: [AttributeDefinition(number: 4, type: .bool, flags: .unique, name: "ab", defaultValue: [1])],
@@ -177,7 +177,7 @@ import Testing
 
     // MARK: Versions
 
-    @Test func versionsShareWhatTheyDoNotChange() throws {
+    @Test func versionsShareUnchangedDefinitions() throws {
         var catalog = SchemaCatalog()
         try catalog.apply(SchemaDefinition(version: 1, entities: [Self.clip, Self.folder]))
         var changed = Self.folder
@@ -246,7 +246,7 @@ import Testing
         #expect(catalog.entities(version: 2) == [Self.clip, shrunk])
     }
 
-    @Test func everyVersionThereCanBe() throws {
+    @Test func everySchemaVersionCanBeUsed() throws {
         var catalog = SchemaCatalog()
         try catalog.apply(SchemaDefinition(version: 1, entities: [Self.clip, Self.folder]))
         for version in 2...65535 as ClosedRange<UInt16> {

@@ -38,7 +38,7 @@ import Testing
         #expect(types[0] == nil && types[4] == nil && types[10] == nil)
     }
 
-    @Test func whatStandsTwiceIsFound() {
+    @Test func duplicatesAreFound() {
         #expect([UInt16]().hasNeighbours == false && [UInt16](1...9).hasNeighbours == false)
         #expect([1, 2, 2, 3].hasNeighbours)
         #expect([1, 4, 9].hasSorted(4) && ![1, 4, 9].hasSorted(5) && ![1, 4, 9].hasSorted(10))

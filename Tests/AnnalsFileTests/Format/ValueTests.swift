@@ -34,7 +34,7 @@ import Testing
         #expect(largest.mantissa == .max && largest.exponent == 127)
     }
 
-    @Test func valuesAreEqualAsTheirBytesAre() {
+    @Test func valuesAreEqualIfTheirBytesAreEqual() {
         #expect(StoredValue.double(.nan) == .double(.nan))
         #expect(StoredValue.double(0) != .double(-0.0))
         #expect(StoredValue.string("\u{e9}") != .string("e\u{301}"))
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: AttributeType.allCases)
-    func contentComesBack(type: AttributeType) throws {
+    func contentIsReadBack(type: AttributeType) throws {
         for value in Samples.values(of: type) {
             var writer = ByteWriter()
             value.appendContent(to: &writer)
@@ -71,7 +71,7 @@ import Testing
         #expect(AttributeDefinition(number: 1, type: type, name: "a").valueBeforeItExisted == .absent)
     }
 
-    @Test func contentInAnotherFormIsNone() {
+    @Test func malformedContentHasNoValue() {
         let cases: [(AttributeType, [UInt8])] = [
             (.bool, [2]), (.int, []), (.string, [0xff]), (.json, [0xc3]), (.object, [UInt8](repeating: 0, count: 8)),
             (.decimal, [0, 0, 0, 0, 10] + [UInt8](repeating: 0, count: 15)), (.objects, [1]),

@@ -71,7 +71,7 @@ import Testing
 
     // MARK: Checkpoints
 
-    @Test func aCheckpointThatCountsMoreThanStandsBelowItIsNotBelieved() throws {
+    @Test func aCheckpointWithImpossibleCountsIsDamage() throws {
         let root = { (attribute: UInt16) in
             OrderedRoot(
                 entity: 1, isUnique: attribute == 1, isComplete: true, attributes: [attribute], root: 4096,
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func aCheckpointOnTheWayNamesNoMoreLandmarksThanThereAre() throws {
+    @Test func aCheckpointThatNamesTooManyLandmarksIsDamage() throws {
         var file = ForgedFile(generation: 1)
         file.addCheckpoint(number: 0, hinted: false) { $0.landmarkFrames = [4096] }
         expectDamaged { _ = try machine(file.finished()).open() }
@@ -129,7 +129,7 @@ import Testing
         try bytes.withUnsafeBytes { try CheckpointContent.decode($0) }
     }
 
-    @Test func theNodesOfADocumentDoNotLieInEachOther() throws {
+    @Test func overlappingNodesOfADocumentEndItsReading() throws {
         // However many there are said to be, the first that lies in another one is the last that is read.
         let reads = try [3, 40].map { (count) throws -> Int in
             let machine = machine(nested(count))
@@ -172,7 +172,7 @@ import Testing
     // MARK: What stands below a checkpoint that is believed
 
     @Test(arguments: [[(1, UInt64.max), (2, 1)], [(2, 0), (1, 0)]] as [[(UInt64, UInt64)]])
-    func historyThatCannotBeIsDamage(_ transactions: [(UInt64, UInt64)]) throws {
+    func impossibleHistoryIsDamage(_ transactions: [(UInt64, UInt64)]) throws {
         var file = ForgedFile(generation: 1)
         for (number, total) in transactions { addTransaction(&file, number: number, total: total) }
         file.addCheckpoint { $0.schemas = [Self.schema] }
@@ -235,7 +235,7 @@ import Testing
 
     // MARK: Consumers
 
-    @Test func theToolShowsConsumersOfAllTimes() throws {
+    @Test func theToolShowsConsumersWithExtremeTimes() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path("s.annals")
         for time in [Int64.max, .min] {
@@ -253,7 +253,7 @@ import Testing
 
     // MARK: Rows and deletions
 
-    @Test func whatIsDeletedOftenerThanItWasThereCountsAsNothing() throws {
+    @Test func repeatedDeletionsMakeNoCountNegative() throws {
         for deletions in 1...3 {
             var file = try ForgedFile.withNotes()
             let first = file.addCommit([.insert(1, try Note.encoded("a"))])

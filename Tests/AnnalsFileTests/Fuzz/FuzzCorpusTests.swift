@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized) struct FuzzCorpusTests {
     init() throws { try FuzzCorpus.writeIfAsked() }
 
-    @Test func theCorpusIsThereAndSmall() throws {
+    @Test func theCorpusExistsAndIsSmall() throws {
         let inputs = try FuzzCorpus.inputs(of: "file") + FuzzCorpus.inputs(of: "records")
         #expect(inputs.count > 120)
         #expect(inputs.reduce(0) { $0 + $1.bytes.count } < 1 << 20)
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func sealingLeavesAGoodFileAsItIs() throws {
+    @Test func sealingDoesNotChangeAGoodFile() throws {
         for name in ["types", "schema", "clock", "unsealed", "several-frames", "base", "compacted"] {
             let input = try #require(try FuzzCorpus.inputs(of: "file").first { $0.name == name })
             #expect(FuzzMutator.sealed(input.bytes) == input.bytes, "\(name)")

@@ -16,7 +16,7 @@ import Testing
         return machine
     }
 
-    @Test func whatATornTailLeftIsZeroBehindTheSeal() throws {
+    @Test func theRestOfATornTailIsZeroAfterTheSeal() throws {
         let machine = Machine()
         let log = try machine.create()
         try log.defineNotes()

@@ -27,7 +27,7 @@ import Testing
         return trigger
     }
 
-    @Test func aStoreIsCompactedByItselfWhenHalfOfItIsGarbage() throws {
+    @Test func aStoreIsCompactedAutomaticallyWhenHalfOfItIsGarbage() throws {
         let machine = machine()
         let store = StoreHandle(try machine.create(), trigger: trigger)
         let ids = try store.current.insertNotes(1...200)
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// It is told once, and kept until a compaction succeeds.
-    @Test func aFailureIsTold() throws {
+    @Test func aFailureIsReportedOnce() throws {
         let machine = machine()
         let told = Guarded<[StoreError]>([])
         let store = StoreHandle(try machine.create(), trigger: trigger) { error in told.withLock { $0.append(error) } }
@@ -95,7 +95,7 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 
-    @Test(arguments: OddNames.all) func aStoreOfAnOddNameIsCompactedByItself(_ name: String) throws {
+    @Test(arguments: OddNames.all) func aStoreOfAnOddNameIsCompactedAutomatically(_ name: String) throws {
         let folder = try TemporaryDirectory()
         var trigger = trigger
         trigger.openMicroseconds = 0

@@ -62,7 +62,8 @@ import Testing
         try expectIntact(machine.machine.disk)
     }
 
-    @Test(arguments: [FileReading.mapped, .copied]) func aLostTailIsStillToldAsOne(reading: FileReading) throws {
+    @Test(arguments: [FileReading.mapped, .copied])
+    func aLostTailIsStillReportedAsDiverged(reading: FileReading) throws {
         let (machine, store, _) = try makeStore(reading)
         let engine = try store.newest().engine
         let last = try #require(engine.log.current.lastFrame)

@@ -20,7 +20,7 @@ import Testing
         #expect(error?.code == code, "\(error?.description ?? "")")
     }
 
-    @Test func theLastTransactionIsReadCleanedAndCompactedLikeOthers() throws {
+    @Test func theLastTransactionIsReadCleanedAndCompactedLikeAnyOther() throws {
         let machine = EngineMachine()
         install(base: Self.last - 3, on: machine)
         let store = StoreHandle(try machine.open())
@@ -55,7 +55,7 @@ import Testing
         return file.finished()
     }
 
-    @Test func aCheckpointThatSpeaksOfWhatIsNotThereIsNotBelieved() throws {
+    @Test func aCheckpointThatNamesMissingTransactionsIsDamage() throws {
         let reader = ConsumerRecord(
             name: "reader", kind: [.reads], cursor: .max, tag: 0, lastSeen: 0, registered: 0, processID: 1)
         let changes: [(inout CheckpointContent) -> Void] = [
@@ -76,7 +76,7 @@ import Testing
         #expect(try machine.open().tracking.horizon == 5)
     }
 
-    @Test func aBaseThatLeavesNoRoomForANumberBehindItIsRefused() throws {
+    @Test func aBaseWithoutRoomForANextNumberIsDamage() throws {
         for number in [Self.last + 1, .max] {
             let machine = EngineMachine()
             install(base: number, on: machine)

@@ -48,7 +48,7 @@ import Testing
     }
 
     /// Only after commits that follow one another closely, and only relaxed ones: those take the lock once together.
-    @Test func itIsKeptBehindManyCloseCommits() throws {
+    @Test func theLockIsKeptAfterCommitsInQuickSuccession() throws {
         var limits = LockKeepingLimits()
         limits.commits = 3
         limits.gapMicroseconds = 1000
@@ -82,7 +82,7 @@ import Testing
     }
 
     /// Whoever set the clock back, nobody is kept out for longer.
-    @Test func aClockThatIsSetBackEndsIt() throws {
+    @Test func aClockThatIsSetBackReleasesTheLock() throws {
         var limits = LockKeepingLimits()
         (limits.commits, limits.commitsAfterOthers) = (0, 0)
         limits.gapMicroseconds = 1000
@@ -96,7 +96,7 @@ import Testing
         try expectTransactions(machine, 3)
     }
 
-    @Test func closingGivesItBack() throws {
+    @Test func closingReleasesTheLock() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         #expect(try !isFree(machine))
@@ -108,7 +108,7 @@ import Testing
     }
 
     /// A commit that fails (no space: 28) keeps nothing, and what was not written is not taken for known.
-    @Test func aFailedCommitGivesItBack() throws {
+    @Test func aFailedCommitReleasesTheLock() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         machine.disk.addFault(Fault(.failure(28), on: .write, process: 1))
@@ -126,7 +126,7 @@ import Testing
     }
 
     /// Two handles on one thread, by turns: neither may wait for the other one's thread.
-    @Test func handlesThatTakeTurnsKeepNothing() throws {
+    @Test func handlesThatTakeTurnsDoNotKeepTheLock() throws {
         var limits = LockKeepingLimits()
         limits.commits = 3
         limits.gapMicroseconds = 1_000_000
@@ -143,7 +143,7 @@ import Testing
 
     /// Where who waits has stopped, the one who gives way goes on after a moment; afterwards each adopts what the other
     /// one wrote.
-    @Test func whoGivesWayDoesNotWaitForEver() throws {
+    @Test func aHandleThatGivesWayDoesNotWaitForever() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         let (other, environment) = try self.other(machine)
@@ -171,7 +171,7 @@ import Testing
     }
 
     /// One who has stopped while he waited slows nobody down for long.
-    @Test func whoWaitsAndDoesNotComeIsAskedSeldom() throws {
+    @Test func aStoppedWaiterSlowsTheHolderOnlyBriefly() throws {
         var limits = LockKeepingLimits.always
         limits.leaseMicroseconds = 10
         limits.gapMicroseconds = 1_000_000
@@ -196,7 +196,7 @@ import Testing
     }
 
     /// However short the patience: it is longer than anybody keeps the lock who does not write.
-    @Test func whoWouldNotWaitWaitsForAKeptLock() throws {
+    @Test func aTimeoutOfZeroStillWaitsForAKeptLock() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         let (other, environment) = try self.other(machine, lockTimeoutMicroseconds: 0)
@@ -214,7 +214,7 @@ import Testing
 
     /// A process dies while it recovers, with its frame written and the beginning of what was torn cleared: who has
     /// judged the end before that must do so again.
-    @Test func whoDiesRecoveringLeavesATornTail() throws {
+    @Test func aProcessKilledDuringRecoveryLeavesATornTail() throws {
         var machine = Machine(limits: .lowered)
         machine.options.releasesLockByHand = false
         let log = try machine.create()
@@ -239,7 +239,7 @@ import Testing
 
     /// Real handles: one commits as fast as it can until the other one, which waits with its default patience, has had
     /// so many turns.
-    @Test func nobodyIsShutOutByAFastWriter() throws {
+    @Test func aFastWriterDoesNotShutOutAnotherWriter() throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "annals-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [false, true], [false, true])
-    func whatFailedIsNeverShown(isKilled: Bool, writerIsReader: Bool) throws {
+    func aFailedTransactionIsNeverShown(isKilled: Bool, writerIsReader: Bool) throws {
         var write = 1
         while try replace(at: write, isKilled: isKilled, writerIsReader: writerIsReader) { write += 1 }
         #expect(write > 3, "The transaction was not written in parts.")

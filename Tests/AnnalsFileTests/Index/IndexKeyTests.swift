@@ -9,7 +9,7 @@ import Testing
 
     // MARK: From rows and from values
 
-    @Test(arguments: types) func rowsAndValuesGiveTheSameKey(_ type: AttributeType) throws {
+    @Test(arguments: types) func rowsAndValuesHaveTheSameKey(_ type: AttributeType) throws {
         let layout = Samples.layout([.int, type, .bool])
         var keys: Set<[UInt8]> = []
         let values = Samples.values(of: type) + [.absent]
@@ -35,7 +35,7 @@ import Testing
         #expect(keys.count == values.count - (type == .double ? 2 : type == .date ? 1 : 0))
     }
 
-    @Test func rowFromBeforeTheAttributeGivesItsDefault() throws {
+    @Test func theKeyOfARowOlderThanAnAttributeHasItsDefault() throws {
         let old = Samples.layout([.int])
         var entity = Samples.entity([.int, .string, .bool])
         entity.attributes[1].defaultValue = Array("none".utf8)
@@ -52,7 +52,7 @@ import Testing
         #expect(code { _ = try index.columns(in: old, of: Samples.entity([.int])) } == .invalidArgument)
     }
 
-    @Test func whatCannotBeAKeyIsRefusedAndLeavesTheWriter() throws {
+    @Test func impossibleKeysAreRefusedAndLeaveTheWriterUnchanged() throws {
         var writer = ByteWriter()
         writer.append([1, 2, 3])
         let table: [([StoredValue], [AttributeType])] = [
@@ -108,7 +108,7 @@ import Testing
     }
 
     /// However a large value comes in pieces, and whatever stands before it and after it.
-    @Test(arguments: [1, 2, 3] as [UInt64]) func piecesGiveTheKeyOfTheWhole(_ seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func aValueInPiecesHasTheSameKey(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         let layout = Samples.layout([.int, .data, .string])
         for count in [1, 235, 240, 4000, 4096, 8192, 12_288, 70_000, 1_000_000] {
@@ -146,7 +146,7 @@ import Testing
     }
 
     /// The three promises of `IndexKey`, on pairs of long keys that differ early, late, in length, or not at all.
-    @Test func cutKeysCompareAsPromised() throws {
+    @Test func cutKeysCompareAsDocumented() throws {
         var random = SeededRandom(21)
         func text() -> [UInt8] {
             var text = [UInt8](
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// A wide bound holds all that the exact one would: here, texts that differ after the 240th byte only.
-    @Test func rangesOfLongTextsHoldAllThatMayMatch() throws {
+    @Test func rangesOfLongTextsContainEveryPossibleMatch() throws {
         let nodes = MemoryNodes()
         var index = OrderedIndex()
         let texts = (0..<300).map { Samples.text(250) + String($0) } + ["a", "y", "xx"]
@@ -225,7 +225,7 @@ import Testing
 
     // MARK: Which indexes there are
 
-    @Test func indexesOfADefinition() throws {
+    @Test func aDefinitionHasOneIndexForEachListOfAttributes() throws {
         func attribute(
             _ number: UInt16, _ type: AttributeType, _ flags: AttributeFlags = []
         ) -> AttributeDefinition {
@@ -254,7 +254,7 @@ import Testing
         #expect(IndexID.all(of: .removal(of: 6)) == [])
     }
 
-    @Test func listsOfObjectsHaveAnIndexOfTheirElementsAndNoOther() throws {
+    @Test func listsOfObjectsHaveOnlyAnIndexOfTheirElements() throws {
         for type in [AttributeType.objects, .orderedObjects] {
             let plain = Samples.entity([.int, type])
             try IndexID.requireIndexable(plain)

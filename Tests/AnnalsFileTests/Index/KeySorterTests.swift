@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [(0, 100), (1, 100), (2, 100), (500, 1 << 20), (500, 3000), (4000, 6144), (4000, 60_000)])
-    func entriesComeBackInTheOrderOfTheIndex(_ count: Int, _ memoryBytes: Int) throws {
+    func entriesAreReturnedInTheOrderOfTheIndex(_ count: Int, _ memoryBytes: Int) throws {
         let disk = SimulatedDisk()
         let keys = Self.keys(count, seed: UInt64(count + memoryBytes))
         let (found, runs) = try sorted(keys, memoryBytes: memoryBytes, disk)

@@ -26,7 +26,7 @@ import Testing
         withUnsafeBytes(of: number.bigEndian) { [1] + $0 } + [UInt8](repeating: 3, count: rest)
     }
 
-    @Test(arguments: [0x01, 0x80, 0xff] as [UInt8]) func everyFlippedByteIsSurvived(_ mask: UInt8) throws {
+    @Test(arguments: [0x01, 0x80, 0xff] as [UInt8]) func flippedBytesNeverTrap(_ mask: UInt8) throws {
         var refused = 0
         for offset in [root, nodes.offsets[1]] {
             var bytes = try nodes.bytes(at: offset)
@@ -43,7 +43,7 @@ import Testing
         #expect(refused > 6000)
     }
 
-    @Test(arguments: [1, 2, 3] as [UInt64]) func randomBytesAreSurvived(_ seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func randomBytesNeverTrap(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         for round in 0..<300 {
             for offset in [root, nodes.offsets[1]] {

@@ -93,7 +93,7 @@ import Testing
         #expect(nodes.offsets == [])
     }
 
-    @Test func entryIsThereOnce() throws {
+    @Test func anEntryIsStoredOnce() throws {
         var index = OrderedIndex()
         #expect(try index.insert(IndexEntry([], 1), nodes))
         #expect(try index.insert(IndexEntry([], 1), nodes) == false)
@@ -123,7 +123,7 @@ import Testing
         #expect(index.isEmpty && index.dirtyBytes == 0 && index.entries == 0)
     }
 
-    @Test func failedWriteLeavesTheIndexAsItWas() throws {
+    @Test func aFailedWriteLeavesTheIndexUnchanged() throws {
         var index = OrderedIndex()
         for number in 1...2000 as ClosedRange<UInt64> { try index.insert(IndexEntry(key(number), number), nodes) }
         let before = index.dirtyBytes
@@ -145,7 +145,7 @@ import Testing
     }
 
     /// Only what changed is written again: the leaf and what is above it.
-    @Test func changedPathAloneIsWritten() throws {
+    @Test func onlyTheChangedPathIsWritten() throws {
         var index = OrderedIndex()
         for number in 1...50_000 as ClosedRange<UInt64> { try index.insert(IndexEntry(key(number), number), nodes) }
         let root = try index.write(to: nodes)
@@ -162,7 +162,7 @@ import Testing
     // MARK: Ranges
 
     /// Components of one byte: 3 x 3 compound keys, two objects each, and what each bound means.
-    @Test func rangesHoldWhatTheirBoundsSay() throws {
+    @Test func rangesContainTheEntriesWithinTheirBounds() throws {
         var random = SeededRandom(11)
         var index = OrderedIndex()
         var all: [IndexEntry] = []

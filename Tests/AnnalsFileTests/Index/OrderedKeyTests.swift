@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func valuesComeBack() throws {
+    @Test func valuesAreReadBack() throws {
         for value in Self.ints {
             try check(Self.key { OrderedKey.append(int: value, to: &$0) }, value) { try $0.readInt() }
         }

@@ -143,7 +143,7 @@ import Testing
     }
 
     /// Readers find in every snapshot what was there when it was taken, while the writer goes on and writes nodes away.
-    @Test(.timeLimit(.minutes(20))) func snapshotsStayWhileAWriterGoesOn() throws {
+    @Test(.timeLimit(.minutes(20))) func snapshotsDoNotChangeWhileAWriterContinues() throws {
         let nodes = MemoryNodes()
         let published = Published()
         let readers = try (0..<2).map { _ in

@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func schedulesAreReadAsTheyAreWritten() {
+    @Test func schedulesAreReadBackFromTheirText() {
         var schedule = Schedule(first: 1, preemptions: [3, 17])
         #expect(Schedule("\(schedule)") == schedule)
         schedule.kill = 20
@@ -157,7 +157,7 @@ import Testing
     }
 
     /// Two that add one to a byte without a lock: in order both count, and one preemption in the wrong place loses one.
-    @Test func anUnlockedCounterIsFoundWrong() throws {
+    @Test func theRaceOfAnUnlockedCounterIsFound() throws {
         func count(_ schedule: Schedule) throws -> (value: UInt8?, steps: [Baton.Step]) {
             let disk = SimulatedDisk()
             disk.install([0], at: Machine.path)
@@ -188,7 +188,7 @@ import Testing
         #expect(wrong == [Schedule(first: 0, preemptions: [3])])
     }
 
-    @Test func twoThatWaitForEachOtherAreFound() throws {
+    @Test func aDeadlockOfTwoProcessesIsFound() throws {
         let baton = Baton(Schedule(first: 0))
         try baton.run((0...1).map { index in { while !baton.isStuck { baton.sleep(index) } } })
         #expect(baton.failure == "both processes wait for ever")

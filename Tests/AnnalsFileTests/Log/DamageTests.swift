@@ -122,7 +122,7 @@ import Testing
 
     // MARK: Cuts
 
-    @Test func aSealedFileCutAnywhereIsAnErrorOrSaysThatItWasCut() throws {
+    @Test func everyCutOfASealedFileIsFound() throws {
         let sample = try SampleStore.sealed(minimumBytes: 12 << 10)
         for count in 0..<sample.bytes.count {
             let report = try Self.expectPrefix(Array(sample.bytes[..<count]), sample)
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func anUnsealedFileCutAnywhereGivesAPrefix() throws {
+    @Test func everyCutOfAnUnsealedFileLeavesAPrefix() throws {
         let sample = try SampleStore.unsealed(transactions: 30)
         var complete = Set<UInt64>()
         for count in 0..<sample.bytes.count {

@@ -42,7 +42,8 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    @Test(arguments: [FileReading.mapped, .copied]) func opensWithWhatWasThere(reading: FileReading) throws {
+    @Test(arguments: [FileReading.mapped, .copied])
+    func aReaderOpensWithEveryAcknowledgedCommit(reading: FileReading) throws {
         try beside(reading) { (machine, last) in
             let before = try last()
             let reader = try machine.open(2, access: .readOnly)

@@ -28,7 +28,7 @@ import Testing
         return true
     }
 
-    @Test func aCutBelowWhatWasDurableASecondBeforeIsDamage() throws {
+    @Test func aCutBelowBytesThatWereDurableForASecondIsDamage() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let ends = try commit(30, engine, machine, .full)

@@ -24,7 +24,7 @@ import Testing
     }
 
     /// Of a header that crosses pages only the first part is looked at.
-    @Test func whatBeginsAtTheEndOfAPageIsSeen() throws {
+    @Test func aFrameThatBeginsAtTheEndOfAPageIsSeen() throws {
         let machine = Machine()
         let writers = [try store(machine), try machine.open(2)]
         let reader = try machine.open(3, access: .readOnly)
@@ -81,7 +81,7 @@ import Testing
         try requireIntact(machine)
     }
 
-    @Test func aLockThatIsNoWritersIsAnotherPrograms() throws {
+    @Test func aLockThatNoWriterTakesIsReportedAsAnotherPrograms() throws {
         let machine = Machine()
         let log = try store(machine)
         let files = machine.files(77)
@@ -175,7 +175,7 @@ import Testing
         try requireIntact(machine)
     }
 
-    @Test func aHandleWhoseLastTransactionWasLostSaysSo() throws {
+    @Test func aHandleReportsTheLossOfItsLastTransaction() throws {
         let machine = Machine()
         let log = try store(machine)
         let reader = try machine.open(2, access: .readOnly)
@@ -190,7 +190,7 @@ import Testing
         try requireIntact(machine)
     }
 
-    @Test func aTagTellsTwoTransactionsOfOneNumberApart() throws {
+    @Test func transactionsWithTheSameNumberHaveDifferentTags() throws {
         var tags: [UInt64] = []
         for lost in [1, 2] {
             let machine = Machine(seed: 3)
@@ -248,7 +248,7 @@ import Testing
         try requireIntact(machine)
     }
 
-    @Test func aClosedHandleSaysSo() throws {
+    @Test func callsOfAClosedHandleThrow() throws {
         let machine = Machine()
         let log = try store(machine)
         try log.close()
@@ -262,7 +262,7 @@ import Testing
     }
 
     /// The system drops pages that it could not write after they were read at opening: nothing is built on that.
-    @Test func whatChangedSinceItWasReadIsNotMadeDurable() throws {
+    @Test func bytesThatChangedAfterReadingAreNotMadeDurable() throws {
         let machine = Machine()
         let log = try machine.create()
         try log.defineNotes()
@@ -341,7 +341,7 @@ import Testing
     }
 
     /// What was committed is durable when only the seal finds no room: to say that it failed would have it done twice.
-    @Test func closingOnAFullDiskSaysNothingWhereNothingIsMissing() throws {
+    @Test func closingOnAFullDiskSucceedsIfOnlyTheSealIsMissing() throws {
         let machine = Machine()
         let log = try store(machine)
         try log.insertNote(9, Note.row("t9"), durability: .relaxed)
@@ -356,7 +356,7 @@ import Testing
         try requireIntact(machine)
     }
 
-    @Test func closingMakesDurableWhatCannotBeSealed() throws {
+    @Test func closingMakesCommitsDurableIfItCannotSeal() throws {
         let machine = Machine()
         let log = try store(machine)
         try log.insertNote(9, Note.row("t9"), durability: .relaxed)

@@ -15,7 +15,7 @@ import Testing
     /// One handle fails to write, with nothing or something of its transaction in the file, and returns what it can;
     /// the other one, who has known the file's size since before, goes on.
     @Test(arguments: [0, 8, 100, 400], [28 as Int32, 122, 4])
-    func aFailedWriterLeavesRoomForWhoKnewTheSize(bytes: Int, error: Int32) throws {
+    func aFailedWriterKeepsTheSpaceThatAnotherHandleKnows(bytes: Int, error: Int32) throws {
         let machine = Machine(limits: .lowered)
         let first = try machine.create()
         try first.defineNotes()
@@ -53,7 +53,7 @@ import Testing
     }
 
     /// What one handle reserves the other does not cut.
-    @Test func whatAnotherReservedStays() throws {
+    @Test func spaceReservedByAnotherHandleStays() throws {
         let machine = Machine(limits: .lowered)
         let first = try machine.create()
         try first.defineNotes()

@@ -18,7 +18,7 @@ import Testing
         try expectIntact(machine.disk, isSealed: false)
     }
 
-    @Test func transactionsComeBackWithNumbersAndNames() throws {
+    @Test func transactionsAreReadBackWithNumbersAndNames() throws {
         let machine = Machine()
         let log = try machine.create()
         try log.defineNotes()

@@ -61,7 +61,7 @@ import Testing
     }
 
     /// Neither this handle nor another process, for as long as was asked, and both afterwards.
-    @Test func writersAreKeptOut() throws {
+    @Test func writersAreBusyWhileTheyAreKeptOut() throws {
         var machine = Machine()
         machine.options.lockTimeoutMicroseconds = 1000
         let log = try machine.create()
@@ -92,7 +92,7 @@ import Testing
         #expect(try Checker.check("/data/s.annals", files: machine.files()).isIntact)
     }
 
-    @Test func aThreadThatWritesForTooLongKeepsOthersFromWaitingForEver() throws {
+    @Test func aThreadGivesUpIfAnotherThreadWritesForTooLong() throws {
         var machine = Machine()
         machine.options.lockTimeoutMicroseconds = 1000
         let log = try machine.create()
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func relaxedCommitsBecomeDurableByThemselves() throws {
+    @Test func relaxedCommitsBecomeDurableAutomatically() throws {
         try withFolder { path in
             var options = Self.patient
             options.limits.syncLagMicroseconds = 20_000
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func aHandleThatNobodyKeepsGoesAwayWithItsThread() throws {
+    @Test func anUnreferencedHandleIsReleasedWithItsThread() throws {
         try withFolder { path in
             weak var gone: Log?
             do {
@@ -207,7 +207,7 @@ import Testing
     }
 
     /// Threads commit while another one closes the handle: each commit is in the store or was refused.
-    @Test func closingBesideCommits() throws {
+    @Test func closingDuringCommitsLosesNoAcknowledgedCommit() throws {
         for round in 0..<20 {
             try withFolder { path in
                 let log = try Log.create(path, options: Self.patient, files: files, environment: environment)

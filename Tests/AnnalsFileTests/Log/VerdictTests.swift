@@ -33,14 +33,14 @@ import Testing
         }
     }
 
-    @Test func everyRowIsOfUse() {
+    @Test func everyRowMatchesSomeFindings() {
         for row in Verdict.table {
             #expect(Self.everyFinding.contains { row.matches($0) }, "\(row) matches nothing")
         }
     }
 
     /// What must never happen, said without the table.
-    @Test func noWriterOverwritesWhatWasDurable() {
+    @Test func noWriterOverwritesDurableBytes() {
         for findings in Self.everyFinding where findings.above == .evidence && findings.secondLook == .same {
             let verdict = Verdict.of(findings)
             #expect(verdict != .tornTail && verdict != .end, "\(findings)")

@@ -12,7 +12,7 @@ import Testing
         ("small", .lowered), ("default", EngineOptions()),
     ]
 
-    @Test(arguments: [0, 1]) func randomOperationsDoWhatTheOracleSays(_ half: Int) throws {
+    @Test(arguments: [0, 1]) func randomOperationsAgreeWithTheOracle(_ half: Int) throws {
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["ANNALS_ORACLE_SEED"].flatMap { UInt64($0) }
         let operations = environment["ANNALS_ORACLE_OPERATIONS"].flatMap { Int($0) } ?? 12_000

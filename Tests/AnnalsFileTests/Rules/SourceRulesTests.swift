@@ -53,12 +53,12 @@ import Testing
         }
     }
 
-    @Test func eachFolderImportsOnlyWhatItMay() {
+    @Test func eachFolderImportsOnlyAllowedModules() {
         for file in sources { #expect(Self.foreignImports(in: file) == [], "\(file.path)") }
     }
 
     /// OD2: a path that is cut by counting leads to another file as soon as a name has more bytes than characters.
-    @Test func onlyTheirOwnTypePutsPathsTogetherAndTakesThemApart() {
+    @Test func onlyPathTypesJoinAndSplitPaths() {
         let others = sources.filter {
             !["Modelling", "Fetching", "Objects"].contains($0.folder) && !Self.cutsPaths.contains($0.name)
         }
@@ -92,7 +92,7 @@ import Testing
     }
 
     /// `swift build -c release --build-tests`, as the scripts for longer runs build them, makes no module testable.
-    @Test func noTestImportsWhatOnlySomeBuildsHave() {
+    @Test func noTestUsesATestableImport() {
         let tests = SourceFile.all(under: "Tests")
         #expect(tests.count > 50)
         for file in tests {
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func noFolderKnowsALaterOne() {
+    @Test func noFolderUsesALaterOne() {
         let violations = Self.layerViolations(in: sources)
         #expect(violations == [])
         let strangers = sources.filter { !Self.folders.contains($0.folder) }
@@ -118,14 +118,14 @@ import Testing
     }
 
     /// An invariant that nothing quotes is forgotten when code breaks it.
-    @Test func everyInvariantIsQuotedWhereItMatters() {
+    @Test func everyInvariantIsQuoted() {
         let all = sources + SourceFile.all(under: "Sources/AnnalsTool")
         let found = Set(Self.invariants(in: all))
         let quoted = Self.quotes(of: found, in: all + ["Tests", "Fuzz"].flatMap { SourceFile.all(under: $0) })
         #expect(found.subtracting(quoted).sorted() == [])
     }
 
-    @Test func theFileLayerAssertsWhatItReliesOn() {
+    @Test func theFileLayerHasEnoughAssertions() {
         let files = sources.filter { $0.folder.hasPrefix("File/") && !Self.tables.contains($0.name) }
         let lines = files.reduce(0) { $0 + $1.text.count { $0 == "\n" } }
         #expect(lines > 20_000)
@@ -188,7 +188,7 @@ import Testing
         #expect(names.filter { !page.contains("`\($0)`") && $0.wholeMatch(of: ofRandomTests) == nil } == [])
     }
 
-    @Test func everyFileSaysFirstWhatItIsFor() {
+    @Test func everyFileBeginsWithItsPurpose() {
         let roots = ["Sources/Annals", "Sources/AnnalsTool", "Tests/AnnalsFileTests"].flatMap {
             SourceFile.all(under: $0)
         }

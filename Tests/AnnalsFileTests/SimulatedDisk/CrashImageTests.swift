@@ -63,7 +63,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
 
 @Suite struct CrashImageSubsets {
     @Test(arguments: [1, 3, 6, 10])
-    func everySubsetOfFewSectors(count: Int) throws {
+    func everySubsetOfFewSectorsIsAnImage(count: Int) throws {
         let scene = try Scene([UInt8](repeating: 0, count: count * sectorBytes))
         try scene.write(0, [UInt8](repeating: 1, count: count * sectorBytes))
         let images = scene.images(untorn())
@@ -88,7 +88,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(Set(contents) == [sectors(0, 0), sectors(1, 0), sectors(2, 0)])
     }
 
-    @Test func everySubsetAlsoWhereVersionsAreTooMany() throws {
+    @Test func everySubsetIsAnImageEvenWithTooManyVersions() throws {
         let scene = try Scene([UInt8](repeating: 0, count: 10 * sectorBytes))
         for value in 1...3 as ClosedRange<UInt8> {
             try scene.write(0, [UInt8](repeating: value, count: 10 * sectorBytes))
@@ -116,7 +116,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         }
     }
 
-    @Test func partOfASectorBehindTheDurableEndIsFilled() throws {
+    @Test func partOfASectorAfterTheDurableEndIsFilled() throws {
         let scene = try Scene([1, 1, 1])
         try scene.write(600, [2])
         var options = untorn()
@@ -130,7 +130,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(!contents.contains(zeroGap))
     }
 
-    @Test func cutAndGrownAgainIsOldOrZero() throws {
+    @Test func aFileThatIsCutAndGrownAgainIsOldOrZero() throws {
         let scene = try Scene(sectors(1, 2, 3))
         try scene.disk.setSize(scene.file, to: 512)
         try scene.disk.setSize(scene.file, to: 1536)
@@ -181,7 +181,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
 }
 
 @Suite struct CrashImageNames {
-    @Test func renameHappensWholeOrNotAtAll() throws {
+    @Test func aRenameHappensCompletelyOrNotAtAll() throws {
         let scene = try Scene([1])
         let new = try scene.disk.createExclusively("new", in: scene.directory, mode: 0o600)
         try scene.write(0, [2], to: new)
@@ -261,7 +261,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(runs[0] == runs[1] && runs[0].count > 500)
     }
 
-    @Test func hashesTellContentsApart() throws {
+    @Test func differentContentsHaveDifferentHashes() throws {
         struct Content: Hashable {
             var names: [String]
             var bytes: [[UInt8]]
@@ -303,7 +303,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(scene.images(options).count == 1)
     }
 
-    @Test func imageIsFoundAgainByItsNumber() throws {
+    @Test func anImageIsFoundByItsNumber() throws {
         let scene = try Scene(sectors(1))
         try scene.write(100, [UInt8](repeating: 2, count: 3000))
         let options = CrashOptions(seed: 8)
@@ -316,7 +316,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(images.makeDisk(number: 1_000_000) == nil)
     }
 
-    @Test func imagesAreMachinesOfTheirOwn() throws {
+    @Test func imagesAreIndependentMachines() throws {
         let scene = try Scene(sectors(1))
         try scene.write(0, sectors(2, 3))
         for image in scene.images(CrashOptions(seed: 1)) {

@@ -6,7 +6,7 @@ internal import SimulatedDisk
 internal import Testing
 
 @Suite struct SimulatedDiskFaults {
-    @Test func closeThatFailsHasClosed() throws {
+    @Test func aFailedCloseStillCloses() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let file = try bench.create("a")
@@ -32,7 +32,7 @@ internal import Testing
         #expect(disk.callCount(of: .write) == 3 && disk.callCount(of: .read) == 4)
     }
 
-    @Test func shortCounts() throws {
+    @Test func shortWritesAndReadsReturnTheirCounts() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let file = try bench.create("a")
@@ -76,7 +76,7 @@ internal import Testing
         #expect(seen.withLock { $0 } == [.openDirectory, .createExclusively, .setSize, .close])
     }
 
-    @Test func rebootKeepsAndPowerCutLoses() throws {
+    @Test func aRebootKeepsCachedBytesAndAPowerCutLosesThem() throws {
         for isCut in [false, true] {
             let disk = SimulatedDisk()
             let bench = try DiskBench(disk)
@@ -93,7 +93,7 @@ internal import Testing
 }
 
 @Suite struct SimulatedDiskSynchronize {
-    @Test func onlyWhatIsSynchronizedIsDurable() throws {
+    @Test func onlySynchronizedChangesAreDurable() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let file = try bench.create("a")
@@ -144,7 +144,7 @@ internal import Testing
         Mode(outcome: .lie, isReported: false, cached: [1, 2], durable: [1], durableLater: [1, 2]),
         Mode(outcome: .error(EIO), isReported: true, cached: [1, 2], durable: [1], durableLater: [1, 2]),
     ])
-    func modes(_ mode: Mode) throws {
+    func everyOutcomeOfASynchronizeHasItsEffect(_ mode: Mode) throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let file = try bench.createDurably("a", [1])
@@ -160,7 +160,7 @@ internal import Testing
         #expect(disk.durableContents(of: "/data/a") == mode.durableLater)
     }
 
-    @Test func errorsGoOnceToEachDescriptorOpenThen() throws {
+    @Test func eachOpenDescriptorGetsAnErrorOnce() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let writer = try bench.createDurably("a", [1])
@@ -182,7 +182,7 @@ internal import Testing
         #expect(disk.durableContents(of: "/data/a") == [1, 2])
     }
 
-    @Test func writingBehindLostBytesLeavesAHole() throws {
+    @Test func writingAfterLostBytesLeavesAHole() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let file = try bench.createDurably("a", diskPattern(512))
@@ -197,7 +197,7 @@ internal import Testing
     }
 
     @Test(arguments: [SynchronizeOutcome.cleanAndLost, .cacheReverted, .lie, .error(EIO)])
-    func directoryModes(_ outcome: SynchronizeOutcome) throws {
+    func everyOutcomeOfADirectorySynchronizeHasItsEffect(_ outcome: SynchronizeOutcome) throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         _ = try bench.create("a")

@@ -106,7 +106,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         #expect(try bench.read(new, 0, 1) == [2])
     }
 
-    @Test func callsThatMustFail() throws {
+    @Test func invalidCallsFail() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         disk.install([1], at: "/data/a")
@@ -195,7 +195,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
 }
 
 @Suite struct SimulatedDiskProcesses {
-    @Test func inodeNumberIsReusedOnceNothingLeadsBack() throws {
+    @Test func anInodeNumberIsReusedOnceNoPowerCutRestoresIt() throws {
         let disk = SimulatedDisk()
         let bench = try DiskBench(disk)
         let first = try bench.createDurably("a", [1])
@@ -237,7 +237,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
 }
 
 @Suite struct SimulatedEnvironmentTests {
-    @Test func clocksAndRandomNumbers() {
+    @Test func clocksAndRandomNumbersAreSimulated() {
         let environment = SimulatedEnvironment(seed: 3, process: 42, name: "test", stepMicroseconds: 2, wallClock: 100)
         #expect(environment.wallClockMicroseconds() == 102)
         let before = environment.monotonicMicroseconds()
@@ -255,7 +255,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         #expect((0..<5).map { _ in environment.random() } == (0..<5).map { _ in other.random() })
     }
 
-    @Test func splitMixGivesItsPublishedNumbers() {
+    @Test func splitMixReturnsItsPublishedNumbers() {
         var generator = SeededRandom(1_234_567)
         #expect(generator.next() == 6_457_827_717_110_365_317)
         #expect(generator.next() == 3_203_168_211_198_807_973)

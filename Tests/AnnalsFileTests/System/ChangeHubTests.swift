@@ -29,7 +29,7 @@ import Testing
         while watch.waiters == 0 { RealEnvironment().sleep(microseconds: 100) }
     }
 
-    @Test func whatConcernsOthersWakesNobody() throws {
+    @Test func aChangeOfAnotherFileWakesNoListener() throws {
         let (first, second) = (try listener("a"), try listener("b"))
         watch.tell([.changed(watch.files[1])])
         #expect(hub.wait(for: first, untilMonotonicMicroseconds: soon()) == .timePassed)
@@ -38,7 +38,7 @@ import Testing
         #expect(hub.wait(for: second, untilMonotonicMicroseconds: soon()) == .timePassed)
     }
 
-    @Test func newsSayWhetherTheNameIsInDoubt() throws {
+    @Test func newsContainWhetherTheNameIsInDoubt() throws {
         let listener = try listener()
         let file = watch.files[0]
         for (news, isInDoubt) in [(WatchNews.changed(file), false), (.replaced(file), true), (.overflow, true)] {
@@ -50,7 +50,7 @@ import Testing
     }
 
     /// Each thread waits for its own file: one leads, the others follow, and when the leader goes the next one leads.
-    @Test func threadsTakeTurns() throws {
+    @Test func eachThreadIsWokenForItsOwnFile() throws {
         let listeners = try (0..<4).map { try listener("\($0)") }
         let woken = Guarded<[Int]>([])
         let hub = hub
@@ -84,7 +84,7 @@ import Testing
         #expect(hub.wait(for: follower, untilMonotonicMicroseconds: nil) == .stopped)
     }
 
-    @Test func pokeWakesThoseOfTheFile() throws {
+    @Test func aPokeWakesTheListenersOfItsFile() throws {
         let (first, second, other) = (try listener("a"), try listener("a"), try listener("b"))
         hub.poke(directory: "/d", name: "a")
         hub.poke(directory: "/e", name: "b")
@@ -107,7 +107,7 @@ import Testing
         #expect(!hub.isWatched(listener))
     }
 
-    @Test(arguments: [false, true]) func withoutAWatchIsLookedInIntervals(atAll: Bool) throws {
+    @Test(arguments: [false, true]) func withoutAWatchTheFileIsPolled(atAll: Bool) throws {
         if atAll { watches.refuse(true) } else { watch.refuse(.tooManyFiles) }
         let listener = try listener()
         expectIntervals(listener)
@@ -118,7 +118,7 @@ import Testing
         #expect(hub.wait(for: listener, untilMonotonicMicroseconds: soon(400)) == .timePassed)
     }
 
-    @Test func whereTheWatchEndsIsLookedInIntervals() throws {
+    @Test func theFileIsPolledAfterTheWatchEnds() throws {
         let listener = try listener()
         watch.refuse(.notFound)
         watch.tell([.gone(watch.files[0])])
@@ -126,7 +126,7 @@ import Testing
         expectIntervals(listener)
     }
 
-    @Test func aWatchThatFailsIsNotUsedAnyMore() throws {
+    @Test func aFailedWatchIsNotUsedAgain() throws {
         let (first, second) = (try listener("a"), try listener("b"))
         watches.refuse(true)
         watch.failToWait()
@@ -135,7 +135,7 @@ import Testing
         expectIntervals(first)
     }
 
-    @Test func whereThePathLeadsElsewhereIsLookedInIntervals() throws {
+    @Test func theFileIsPolledIfItsPathLeadsElsewhere() throws {
         let listener = try listener()
         watch.refuse(.notFound)
         hub.lookInIntervals(listener)
@@ -143,7 +143,7 @@ import Testing
         expectIntervals(listener)
     }
 
-    @Test func nobodyListensAndThereIsNoWatch() throws {
+    @Test func theWatchEndsWithItsLastListener() throws {
         let first = try listener("a")
         let second = try listener("b")
         hub.remove(first)
@@ -184,7 +184,7 @@ import Testing
         #expect(await hub.wait(for: listener, untilMonotonicMicroseconds: nil) == .news(isInDoubt: false))
     }
 
-    @Test func tasksLookInIntervalsWithoutAWatch() async throws {
+    @Test func withoutAWatchTasksPollTheFile() async throws {
         watches.refuse(true)
         let listener = try listener(asynchronously: true)
         let before = RealEnvironment().monotonicMicroseconds()
@@ -210,5 +210,5 @@ import Testing
         }
     }
 
-    @Test func aHubOfItsOwnForEachProcess() { #expect(ChangeHub.shared === ChangeHub.shared) }
+    @Test func aProcessHasOneSharedHub() { #expect(ChangeHub.shared === ChangeHub.shared) }
 }

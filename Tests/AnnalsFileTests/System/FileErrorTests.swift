@@ -31,7 +31,7 @@ import Testing
         #expect(error.description.hasSuffix("[/a/b, offset 9]"))
     }
 
-    @Test func everyNumberGivesAWholeSentence() {
+    @Test func everyErrorNumberHasACompleteSentence() {
         for number in Int32(-1)...200 {
             for call in ["openat", "pwrite", "fdatasync", "inotify_add_watch"] {
                 let message = StoreError(SystemError(call, number)).message
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func someCallsGiveANumberAMeaningOfTheirOwn() {
+    @Test func someCallsHaveTheirOwnMeaningOfANumber() {
         let table: [(String, Int32, StoreError.Code, String)] = [
             ("inotify_init1", EMFILE, .tooManyFiles, "max_user_instances"),
             ("inotify_add_watch", ENOSPC, .tooManyFiles, "max_user_watches"),
@@ -53,13 +53,13 @@ import Testing
         }
     }
 
-    @Test(arguments: ["fdatasync", "fsync"]) func failedSynchronisationSaysWhatIsAtStake(call: String) {
+    @Test(arguments: ["fdatasync", "fsync"]) func aFailedSynchronizationNamesTheRisk(call: String) {
         let message = StoreError(SystemError(call, EIO)).message
         #expect(message.contains("disk") && message.contains("may be lost if the power fails"))
         #expect(!StoreError(SystemError(call, ENOSPC)).message.contains("Nothing was lost"))
     }
 
-    @Test func whereIsAddedOnlyWhereItIsMissing() {
+    @Test func pathAndOffsetAreAddedOnlyIfTheyAreMissing() {
         let bare = StoreError(.damaged, "Damaged.")
         #expect(bare.description == "Damaged.")
         #expect(bare.at(offset: 5).description == "Damaged. [offset 5]")

@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test func aChildHasStoresInMemoryOfItsOwn() throws {
+    @Test func aChildHasItsOwnStoresInMemory() throws {
         let run = try runTool(["fork-memory"], name: "crash-helper")
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }

@@ -37,7 +37,7 @@ import Testing
         #expect(code { _ = try files.resolve(temporary.path + "/no/such/directory") } == .notFound)
     }
 
-    @Test func resolvesASymbolicLinkToWhatItNames() throws {
+    @Test func aSymbolicLinkIsResolvedToItsTarget() throws {
         mkdir(temporary.path("real"), 0o700)
         try temporary.write("x", to: "real/store")
         symlink("real/store", temporary.path("link"))
@@ -46,7 +46,7 @@ import Testing
         #expect(try files.resolve(temporary.path("directory/new")) == (temporary.path("real"), "new"))
     }
 
-    @Test func linkThatLeadsNowhereIsNeitherOpenedNorReplaced() throws {
+    @Test func aDanglingLinkIsNeitherOpenedNorReplaced() throws {
         symlink("nothing", temporary.path("link"))
         symlink("circle", temporary.path("circle"))
         let resolved = try files.resolve(temporary.path("link"))
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: ["", ".", "..", "a/", "a/.", "a/..", "/", "a\0b", String(repeating: "n", count: 256)])
-    func refusesNamesThatAreNone(name: String) {
+    func invalidNamesAreRefused(name: String) {
         #expect(code { _ = try files.resolve(temporary.path + "/" + name) } == .invalidArgument)
         #expect(code { _ = try files.open(name, in: directory, access: .readOnly) } == .invalidArgument)
         #expect(code { _ = try files.createExclusively(name, in: directory, mode: 0o600) } == .invalidArgument)
@@ -151,7 +151,7 @@ import Testing
 
     // MARK: Bytes
 
-    @Test func readsAndWritesWhereAsked() throws {
+    @Test func bytesAreReadAndWrittenAtTheirOffsets() throws {
         let file = try files.createExclusively("a", in: directory, mode: 0o600)
         #expect(try write("hello", to: file, at: 3) == 5)
         #expect(try read(file) == "\0\0\0hello")
@@ -170,7 +170,7 @@ import Testing
         files.close(file)
     }
 
-    @Test func contentIsFoundBehindWhatWasReserved() throws {
+    @Test func contentIsFoundAfterReservedSpace() throws {
         let file = try files.createExclusively("a", in: directory, mode: 0o600)
         #expect(try files.content(file, from: 0) == nil)
         _ = try write("abc", to: file, at: 0)
@@ -195,12 +195,12 @@ import Testing
         files.close(file)
     }
 
-    @Test func sizeLimitGivesAShortWriteAndThenNoSpace() throws {
+    @Test func aSizeLimitCausesAShortWriteAndThenNoSpace() throws {
         let run = try runTool(["file-limit", temporary.path], name: "crash-helper")
         #expect(run.status == 0, "\(run.errors)")
     }
 
-    @Test func mappingShowsWhatIsWrittenLater() throws {
+    @Test func aMappingShowsLaterWrites() throws {
         let file = try files.createExclusively("a", in: directory, mode: 0o600)
         let mapping = try #require(files.map(file, reservedBytes: 1 << 30))
         #expect(try write("grown", to: file) == 5)
@@ -211,7 +211,7 @@ import Testing
         files.close(file)
     }
 
-    @Test func statusTellsWhatTheOlderCallTells() throws {
+    @Test func statusAgreesWithTheOlderCall() throws {
         let file = try files.createExclusively("a", in: directory, mode: 0o640)
         _ = try write("12345", to: file)
         let status = try files.status(file)
@@ -255,7 +255,7 @@ import Testing
         files.close(first)
     }
 
-    @Test func refusesRangesThatAreNone() throws {
+    @Test func invalidRangesAreRefused() throws {
         let temporary = try TemporaryDirectory()
         let files = RealFileSystem()
         let directory = try files.openDirectory(temporary.path)
@@ -287,7 +287,7 @@ import Testing
         for file in [second, third] { files.close(file) }
     }
 
-    @Test func anErrorOfAFileWithoutANameNamesNone() throws {
+    @Test func anErrorOfAnUnnamedFileHasNoPath() throws {
         let temporary = try TemporaryDirectory()
         let files = RealFileSystem()
         let directory = try files.openDirectory(temporary.path)

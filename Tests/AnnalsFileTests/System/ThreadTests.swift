@@ -34,7 +34,7 @@ private final class Counter: Sendable {
         #expect(counter.value == 1)
     }
 
-    @Test func threadThatNobodyHoldsRunsOn() throws {
+    @Test func aThreadRunsOnWithoutAReferenceToIt() throws {
         let counter = Counter()
         for _ in 0..<100 { _ = try BackgroundThread(name: "loose\0ä") { counter.add(1) } }
         while counter.value < 100 { environment.sleep(microseconds: 1000) }
@@ -65,7 +65,7 @@ private final class Counter: Sendable {
         #expect(shared.monitor.withLock { shared.number } == 40_000)
     }
 
-    @Test func signalWakesAllWhoWait() throws {
+    @Test func aSignalWakesAllWaitingThreads() throws {
         let shared = Shared()
         let woken = Counter()
         let threads = try (0..<4).map { _ in
@@ -132,7 +132,7 @@ private final class Counter: Sendable {
         #expect(abs(environment.wallClockMicroseconds() / 1_000_000 - Int64(time(nil))) <= 1)
     }
 
-    @Test func processIsThisOne() {
+    @Test func theEnvironmentDescribesThisProcess() {
         #expect(environment.processID() == UInt32(getpid()))
         #expect(!environment.processName().isEmpty && !environment.processName().contains("/"))
         #expect(environment.random() != environment.random())

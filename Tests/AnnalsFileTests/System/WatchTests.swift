@@ -16,7 +16,7 @@ import Testing
         return header + Array(name.utf8) + [UInt8](repeating: 0, count: padded - name.utf8.count)
     }
 
-    @Test func eventsFollowEachOther() {
+    @Test func severalEventsAreParsedInOrder() {
         let bytes = Self.bytes(1, Mask.modified) + Self.bytes(2, Mask.movedTo, name: "store") + Self.bytes(-1, 0x4000)
         let (events, isComplete) = InotifyEvent.parse(bytes[...])
         #expect(isComplete)
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func writingToTheFileIsTold() throws {
+    @Test func writingToTheFileIsReported() throws {
         try temporary.write("a", to: "store")
         try temporary.write("b", to: "other")
         let file = try watch.add(directory: temporary.path, name: "store")
@@ -114,7 +114,7 @@ import Testing
         #expect(try news() == [])
     }
 
-    @Test func removedAndMadeAgain() throws {
+    @Test func aFileThatIsRemovedAndCreatedAgainIsReportedAsReplaced() throws {
         let file = try watch.add(directory: temporary.path, name: "store")
         #expect(try news() == [])
         try temporary.write("a", to: "store")
@@ -125,7 +125,7 @@ import Testing
         #expect(try news().contains(.replaced(file)))
     }
 
-    @Test func directoryThatGoesAwayIsTold() throws {
+    @Test func aMovedOrRemovedDirectoryIsReported() throws {
         mkdir(temporary.path("inner"), 0o700)
         let file = try watch.add(directory: temporary.path("inner"), name: "store")
         rename(temporary.path("inner"), temporary.path("moved"))
@@ -135,7 +135,7 @@ import Testing
         #expect(throws: StoreError.self) { try watch.add(directory: temporary.path("inner"), name: "store") }
     }
 
-    @Test func handlesOfOneStoreAreToldSeparately() throws {
+    @Test func handlesOfOneStoreAreNotifiedSeparately() throws {
         try temporary.write("a", to: "store")
         let first = try watch.add(directory: temporary.path, name: "store")
         let second = try watch.add(directory: temporary.path, name: "store")
@@ -154,7 +154,7 @@ import Testing
         #expect(try news() == [])
     }
 
-    @Test func timePassesWithoutNews() throws {
+    @Test func aWaitWithoutNewsEndsAtItsDeadline() throws {
         let before = RealEnvironment().monotonicMicroseconds()
         #expect(try watch.wait(untilMonotonicMicroseconds: before + 20_000) == [])
         #expect(RealEnvironment().monotonicMicroseconds() >= before + 20_000)
@@ -188,7 +188,7 @@ import Testing
         #expect(try news() == [.changed(store)])
     }
 
-    @Test func directoryRemovedInAFloodIsTold() throws {
+    @Test func aDirectoryRemovedInAFloodIsReported() throws {
         mkdir(temporary.path("inner"), 0o700)
         let inner = try watch.add(directory: temporary.path("inner"), name: "store")
         _ = try flood()

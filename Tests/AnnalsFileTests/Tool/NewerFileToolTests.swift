@@ -56,7 +56,7 @@ import Testing
 
     // MARK: All kinds
 
-    @Test(arguments: NewerFile.all) func whatANewerProgramWroteIsUnsupportedOrKept(_ file: NewerFile) throws {
+    @Test(arguments: NewerFile.all) func additionsOfANewerProgramAreUnsupportedOrKept(_ file: NewerFile) throws {
         let bytes = try file.bytes()
         let folder = try Folder(bytes)
         for (doing, words) in Self.calls {
@@ -85,7 +85,7 @@ import Testing
     /// Only features are noticed there without reading: what a newer program wrote without declaring one is
     /// unsupported where it is read, and never damaged.
     @Test(arguments: NewerFile.appended.filter { $0.effect == .stops })
-    func whatStandsBelowACheckpointIsUnsupportedOrKept(_ file: NewerFile) throws {
+    func undeclaredAdditionsBelowACheckpointAreUnsupportedOrKept(_ file: NewerFile) throws {
         let bytes = try file.bytesBelowSilentCheckpoint()
         let folder = try Folder(bytes)
         for (doing, words) in Self.calls {
@@ -147,7 +147,7 @@ import Testing
     // MARK: While it runs
 
     @Test(arguments: NewerFile.appended.filter { $0.effect == .stops }, ["watch", "history"])
-    func aFileThatBecomesNewerEndsWhoFollowsIt(_ file: NewerFile, _ command: String) throws {
+    func aFileThatBecomesNewerEndsItsFollowers(_ file: NewerFile, _ command: String) throws {
         var old = try ForgedFile.withNotes()
         old.addCommit([.insert(1, try Note.encoded("one"))])
         let folder = try Folder(old.finished())
@@ -163,7 +163,7 @@ import Testing
         #expect(try folder.contents() == bytes)
     }
 
-    @Test func whatStopsOnlyWritersIsFollowed() throws {
+    @Test func additionsThatStopOnlyWritersAreFollowed() throws {
         var old = try ForgedFile.withNotes()
         old.addCommit([.insert(1, try Note.encoded("one"))])
         let folder = try Folder(old.finished())

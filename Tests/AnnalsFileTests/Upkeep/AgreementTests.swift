@@ -73,7 +73,7 @@ import Testing
     }
 
     /// Values that were equal and no longer are: only the newest rows count.
-    @Test func olderRowsMayHaveHadTheValue() throws {
+    @Test func olderRowsMayHaveTheSameUniqueValue() throws {
         var file = ForgedFile()
         file.addSchema(table: try SchemaDefinition(version: 1, entities: [EngineNote.definition]).encodeTables()[0])
         file.addCommit()
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// The index nodes that later ones have replaced are garbage, and not taken from the rows.
-    @Test func liveRowsDoNotDisappearBehindReplacedNodes() throws {
+    @Test func replacedNodesDoNotReduceTheLiveBytes() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...1500)
@@ -201,7 +201,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true]) func aRowOfASchemaVersionToComeIsDamageToAll(inBase: Bool) throws {
+    @Test(arguments: [false, true]) func aRowOfAFutureSchemaVersionIsDamageToAll(inBase: Bool) throws {
         for version in [UInt16(1), 2] {
             var file = inBase ? try ForgedFile.withBase() : try ForgedFile.withNotes()
             let row = try Note.encoded("one", version: version)

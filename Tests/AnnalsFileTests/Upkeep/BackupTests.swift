@@ -41,7 +41,7 @@ import Testing
         try store.close()
     }
 
-    @Test(arguments: [false, true]) func aBackupIsWhatTheStoreWasWhenItBegan(newIdentity: Bool) throws {
+    @Test(arguments: [false, true]) func aBackupHasTheStateOfItsBeginning(newIdentity: Bool) throws {
         let (machine, store, ids) = try filled()
         let last = try store.newest().view
         _ = try store.current.register("reader", .reads)
@@ -119,7 +119,7 @@ import Testing
         try expectIntact(machine, Self.copy, "/data/other.annals")
     }
 
-    @Test func nothingIsReplacedAndNothingIsLeft() throws {
+    @Test func aFailedBackupReplacesNothingAndLeavesNothing() throws {
         let (machine, store, _) = try filled()
         func expect(_ code: StoreError.Code, _ body: () throws -> Void) {
             let error = #expect(throws: StoreError.self) { try body() }
@@ -150,7 +150,7 @@ import Testing
         try expectIntact(machine, EngineMachine.path, Self.copy)
     }
 
-    @Test func whoDiesInABackupLeavesNoneOrAWholeOne() throws {
+    @Test func aKilledBackupLeavesACompleteFileOrNone() throws {
         let (machine, store, _) = try filled()
         let number = try store.newest().view.number
         var process: UInt32 = 10
@@ -185,7 +185,7 @@ import Testing
     }
 
     /// A copy that was put back is the store as long as nobody knows more than it has.
-    @Test func aBackupInTheStoresPlaceIsToldFromTheStore() throws {
+    @Test func aBackupInTheStoresPlaceIsNotTakenForTheStore() throws {
         let (machine, store, ids) = try filled()
         _ = try store.backUp(to: Self.copy, newIdentity: false, .lowered)
         _ = try store.commit { try $0.update(ids[3], [(EngineNote.rank, .int(1))]) }

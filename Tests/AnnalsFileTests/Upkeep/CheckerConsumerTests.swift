@@ -109,7 +109,7 @@ import Testing
         #expect(report.findings.map(\.rule) == ["F33"] && report.findings.map(\.offset) == [wrong.offset])
     }
 
-    @Test func moreConsumersThanThereMayBeAreFound() throws {
+    @Test func tooManyConsumersAreFound() throws {
         var (file, tags) = try file()
         for number in 1...1000 { file.add(.consumer, table: reader(4, tags[4], "reader \(number)")) }
         #expect(try check(file.finished()).findings == [])

@@ -227,7 +227,7 @@ import Testing
     }
 
     /// A value of an attribute that an index is over stands in value frames.
-    @Test func aValueThatAnIndexIsOverIsInItsRow() throws {
+    @Test func anIndexedValueOutsideItsRowIsFound() throws {
         var definition = EngineNote.definition
         definition.attributes[EngineNote.body].flags = [.optional, .indexed]
         for isLive in [true, false] {
@@ -326,7 +326,7 @@ import Testing
         return table
     }
 
-    @Test func otherFramesOfAnotherFormAreFound() throws {
+    @Test func malformedOtherFramesAreFound() throws {
         let tables: [(FrameKind, [UInt8])] = [
             (.metadata, [1, 0, 0, 0, 4, 0, 0, 0]),
             (.metadata, [5, 0, 0, 0, 8, 0, 0, 0] + [UInt8](repeating: 0, count: 8)),
@@ -351,7 +351,7 @@ import Testing
     }
 
     /// FileFormat.md, "Other frames".
-    @Test func framesThatSayNothingAreAllowed() throws {
+    @Test func framesWithoutEffectAreAllowed() throws {
         var file = try ForgedFile.withNotes()
         file.addValue([1, 2, 3])
         file.addMember(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
@@ -374,7 +374,7 @@ import Testing
         try expectRules([], file, isDamage: false)
     }
 
-    @Test func whatIsWrongBehindASealIsFound() throws {
+    @Test func wrongBytesAfterASealAreFound() throws {
         var file = try ForgedFile.withNotes()
         file.addSeal()
         try expectRules([], file, isDamage: false)

@@ -31,7 +31,7 @@ import Testing
 
     // MARK: F28
 
-    @Test func nodesFramesOfAnotherFormAreFound() throws {
+    @Test func malformedNodesFramesAreFound() throws {
         func table(_ store: CheckpointedStore) throws -> Int {
             Int(try #require(store.nodesFrames.first).offset) + FrameField.bytes
         }
@@ -69,7 +69,7 @@ import Testing
     }
 
     /// Horizon, retention, hidden authors and consumers.
-    @Test func whatACheckpointSaysOfHistoryIsCompared() throws {
+    @Test func theHistoryFieldsOfACheckpointAreCompared() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         _ = try engine.insertNotes(1...500)
@@ -94,7 +94,7 @@ import Testing
     }
 
     /// There is one form of a document: tables are full, and lists ascend.
-    @Test func documentsOfAnotherFormAreRefused() throws {
+    @Test func malformedDocumentsAreRefused() throws {
         let entities = (1...3).map { EntityDefinition(number: $0, name: .init("E\($0)"), attributes: []) }
         var content = CheckpointContent()
         content.schemas = [SchemaDefinition(version: 1, entities: entities)]
@@ -123,7 +123,7 @@ import Testing
         #expect(try whole.withUnsafeBytes { try CheckpointContent.decode($0) }.schemas[0].entities == entities)
     }
 
-    @Test func checkpointFramesOfAnotherFormAreFound() throws {
+    @Test func malformedCheckpointFramesAreFound() throws {
         for (place, value) in [(CheckpointField.documentBytes, 8 as UInt8), (CheckpointField.pieces, 1)] {
             try expect("F29", Self.small) { store in
                 store.bytes[Int(try store.checkpoint.offset) + FrameField.bytes + place] &-= value
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func referencesOfRowIndexesThatLeadAstrayAreFound() throws {
+    @Test func wrongReferencesOfRowIndexesAreFound() throws {
         let places: [(Int) -> UInt64] = [
             { UInt64($0) }, { UInt64($0) + 8 }, { UInt64($0) + 1 }, { _ in 8 }, { _ in 4096 }, { _ in 1 << 55 },
             { _ in .max & ~7 }, { _ in 0 },
@@ -181,7 +181,7 @@ import Testing
     }
 
     /// A tree in which every word leads to the same empty node would be read for ever by who did not count.
-    @Test func treesThatLeadNowhereEnd() throws {
+    @Test func endlessTreesAreFound() throws {
         try expect("F30", Self.deep) { store in
             let root = try rowNode(store)
             let leaf = try rowNode(store, child: 2)
@@ -237,7 +237,7 @@ import Testing
     }
 
     /// Nodes name only nodes that stand below them: here the highest one changes places with the first below it.
-    @Test func nodesAboveThoseThatNameThemAreFound() throws {
+    @Test func nodesAboveTheirParentsAreFound() throws {
         func exchange(_ store: inout CheckpointedStore, _ root: UInt64, _ reference: Int) -> UInt64 {
             let root = Int(root)
             let child = Int(store.word(root + reference))
@@ -262,7 +262,7 @@ import Testing
     // MARK: F37
 
     /// Whether or not the checkpoint has the index, and whatever became of the row.
-    @Test(arguments: [false, true]) func aValueThatAnIndexWillBeOverIsInItsRow(isDeletedLater: Bool) throws {
+    @Test(arguments: [false, true]) func aValueOutsideItsRowIsFoundIfItIsIndexedLater(isDeletedLater: Bool) throws {
         var definition = EngineNote.definition
         definition.attributes[EngineNote.body].flags = [.optional, .indexed]
         let schema = SchemaDefinition(version: 1, entities: [definition])

@@ -41,7 +41,7 @@ import Testing
 
     /// Random sequences of the bytes at the edges of what UTF-8 allows, and whole characters, against the standard
     /// library.
-    @Test func textInPiecesIsValidWhereAllOfItIs() {
+    @Test func textInPiecesIsValidIfTheWholeTextIs() {
         let bytes: [UInt8] = [
             0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF1,
             0xF4, 0xF5, 0xFF,
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [(0, 100), (1, 100), (50, 100), (1000, 100), (1000, 1_000_000), (5000, 320), (30_000, 64)])
-    func recordsComeBackSorted(_ count: Int, _ memoryBytes: Int) throws {
+    func recordsAreReturnedSorted(_ count: Int, _ memoryBytes: Int) throws {
         let disk = SimulatedDisk()
         let sorter = ExternalSorter<Record>(disk, directory: "/data", memoryBytes: memoryBytes)
         var random = SeededRandom(UInt64(count))

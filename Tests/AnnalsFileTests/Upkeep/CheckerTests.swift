@@ -47,7 +47,7 @@ func expectRules(
         #expect(report.counts.frameBytes.reduce(0, +) == file.end - 4096)
     }
 
-    @Test func aHeaderPageThatIsNoneIsFound() throws {
+    @Test func aWrongHeaderPageIsFound() throws {
         var rotten = try ForgedFile.withNotes()
         rotten.change(UInt64(HeaderField.storeID)) { $0 ^= 1 }
         try expectRules(["F1"], rotten)
@@ -181,7 +181,7 @@ func expectRules(
         try expectRules(["F13"], flagged, isDamage: false)
     }
 
-    @Test func membersThatAreNoneAreFound() throws {
+    @Test func framesWithTheWrongMembershipAreFound() throws {
         for kind in FrameKind.allCases where kind.membership != .possibly {
             var file = try ForgedFile.withNotes()
             file.add(kind, isMember: kind.membership == .never)
@@ -193,7 +193,7 @@ func expectRules(
         try expectRules(["F8"], rows)
     }
 
-    @Test func consumersAndMarksThatCannotBeAreFound() throws {
+    @Test func impossibleConsumersAndMarksAreFound() throws {
         let reader = ConsumerRecord(
             name: "r", kind: .reads, cursor: 1, tag: 3, lastSeen: 4, registered: 5, processID: 6)
         var early = reader
@@ -362,7 +362,7 @@ func expectRules(
         try expectRules(["F15"], twice)
     }
 
-    @Test func moreNamesThanThereMayBeAreFound() throws {
+    @Test func tooManyNamesAreFound() throws {
         var file = try ForgedFile.withNotes()
         let names = (1...FormatLimits.maximumNames).map { MetadataRecord.name(number: UInt32($0), text: "\($0)") }
         for start in stride(from: 0, to: names.count, by: 20_000) {

@@ -82,7 +82,7 @@ import Testing
         #expect(temporaryIsThere(machine))
     }
 
-    @Test func aFileThatIsReplacedWhileAHandleGoesOverToItIsPassedOver() throws {
+    @Test func aHandleSkipsAFileThatIsReplacedWhileItOpensIt() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
@@ -100,7 +100,7 @@ import Testing
         #expect(try view.count(entity: EngineNote.entity) == 20)
     }
 
-    @Test func aWriterThatLooksForALeftoverIsNoCompactor() throws {
+    @Test func aWriterThatLooksForALeftoverIsNotTakenForACompactor() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
@@ -112,7 +112,7 @@ import Testing
         #expect(store.current.log.header.generation == 1)
     }
 
-    @Test func aLockThatIsNoCompactorsIsAnotherPrograms() throws {
+    @Test func aLockThatNoCompactorTakesIsReportedAsAnotherPrograms() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...20)
@@ -132,7 +132,7 @@ import Testing
         try expectIntact(machine.machine.disk, EngineMachine.path)
     }
 
-    @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
+    @Test func theEngineOfAReplacedFileCanStillBeRead() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...250)
@@ -147,7 +147,7 @@ import Testing
         try reader.close()
     }
 
-    @Test func whatWasCleanedMeanwhileIsNotRevertedAndNothingElseInItsPlace() throws {
+    @Test func aCleanedTransactionIsNotRevertedNorAnotherInItsPlace() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         _ = try store.current.insertNotes(1...500)

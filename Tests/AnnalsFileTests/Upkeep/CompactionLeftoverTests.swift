@@ -72,7 +72,7 @@ import Testing
         try rename("copy", to: "s.annals", machine)
     }
 
-    @Test(arguments: Afterwards.allCases) private func aKilledCompactionIsInNoLaterOnesWay(
+    @Test(arguments: Afterwards.allCases) private func aKilledCompactionDoesNotBlockALaterOne(
         _ afterwards: Afterwards
     ) throws {
         var leftovers = 0
@@ -151,7 +151,7 @@ import Testing
     }
 
     /// While it compacts another store gets the name: its file would be in that one's way.
-    @Test func aCompactionOfAStoreThatWasReplacedTakesItsFileAway() throws {
+    @Test func aCompactionOfAReplacedStoreRemovesItsFile() throws {
         let machine = try store()
         let disk = machine.machine.disk
         let store = StoreHandle(try machine.open(1))
@@ -171,7 +171,7 @@ import Testing
     }
 
     /// The copy gets the mode of a store that is read-only for all users.
-    @Test func aKilledBackupOfAStoreWithoutWritePermissionIsInNoLaterOnesWay() throws {
+    @Test func aKilledBackupOfAStoreWithoutWritePermissionDoesNotBlockALaterOne() throws {
         for kind in [CallKind.write, .setSize, .synchronize, .setPermissions, .rename, .synchronizeDirectory] {
             var isDone = false
             for occurrence in 1...60 where !isDone {

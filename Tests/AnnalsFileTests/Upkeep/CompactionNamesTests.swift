@@ -65,7 +65,7 @@ import Testing
     }
 
     /// Others use names that the new file does not have yet, while it is made.
-    @Test func namesOfTransactionsMadeMeanwhileAreThere() throws {
+    @Test func namesOfTransactionsDuringACompactionAreKept() throws {
         let store = try makeStore()
         try store.current.deleteHistory(before: 6)
         let other = StoreHandle(try machine.open(2))
@@ -120,7 +120,7 @@ import Testing
         try machine.closeAndCheck(store.newest().engine)
     }
 
-    @Test func theErrorSaysWhatFreesNames() throws {
+    @Test func theErrorForTooManyNamesAdvisesCompaction() throws {
         var file = try ForgedFile.withNotes()
         var table: [UInt8] = []
         for number in 1...UInt32(FormatLimits.maximumNames) {

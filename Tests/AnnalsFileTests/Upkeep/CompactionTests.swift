@@ -24,7 +24,7 @@ import Testing
         return tags
     }
 
-    @Test func everyHandleGoesOverToTheNewFileAndSnapshotsStay() throws {
+    @Test func everyHandleSwitchesToTheNewFileAndSnapshotsStay() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...300)
@@ -56,7 +56,7 @@ import Testing
         try expectIntact(machine)
     }
 
-    @Test func whatWasCleanedIsGoneAndTheRowsStay() throws {
+    @Test func compactionRemovesCleanedHistoryAndKeepsRows() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...500)
@@ -104,7 +104,7 @@ import Testing
 
     /// Rows and indexes that come while the store is compacted: of entities with indexes, without, and of those that
     /// come with them.
-    @Test func whatComesMeanwhileIsInTheIndexes() throws {
+    @Test func changesDuringACompactionAreInTheIndexes() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let ids = try store.current.insertNotes(1...2000)
@@ -217,7 +217,7 @@ import Testing
         var message: String?
     }
 
-    @Test func closingBehindACompactionOfOthersIsNoError() throws {
+    @Test func closingAfterACompactionByAnotherHandleIsNoError() throws {
         let machine = EngineMachine()
         let other = StoreHandle(try machine.create())
         _ = try other.commit(durability: .relaxed) {
@@ -238,7 +238,7 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {
+    @Test func aCopyFromEarlierInTheStoresPlaceIsNoSuccessor() throws {
         let machine = EngineMachine()
         let store = StoreHandle(try machine.create())
         let id = try store.current.insertNotes(1...1)[0]

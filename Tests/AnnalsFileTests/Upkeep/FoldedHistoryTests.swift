@@ -167,7 +167,7 @@ private struct LogStore {
 @Suite struct FoldedHistoryTests {
     private static let log = LogStore.log
 
-    @Test func whatAnEntityWithoutHistoryTookIsGivenBack() throws {
+    @Test func compactionFreesTheHistoryOfAnEntityWithoutHistory() throws {
         var kept = try LogStore(true)
         var off = try LogStore(false)
         for number in 0..<2 {
@@ -201,7 +201,7 @@ private struct LogStore {
     }
 
     /// Its transactions say so, and their numbers of changes are those of what is there.
-    @Test func transactionsSayThatSomethingIsLeftOut() throws {
+    @Test func transactionsRecordThatChangesAreLeftOut() throws {
         var logs = try LogStore(false)
         try logs.update(2)
         let note = logs.notes[0]
@@ -254,7 +254,7 @@ private struct LogStore {
     // MARK: On again
 
     /// From the place where its history begins, everything is as it was; wherever the horizon stands.
-    @Test(arguments: [0, 20, 51, 53, 55, 70]) func onAgainEverythingSinceIsThere(cleaned: UInt64) throws {
+    @Test(arguments: [0, 20, 51, 53, 55, 70]) func historyIsCompleteSinceItWasTurnedOnAgain(cleaned: UInt64) throws {
         var logs = try LogStore(true)
         try logs.update(20)
         try logs.turn(false)
@@ -299,7 +299,7 @@ private struct LogStore {
         try logs.checkFile()
     }
 
-    @Test func aRemovedEntityLeavesNothing() throws {
+    @Test func aRemovedEntityLeavesNoHistory() throws {
         var logs = try LogStore(false)
         try logs.update(30)
         _ = try logs.store.commit { try $0.changeSchema([.removal(of: Self.log)]) }
@@ -325,7 +325,7 @@ private struct LogStore {
     }
 
     /// Others commit, turn the history on and off, and clean, while the store is compacted.
-    @Test(arguments: [true, false]) func whatComesMeanwhileIsAllThere(isBackup: Bool) throws {
+    @Test(arguments: [true, false]) func changesDuringACompactionOrABackupAreKept(isBackup: Bool) throws {
         let meanwhile = Meanwhile(try LogStore(false))
         try meanwhile.logs.commit(inserting: 80)
         try meanwhile.logs.update(60)
@@ -404,7 +404,7 @@ private struct LogStore {
     }
 
     /// Rows without history stand after nothing that compaction has not written, and nothing else is without changes.
-    @Test func otherFilesAreDamaged() throws {
+    @Test func rowsWithoutHistoryAreDamageInOtherFiles() throws {
         func file(generation: UInt64, _ change: (inout ForgedFile) throws -> Void) throws -> [String] {
             var file = ForgedFile(generation: generation)
             file.addCommit([], .init(record: { $0.isCopied = generation > 0 }))

@@ -16,7 +16,7 @@ import Testing
         return options
     }
 
-    @Test(arguments: 0..<10) func everyRowInAFrameThatChecksIsThere(_ tens: Int) throws {
+    @Test(arguments: 0..<10) func everyRowInAnIntactFrameIsSalvaged(_ tens: Int) throws {
         var found = 0
         for seed in UInt64(tens * 10)..<UInt64(tens * 10 + 10) {
             let sample = try SalvageSample(SalvageStores.make(seed))
@@ -27,7 +27,7 @@ import Testing
     }
 
     /// An undamaged store loses nothing.
-    @Test func whatIsWholeIsWhole() throws {
+    @Test func anUndamagedStoreLosesNothing() throws {
         for seed: UInt64 in [0, 1, 3] {
             let sample = try SalvageSample(SalvageStores.make(seed))
             let machine = Machine()

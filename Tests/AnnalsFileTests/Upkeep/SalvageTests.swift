@@ -58,7 +58,7 @@ import Testing
 
     // MARK: Nothing to be read
 
-    @Test func whatIsNoStoreIsRefusedAndLeavesNothing() throws {
+    @Test func aFileThatIsNoStoreIsRefusedAndLeavesNothing() throws {
         let whole = try bytes(store())
         for (content, expected): ([UInt8], StoreError.Code) in [
             ([], .notAStore), (Array(whole[..<100]), .truncated), ([UInt8](repeating: 0xA7, count: 40_000), .notAStore),
@@ -76,7 +76,7 @@ import Testing
         #expect(code { try salvage(none) } == .notFound)
     }
 
-    @Test func whatStandsAtTheNewNameStays() throws {
+    @Test func aFileAtTheNewNameStays() throws {
         let machine = try store()
         machine.machine.disk.install([1, 2, 3], at: Self.path)
         #expect(code { try salvage(machine) } == .alreadyExists)
@@ -86,7 +86,7 @@ import Testing
 
     private static let temporary = "/data/.new.annals-salvage"
 
-    @Test func whatNobodyHoldsUnderTheTemporaryNameIsTakenAway() throws {
+    @Test func anUnusedFileAtTheTemporaryNameIsRemoved() throws {
         let machine = try store()
         machine.machine.disk.install([1], at: Self.temporary)
         #expect(try salvage(machine).objects == 40)
@@ -123,7 +123,7 @@ import Testing
         try expectIntact(machine.machine.disk, Self.path, isSealed: true)
     }
 
-    @Test func whoDiesInASalvageLeavesWhatTheNextOneTakesAway() throws {
+    @Test func aSalvageRemovesTheFileOfAKilledOne() throws {
         for kind in [CallKind.write, .setSize, .synchronize, .rename, .synchronizeDirectory, .createExclusively] {
             var isDone = false
             for occurrence in 1...40 where !isDone {
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func theNewStoreCanBeWrittenWhereTheOldOneCouldNot() throws {
+    @Test func theNewStoreCanBeWrittenEvenIfTheOldOneCouldNot() throws {
         let machine = try store()
         let files = machine.machine.files(3)
         let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
@@ -155,7 +155,7 @@ import Testing
         try expectIntact(machine.machine.disk, Self.path, isSealed: true)
     }
 
-    @Test func aFailureLeavesNothingButTheSource() throws {
+    @Test func aFailureLeavesOnlyTheSource() throws {
         for kind in [CallKind.write, .rename, .synchronize, .read] {
             for occurrence in [1, 2, 7] {
                 let machine = try store()
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func aNewerProgramsStoreIsNotJudged() throws {
+    @Test func aNewerProgramsStoreIsUnsupported() throws {
         var file = try ForgedFile.withNotes()
         file.add(.seal, table: [UInt8](repeating: 0, count: 16)) { $0[FrameField.kind] = 77 }
         let machine = EngineMachine()
@@ -247,7 +247,7 @@ import Testing
         return machine
     }
 
-    @Test func partsCountWhereSomethingProvesTheirTransaction() throws {
+    @Test func partsCountIfTheirTransactionIsProven() throws {
         // A transaction above.
         let above = try parts { (file, commit) in
             file.addCommit([.insert(4, try Note.encoded("four"))])
@@ -277,7 +277,7 @@ import Testing
         for machine in [above, lost, hinted, torn] { _ = try reading(machine) { $0.number } }
     }
 
-    @Test func whatWasNotCommittedIsLeftOut() throws {
+    @Test func uncommittedChangesAreLeftOut() throws {
         let unfinished = try parts { (file, commit) in
             for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
         }
@@ -288,7 +288,7 @@ import Testing
 
     /// A recovery frame stands where a transaction was dropped; one of its frames is still there, after what was
     /// written since.
-    @Test func whatARecoveryHasDroppedIsLeftOut() throws {
+    @Test func framesThatARecoveryDroppedAreLeftOut() throws {
         var file = try ForgedFile.withNotes()
         let start = file
         let padding = [UInt8](repeating: 7, count: 200)
@@ -311,7 +311,7 @@ import Testing
         #expect(try reading(machine) { try $0.titles() } == ["there"])
     }
 
-    @Test func deletionsCountAndTheirNumbersAreNotGivenAgain() throws {
+    @Test func deletedObjectsStayDeletedAndTheirNumbersAreNotReused() throws {
         let machine = try store { engine in
             let ids = try engine.insertNotes(41...43)
             _ = try engine.commit { transaction in for id in ids { try transaction.delete(id) } }
@@ -330,7 +330,7 @@ import Testing
 
     /// A definition may ask for an index over a list, which means nothing; and a reference may be to a number that was
     /// never given.
-    @Test func whatADefinitionMayNotAskForHereIsLeftOut() throws {
+    @Test func impossiblePartsOfADefinitionAreLeftOut() throws {
         var note = Note.definition
         note.attributes += [
             AttributeDefinition(number: 4, type: .objects, flags: [.optional, .indexed, .unique], name: "list"),
@@ -384,7 +384,7 @@ import Testing
         frame.range.lowerBound + 64 + (frame.range.count - 64) / 2
     }
 
-    @Test func theIndexKnowsWhichRowsOfACompactedStoreAreLost() throws {
+    @Test func theIndexShowsHowManyRowsOfACompactedStoreAreLost() throws {
         let machine = try compacted()
         let rows = try frames(machine, .rows)
         #expect(rows.count > 2)
@@ -397,7 +397,7 @@ import Testing
     }
 
     /// Nodes of which none can be read leave the counts.
-    @Test func withoutNodesTheCountsOfACheckpointSayHowManyAreLost() throws {
+    @Test func withoutNodesTheCheckpointShowsHowManyRowsAreLost() throws {
         let machine = try compacted()
         let rows = try frames(machine, .rows)
         try damage(machine) { $0.kind == .nodes }
@@ -469,7 +469,7 @@ import Testing
         }
     }
 
-    @Test func aLostLargeValueIsAbsentAndAllOthersStay() throws {
+    @Test func aLostLargeValueIsAbsentAndEveryOtherStays() throws {
         var note = EngineNote.definition
         note.attributes[2].flags = []
         let required = note
@@ -501,7 +501,7 @@ import Testing
 
     // MARK: Somebody writes meanwhile
 
-    @Test func aStoreInUseIsReadAsItIs() throws {
+    @Test func aStoreCanBeSalvagedWhileItIsInUse() throws {
         let machine = EngineMachine()
         let engine = try machine.create()
         _ = try engine.insertNotes(1...200)
@@ -515,7 +515,7 @@ import Testing
         #expect(try reading(machine) { try $0.titles().count } == 200)
     }
 
-    @Test func theNewStoreIsAnotherOneAndCanBeWritten() throws {
+    @Test func theNewStoreHasItsOwnIdentityAndCanBeWritten() throws {
         let machine = try store()
         _ = try salvage(machine)
         let source = try bytes(machine)
@@ -535,7 +535,7 @@ import Testing
         try expectIntact(machine.machine.disk, Self.path)
     }
 
-    @Test func whoCancelsASalvageIsLeftWithNothingOfIt() throws {
+    @Test func aCancelledSalvageLeavesNothing() throws {
         let machine = try store()
         let calls = Calls()
         func run(until count: Int) throws {

@@ -7,7 +7,7 @@ import Testing
 @Suite struct WrittenStoreTests {
     private static let temporary = "/data/s.annals.compacting"
 
-    @Test func eachDifferenceFromWhatWasWrittenIsRefused() throws {
+    @Test func eachDifferenceFromTheWrittenStoreIsRefused() throws {
         let machine = EngineMachine()
         let files = machine.machine.files(1)
         let engine = try Engine.create(

@@ -88,7 +88,7 @@ private struct Mark: Entity, Equatable {
         try store.close()
     }
 
-    @Test func aStoreOfVersion1IsReadAndGoesOn() throws {
+    @Test func aStoreOfVersion1CanBeReadAndWritten() throws {
         let folder = try StoreFolder()
         if ProcessInfo.processInfo.environment["ANNALS_WRITE_GOLDEN"] == "1",
             !FileManager.default.fileExists(atPath: Self.golden.path)

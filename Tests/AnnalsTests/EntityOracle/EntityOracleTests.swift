@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct EntityOracleTests {
     /// Longer with `Tests/run long entities`.
-    @Test(arguments: [1, 2, 3] as [UInt64]) func structsDoWhatTheModelSays(_ number: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func structsAgreeWithTheModel(_ number: UInt64) throws {
         guard let long = LongRun("entities", seed: number, operations: 1500) else { return }
         var total = EntityOracleRun.Counts()
         var store: UInt64 = 0

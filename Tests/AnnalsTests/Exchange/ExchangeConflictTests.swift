@@ -54,9 +54,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func valuesThatWereChangedHere(policy: ConflictPolicy)
-        throws
-    {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins])
+    func thePolicyDecidesAboutValuesChangedHere(policy: ConflictPolicy) throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 50]) }
         let result = try pair.apply(policy, [.changedHere]) { try $0.update(pair.xa, ["rank": 2, "size": 3]) }
@@ -66,7 +65,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test func theSameChangeOnBothSidesIsNone() throws {
+    @Test func theSameChangeOnBothSidesIsNoConflict() throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.update(pair.xb, ["rank": 2]) }
         try pair.b.writeOptimistically { try $0.delete(pair.yb) }
@@ -81,7 +80,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatWasDeletedHereIsNotUpdated(
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anObjectDeletedHereIsNotUpdated(
         policy: ConflictPolicy
     ) throws {
         let pair = try Pair()
@@ -114,7 +113,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateWhoseKeyIsTakenLeavesItOut(
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func anUpdateLeavesOutAKeyThatIsTaken(
         policy: ConflictPolicy
     )
         throws
@@ -128,7 +127,7 @@ import Testing
     }
 
     /// What stays here under “ours” keeps its key, also where the transaction would have taken it away.
-    @Test func aKeyThatIsNotGivenUpStaysTaken() throws {
+    @Test func aKeyThatIsKeptHereStaysTaken() throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.update(pair.xb, ["name": "here"]) }
         let reasons: [ApplyConflict.Reason] = [.changedHere, .keyTaken(by: pair.xb)]
@@ -159,8 +158,8 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test(arguments: [ConflictPolicy.exportWins, .storeWins]) func whatIsUnknownIsLeftOut(policy: ConflictPolicy) throws
-    {
+    @Test(arguments: [ConflictPolicy.exportWins, .storeWins])
+    func unknownObjectsAndReferencesAreLeftOut(policy: ConflictPolicy) throws {
         let pair = try Pair()
         let nobody = try #require(ObjectID(entityNumber: pair.xa.entityNumber, number: 5000))
         let (some, _) = try pair.a.writeOptimistically { try $0.insert("Item", ["name": "some"]) }
@@ -186,7 +185,7 @@ import Testing
         try pair.folders.expectIntact()
     }
 
-    @Test func aReferenceToWhatWasDeletedHereIsNull() throws {
+    @Test func aReferenceToAnObjectDeletedHereIsNull() throws {
         let pair = try Pair()
         try pair.b.writeOptimistically { try $0.delete(pair.yb) }
         try pair.a.writeOptimistically { try $0.update(pair.xa, ["parent": .object(pair.ya)]) }
@@ -218,7 +217,7 @@ import Testing
 
     // MARK: Ways
 
-    @Test(arguments: [false, true]) func twoStoresThatExportToEachOtherComeToRest(leavingOut: Bool) throws {
+    @Test(arguments: [false, true]) func twoStoresThatExportToEachOtherConverge(leavingOut: Bool) throws {
         let pair = try ExchangeFolders(2, inAll: true)
         let (a, b) = (pair.stores[0], pair.stores[1])
         var random = SeededRandom(7)
@@ -249,7 +248,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func chainsCirclesAndTwoWaysGiveEachChangeOnce() throws {
+    @Test func eachChangeArrivesOnceInChainsCirclesAndBothDirections() throws {
         let four = try ExchangeFolders(4)
         let (a, b, c, d) = (four.stores[0], four.stores[1], four.stores[2], four.stores[3])
         var objects: [ObjectID] = []

@@ -54,7 +54,7 @@ import Testing
         try store.snapshot().rows(of: "Item").map { row in ["name", "count", "note", "rank"].map { row[$0] } }
     }
 
-    @Test(arguments: [false, true]) func initialValuesAndWhatIsOptionalMayDiffer(isReversed: Bool) throws {
+    @Test(arguments: [false, true]) func initialValuesAndOptionalAttributesMayDiffer(isReversed: Bool) throws {
         let (folders, first, second) = try pair(There.Item.self, Here.Item.self)
         let (source, target) = isReversed ? (second, first) : (first, second)
         let items = try source.writeOptimistically { transaction in
@@ -83,7 +83,7 @@ import Testing
     }
 
     /// Both add the same attributes to objects that they share, with other initial values.
-    @Test func attributesThatBothHaveAddedMayDiffer() throws {
+    @Test func attributesThatBothStoresAddedMayDiffer() throws {
         let (folders, source, target) = try pair(Old.Item.self, Old.Item.self)
         let items = try source.writeOptimistically { transaction in
             try ["a", "b"].map { try transaction.insert("Item", ["name": .string($0)]) }
@@ -120,7 +120,7 @@ import Testing
     }
 
     /// What cannot be settled is said in the words of those who apply.
-    @Test func refusalsSpeakOfTransactions() throws {
+    @Test func refusalsMentionTheTransactionAndNoProgram() throws {
         func item(_ type: AttributeType, _ target: String?, _ rule: DeleteRule = .nullify) -> [EntityDescription] {
             [
                 EntityDescription("Box", attributes: [AttributeDescription("name", .string)]),

@@ -27,7 +27,7 @@ import Testing
     // MARK: States
 
     /// What it holds of others does not come a second time from them.
-    @Test func aStateSaysWhatItHoldsOfOthers() throws {
+    @Test func aStateNamesTheOtherOriginsThatItContains() throws {
         let three = try ExchangeFolders(3, inAll: true)
         let (m, x, t) = (three.stores[0], three.stores[1], three.stores[2])
         for name in ["m1", "m2"] { try insert(name, into: m) }
@@ -53,7 +53,7 @@ import Testing
     }
 
     /// It does not tell what was deleted since, so nobody takes it who has something of it.
-    @Test func aStateIsNotAppliedOverWhatIsHere() throws {
+    @Test func aStateIsNotAppliedToAStoreThatHasPartOfIt() throws {
         let three = try ExchangeFolders(3)
         let (o, m, t) = (three.stores[0], three.stores[1], three.stores[2])
         try insert("o1", into: o)
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// A store that has made everything itself that was cleaned there needs no state.
-    @Test func whoHasMadeItAllBeginsBehindIt() throws {
+    @Test func aStoreThatMadeTheCleanedHistoryNeedsNoState() throws {
         let pair = try ExchangeFolders(2)
         let (t, a) = (pair.stores[0], pair.stores[1])
         try insert("t1", into: t)
@@ -109,7 +109,7 @@ import Testing
     }
 
     /// Somebody cleans while the state is being applied.
-    @Test func whatFollowsAStateIsNotCleanedAwayUnderIt() throws {
+    @Test func transactionsAfterAStateAreExportedDespiteCleaning() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         for number in 0..<5 { try insert("\(number)", into: a) }
@@ -163,7 +163,7 @@ import Testing
     }
 
     /// Each round of the ring moves each place, so nothing has to be remembered of those before.
-    @Test func aRingLeavesNothingBehind() throws {
+    @Test func everyRoundOfARingMovesEveryPlace() throws {
         let three = try ExchangeFolders(3, inAll: true)
         let stores = three.stores
         for (index, store) in stores.enumerated() { try insert("\(index)", into: store) }
@@ -189,7 +189,7 @@ import Testing
     // MARK: Other histories
 
     /// By way of a third store, whose own history is in order.
-    @Test func anotherHistoryShowsByWayOfAThirdStore() throws {
+    @Test func anotherHistoryIsDetectedThroughAThirdStore() throws {
         let three = try ExchangeFolders(3)
         var o = three.stores[0]
         let (m, t) = (three.stores[1], three.stores[2])
@@ -213,7 +213,7 @@ import Testing
 
     /// What was passed over because it had come from a third store is exported again all the same, and missed where it
     /// was lost.
-    @Test func anotherHistoryShowsBehindWhatWasPassedOver() throws {
+    @Test func anotherHistoryIsDetectedAfterSkippedTransactions() throws {
         let three = try ExchangeFolders(3, inAll: true)
         let (a, m) = (three.stores[0], three.stores[1])
         var t = three.stores[2]
@@ -241,7 +241,7 @@ import Testing
 
     // MARK: Lists
 
-    @Test func twoNamesOfOneObjectInAListAreKnown() throws {
+    @Test func aListWithTwoNamesOfOneObjectHoldsItOnce() throws {
         let loose = EntityDescription(
             "Item",
             attributes: [

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ExchangeTests {
     // MARK: Values
 
-    @Test func everyValueComesBackToTheBit() throws {
+    @Test func everyValueIsExchangedBitForBit() throws {
         let pair = try ExchangeFolders(2, [ExchangeSample.everything])
         let (a, b) = (pair.stores[0], pair.stores[1])
         let rows: [[String: Value]] = [
@@ -64,7 +64,7 @@ import Testing
         "Clip": ["rank", "title", "url"], "Note": ["bytes", "late", "text"], "Wide": RandomHistory.wideNames,
     ]
 
-    @Test(arguments: [1, 2, 3] as [UInt64]) func aRandomHistoryGivesTheSameObjects(seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func aRandomHistoryLeadsToTheSameObjects(seed: UInt64) throws {
         let pair = try ExchangeFolders(2, [Sample.clip, RandomHistory.note, RandomHistory.wide])
         let (a, b) = (pair.stores[0], pair.stores[1])
         _ = try RandomHistory(a, seed: seed)
@@ -91,7 +91,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func anEmptyStoreGivesTheSameIDs() throws {
+    @Test func anEmptyStoreUsesTheSameIDs() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         for number in 0..<5 { try a.writeOptimistically { try $0.insert("Item", ["name": .string("\(number)")]) } }
@@ -100,7 +100,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func whoMadeItAndWhereItComesFromIsKept() throws {
+    @Test func authorContextAndOriginAreKept() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         let (_, token) = try a.writeOptimistically(author: "me", contextName: "import") {
@@ -121,7 +121,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func whatRefersToEachOtherComesAtOnce() throws {
+    @Test func objectsThatReferToEachOtherAreAppliedTogether() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         // Numbers that differ here and there.
@@ -181,7 +181,7 @@ import Testing
     }
 
     /// What was lost may stand under the number of something that the receiver need not be given.
-    @Test func anExportThatPassesOverWhatWasAppliedIsOfAnotherHistory() throws {
+    @Test func anExportWithoutAnAppliedTransactionIsOfAnotherHistory() throws {
         let pair = try ExchangeFolders(2)
         var a = pair.stores[0]
         let b = pair.stores[1]
@@ -211,7 +211,7 @@ import Testing
     }
 
     /// Of the transaction before the last one the tag is known too.
-    @Test func anotherHistoryShowsBeforeItIsAsLongAsWhatWasApplied() throws {
+    @Test func anotherHistoryIsDetectedBeforeItIsAsLong() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         for number in 0..<3 { try a.writeOptimistically { try $0.insert("Item", ["name": .string("\(number)")]) } }
@@ -227,7 +227,7 @@ import Testing
     }
 
     /// Where to go on after may be cleaned, at first left out, or the place of a state.
-    @Test(arguments: [false, true]) func whoGoesOnBehindWhatIsNotShownIsOfTheSameHistory(isSkipped: Bool) throws {
+    @Test(arguments: [false, true]) func anExportAfterHiddenTransactionsIsOfTheSameHistory(isSkipped: Bool) throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         try a.writeOptimistically(author: "me") { try $0.insert("Item", ["name": "1"]) }
@@ -274,7 +274,7 @@ import Testing
 
     // MARK: Schemas
 
-    @Test func entitiesAreAddedAndRenamedAndWhatIsHereStays() throws {
+    @Test func entitiesAreAddedAndRenamedAndExistingOnesStay() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         try b.changeSchema([
@@ -305,7 +305,7 @@ import Testing
     }
 
     /// What is written under the old name before the renaming comes there is of the renamed.
-    @Test func whatIsRenamedMeanwhileIsOneAllTheSame() throws {
+    @Test func anEntityRenamedDuringAnExchangeStaysOneEntity() throws {
         let other = EntityDescription(
             "Other", attributes: [AttributeDescription("item", .object, target: "Item")],
             keys: [IndexDescription(["item"], isUnique: false)])
@@ -381,7 +381,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func aStoreWhoseHistoryIsGoneIsExportedAsItIs() throws {
+    @Test func aStoreWithoutItsHistoryIsExportedAsAState() throws {
         let trio = try ExchangeFolders(3)
         let (a, b, c) = (trio.stores[0], trio.stores[1], trio.stores[2])
         var objects: [ObjectID] = []
@@ -418,7 +418,7 @@ import Testing
 
     // MARK: Hidden things
 
-    @Test func theStoresOwnObjectsAreSeenByNobody() throws {
+    @Test func theStoresOwnObjectsAreHidden() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         let number = try b.currentToken.number

@@ -107,7 +107,7 @@ private struct RandomExchange {
 @Suite struct ExchangeWaysTests {
     /// Whatever way a transaction comes, it is applied once; and what a store leaves out of an export moves nobody's
     /// place, which must not be what cuts the receiver off when it is cleaned.
-    @Test(arguments: [1, 2, 3, 5, 6, 7, 9] as [UInt64]) func allStoresComeToHoldTheSame(seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3, 5, 6, 7, 9] as [UInt64]) func allStoresConverge(seed: UInt64) throws {
         var exchange = try RandomExchange(seed: seed, 2 + Int(seed % 3))
         for _ in 0..<150 { try exchange.step() }
         try exchange.rest()

@@ -52,7 +52,7 @@ import Testing
     }
 
     /// A deletion comes too, which a state would not say.
-    @Test func whatTheSecondStoreDeletedIsDeleted() throws {
+    @Test func aDeletionInTheSecondStoreReachesTheFirst() throws {
         let pair = try makeStores(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         for name in ["x", "y"] { try insert(name, into: a) }
@@ -65,7 +65,7 @@ import Testing
     }
 
     /// Of what was cleaned, only a state is left, and a new store must take it.
-    @Test func cleanedHistoryIsStillMissing() throws {
+    @Test func cleanedHistoryIsStillAGap() throws {
         let pair = try makeStores(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
         try insert("a1", into: a)
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Two stores have the objects of a third one. Neither knows of the other, and the error names the way out.
-    @Test func aStoreThatHasTheSameObjectsFromElsewhere() throws {
+    @Test func aStoreWithTheObjectsOfAThirdStoreMustBeginAtTransaction0() throws {
         let three = try makeStores(3)
         let (a, b, c) = (three.stores[0], three.stores[1], three.stores[2])
         try insert("a1", into: a)

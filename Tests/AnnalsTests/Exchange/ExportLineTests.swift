@@ -77,7 +77,7 @@ import Testing
         (insert("1.5"), .exportMalformed), (insert(String(repeating: "[", count: 100_000)), .exportMalformed),
     ]
 
-    @Test func badLinesAreToldApart() {
+    @Test func eachBadLineHasItsErrorCode() {
         for (line, code) in Self.badLines {
             let error = #expect(throws: StoreError.self, "\(line.prefix(300))") {
                 _ = try ExportedTransaction(jsonLine: line)
@@ -126,7 +126,7 @@ import Testing
         (line(previous: token(1)), .applyGap),
     ]
 
-    @Test func whatCannotBeAppliedLeavesNothing() throws {
+    @Test func anUnusableTransactionLeavesNothing() throws {
         let folder = try StoreFolder()
         let store = try folder.open([EntityDescription("Own", attributes: [AttributeDescription("n", .int)])])
         let token = try store.currentToken
@@ -151,7 +151,7 @@ import Testing
     }
 
     /// Lines with bytes changed, cut out or doubled: an error or a transaction, and the store is whole.
-    @Test func changedLinesEndNoProcess() throws {
+    @Test func changedLinesNeverTrap() throws {
         let pair = try ExchangeFolders(2, [ExchangeSample.item, ExchangeSample.everything])
         let (a, b) = (pair.stores[0], pair.stores[1])
         try a.writeOptimistically { transaction in

@@ -11,7 +11,7 @@ import Testing
     init() throws { folder = try StoreFolder() }
 
     /// The first of a store: nothing before it has told compaction that there are any.
-    @Test func theFirstLargeValueComesMeanwhile() throws {
+    @Test func theFirstLargeValueMayComeDuringACompaction() throws {
         let blob = EntityDescription("Blob", attributes: [AttributeDescription("bytes", .data)])
         let store = try folder.open([blob])
         _ = try store.writeOptimistically { for _ in 1...10 { try $0.insert("Blob", ["bytes": .data(Data([1]))]) } }
@@ -89,7 +89,7 @@ import Testing
 
     /// The row from which it took the value may lie below the base, which has only the newest row of each object.
     @Test(arguments: Return.allCases, 1...6)
-    func aValueThatWasGivenBackIsCopied(_ way: Return, cleaningTo number: Int) throws {
+    func aRestoredLargeValueIsCopied(_ way: Return, cleaningTo number: Int) throws {
         let store = try folder.open([Sample.clip])
         let clip = try store.writeOptimistically { try $0.insert("Clip", ["title": Self.long, "rank": 1]) }.result
         try giveBack(way, store, clip)

@@ -53,7 +53,7 @@ import Testing
 
     // MARK: Forms
 
-    @Test func aTextInAnyForm() throws {
+    @Test func aTextConstantMayHaveAnyForm() throws {
         let (store, books) = try makeStore()
         let plain = "t3"
         let parts = ["a", "t3"]
@@ -114,7 +114,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aNumberInAnyForm() throws {
+    @Test func aNumberConstantMayHaveAnyForm() throws {
         let (store, books) = try makeStore()
         let number = 30
         let numbers = [10, 30, 20]
@@ -154,7 +154,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aConstantForARelatedObjectInAnyForm() throws {
+    @Test func aConstantForARelatedObjectMayHaveAnyForm() throws {
         let (store, books) = try makeStore()
         let plain = "t3"
         let parts = ["a", "t3"]
@@ -269,7 +269,7 @@ import Testing
         return value
     }
 
-    @Test(arguments: 0..<6) func aListOfConstantsMeansWhatSwiftDecides(_ seed: Int) throws {
+    @Test(arguments: 0..<6) func aListOfConstantsMeansTheSameAsInSwift(_ seed: Int) throws {
         var random = SeededRandom(UInt64(seed))
         let store = try Store(at: folder.path, entities: [Everything.self, Shelf.self, Book.self, Tag.self])
         var all: [Reference<Everything>: Everything] = [:]

@@ -98,7 +98,7 @@ struct EqualTexts {
 
     init() throws { (folder, other) = (try StoreFolder(), try StoreFolder()) }
 
-    @Test func textsAreFoundByAllThatAreEqual() throws {
+    @Test func textsAreFoundByEveryEqualText() throws {
         guard let long = LongRun("equal", operations: 150) else { return }
         let stores = long.forEachStore(50) { seed, count in
             var random = SeededRandom(seed)
@@ -256,7 +256,7 @@ struct EqualTexts {
         try folder.expectIntact()
     }
 
-    @Test func anotherFormIsNoConflict() throws {
+    @Test func anotherFormOfATextIsNoConflict() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, Self.composed)) }
         let context = store.makeContext()
@@ -300,7 +300,7 @@ struct EqualTexts {
         try folder.expectIntact()
     }
 
-    @Test func anotherFormContradictsNoUpdate() throws {
+    @Test func anotherFormOfATextContradictsNoUpdate() throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let copy = try Store(at: other.path, entities: [TextItem.self])
         let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, Self.composed)) }
@@ -338,7 +338,7 @@ struct EqualTexts {
     // MARK: Folding
 
     /// FT1 and FT2.
-    @Test func foldedTextsAreThoseOfUnicode() {
+    @Test func foldedTextsMatchUnicode() {
         let equal = [
             ("Stra\u{df}e", "STRASSE"), ("\u{39f}\u{394}\u{39f}\u{3a3}", "\u{3bf}\u{3b4}\u{3bf}\u{3c2}"),
             ("\u{1fb3}", "\u{3b1}\u{345}"), ("\u{fb01}", "FI"), ("\u{c9}", "e\u{301}"), ("\u{212a}", "k"),
@@ -372,7 +372,7 @@ struct EqualTexts {
     }
 
     /// The tables are those of Unicode 17, whichever version Swift has. What later versions add stays as it is.
-    @Test func theTablesAreThoseOfUnicode17() {
+    @Test func theTablesMatchUnicode17() {
         // What 16 and 17 added: Garay, Latin letters, Cyrillic Tje, Beria Erfe.
         let added: [(ClosedRange<UInt32>, UInt32)] = [
             (0x10D50...0x10D65, 0x10D70), (0xA7CB...0xA7CB, 0x264), (0xA7CC...0xA7CC, 0xA7CD),

@@ -64,7 +64,7 @@ enum RandomDate {
 
     init() throws { (folder, other) = (try StoreFolder(), try StoreFolder()) }
 
-    @Test func datesAreFoundByThemselves() throws {
+    @Test func datesAreFoundByEveryEqualDate() throws {
         guard let long = LongRun("equal", operations: 150) else { return }
         let stores = long.forEachStore(50) { seed, count in
             var random = SeededRandom(seed)

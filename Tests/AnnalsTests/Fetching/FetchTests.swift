@@ -14,7 +14,7 @@ import Testing
 
     // MARK: Properties
 
-    @Test func chosenPropertiesAndAggregates() throws {
+    @Test func chosenPropertiesAndAggregatesCanBeFetched() throws {
         let store = try store()
         let (shelves, _) = try store.writeOptimistically { transaction in
             let shelves = [try transaction.insert(Shelf(name: "a")), try transaction.insert(Shelf(name: "b"))]
@@ -68,7 +68,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func objectsComeOneAfterTheOther() async throws {
+    @Test func objectsAreStreamedOneByOne() async throws {
         let store = try store()
         try store.insert(contentsOf: (0..<500).map { Book(title: "t", pages: $0) })
         let snapshot = try store.snapshot()

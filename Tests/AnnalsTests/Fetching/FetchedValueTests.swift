@@ -14,7 +14,7 @@ import Testing
     private func store() throws -> Store { try Store(at: folder.path, entities: [Part.self]) }
 
     /// What is fetched is made in one piece, and what a reference names is read into a new value: both are the same.
-    @Test func fetchedValuesAreThoseThatReferencesName() throws {
+    @Test func fetchedValuesMatchTheirReferences() throws {
         let store = try store()
         let made = try store.writeOptimistically { transaction in
             let first = try transaction.insert(Part())
@@ -41,7 +41,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func rowsOfEarlierSchemasAreMade() throws {
+    @Test func rowsOfEarlierSchemasAreReadWithInitialValues() throws {
         struct Early: Entity {
             var text = "t"
             static let schema = Schema<Early>("Part")
@@ -91,7 +91,7 @@ import Testing
     // MARK: Ranges
 
     /// Comparisons that a range decides are not asked again: so the range must decide them.
-    @Test func rangesOfIntegersDecide() throws {
+    @Test func rangesOfIntegersDecideComparisons() throws {
         let store = try Store(at: folder.path, entities: [Place.self])
         let long = String(repeating: "x", count: 300)
         let least = -9

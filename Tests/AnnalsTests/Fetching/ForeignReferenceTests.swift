@@ -56,7 +56,7 @@ import Testing
         ]
     }
 
-    @Test func whatIsFoundAndChangedIsOfThisStore() throws {
+    @Test func fetchesAndChangesRefuseForeignReferences() throws {
         for foreign in try references(there) {
             let own = try groups(here)[0]
             #expect(own.id == foreign.id && own != foreign && Set([own, foreign]).count == 2)
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// Every way in which a reference is read from a store, beside those above.
-    @Test func whatIsReadIsOfItsStore() throws {
+    @Test func referencesThatAreReadBelongToTheirStore() throws {
         let link = Link(note: try #require(try there.snapshot().references(to: Note.self).first))
         try there.write { _ = try $0.insert(Card(link: link)) }
         try there.setMetadata(link, for: "link")
@@ -119,7 +119,7 @@ import Testing
         try end()
     }
 
-    @Test func whatContextsReadIsOfTheirStore() throws {
+    @Test func referencesThatContextsReadBelongToTheirStore() throws {
         let context = there.makeContext()
         let note = try #require(try context.fetch(Note.self).first)
         func value() -> Note {
@@ -147,7 +147,7 @@ import Testing
         try end()
     }
 
-    @Test func liveResultsAreOfTheirStore() async throws {
+    @Test func referencesOfLiveResultsBelongToTheirStore() async throws {
         var updates = there.results(Note.self).makeAsyncIterator()
         let update = try #require(try await updates.next())
         try isForeign(update.references.first)
@@ -156,7 +156,7 @@ import Testing
         try end()
     }
 
-    @Test func tombstonesAreOfTheirStore() throws {
+    @Test func tombstonesBelongToTheirStore() throws {
         let note = try #require(try there.snapshot().references(to: Note.self).first)
         let token = try #require(try there.write { try $0.delete(note) }.token)
         let change = try #require(try there.history(after: token.number - 1).first?.changes.first)
@@ -179,7 +179,7 @@ import Testing
         try end()
     }
 
-    @Test func listsAreOfThisStore() throws {
+    @Test func listsRefuseForeignReferences() throws {
         let label = try there.write { try $0.insert(Label(name: "blue")) }.result
         try here.write { _ = try $0.insert(Label(name: "red")) }
         let error = expect(.referenceForeign) {
@@ -191,7 +191,7 @@ import Testing
         try end()
     }
 
-    @Test func contextsTakeNothingOfAnotherStore() throws {
+    @Test func contextsRefuseForeignReferences() throws {
         let (context, other) = (here.makeContext(), there.makeContext())
         let note = try #require(try context.fetch(Note.self).first)
         let group = try #require(try other.fetch(Group.self).first)
@@ -215,7 +215,7 @@ import Testing
         try end()
     }
 
-    @Test func jsonSaysOfWhichStoreItIs() throws {
+    @Test func jsonContainsTheStoreOfAReference() throws {
         let note = try #require(try there.snapshot().references(to: Note.self).first)
         let link = Link(note: note)
         let text = String(decoding: try JSONEncoder().encode(link), as: UTF8.self)
@@ -311,7 +311,7 @@ import Testing
     }
 
     /// A copy of the store is the same store, and one with a new identity is another.
-    @Test func copiesOfAStore() throws {
+    @Test func copiesAcceptReferencesUnlessTheyHaveANewIdentity() throws {
         let group = try groups(here)[0]
         for newIdentity in [false, true] {
             let path = folders[0].path + ".copy"

@@ -157,7 +157,7 @@ private func isBefore(_ left: Double, _ right: Double) -> Bool {
     }
 
     @Test(arguments: lists, [false, true])
-    func comparisonsWithNaNAreThoseOfSwift(_ xs: [Double], isIndexed: Bool) throws {
+    func comparisonsWithNaNMatchSwift(_ xs: [Double], isIndexed: Bool) throws {
         try insert(xs, isIndexed: isIndexed)
         for bound in [Double.nan, 0, 1, .infinity] {
             let some = [bound, 2]

@@ -202,7 +202,7 @@ import Testing
     }
 
     @Test(arguments: 0..<12)
-    func aTranslatedPredicateMeansWhatSwiftDecides(_ seed: Int) throws {
+    func aTranslatedPredicateMeansTheSameAsInSwift(_ seed: Int) throws {
         var random = SeededRandom(UInt64(seed))
         let (store, library) = try makeStore(&random, indexed: seed % 2 == 1)
         let snapshot = try store.snapshot()
@@ -238,7 +238,7 @@ import Testing
 
     // MARK: How
 
-    @Test func explainSaysWhichIndexIsUsed() throws {
+    @Test func explainNamesTheIndexThatIsUsed() throws {
         var random = SeededRandom(1)
         let (store, library) = try makeStore(&random, indexed: true)
         let snapshot = try store.snapshot()

@@ -41,7 +41,7 @@ private struct Club: Entity, Equatable {
     }
 
     /// As arguments, as an array, and as an array that a program holds: wherever something is sorted.
-    @MainActor @Test func sortKeysAreArraysToo() async throws {
+    @MainActor @Test func sortKeysCanBeArrays() async throws {
         let ranks = [1, 0, 1, 2, 0]
         try store.insert(contentsOf: ranks.enumerated().map { Member(name: "\($0)", rank: $1) })
         let keys: [SortKey<Member>] = [.descending(\.rank), .descending(\.name)]
@@ -74,7 +74,7 @@ private struct Club: Entity, Equatable {
         try end()
     }
 
-    @Test func aTransactionFindsTheFirst() throws {
+    @Test func aTransactionFindsTheFirstObject() throws {
         try store.write { transaction in
             #expect(try transaction.first(Member.self) == nil)
             for rank in [3, 1, 2] { try transaction.insert(Member(name: "m\(rank)", rank: rank)) }
@@ -88,7 +88,7 @@ private struct Club: Entity, Equatable {
 
     // MARK: Ranges
 
-    @Test func rangesOfEveryKindAreOptions() throws {
+    @Test func rangesOfEveryKindCanBeOptions() throws {
         func failures(_ member: Member) -> [String] {
             let error = expect(.validationFailed) { try store.writeOptimistically { try $0.insert(member) } }
             return error?.validationFailures.map { "\($0.attribute) \($0.message)" } ?? []
@@ -121,7 +121,7 @@ private struct Club: Entity, Equatable {
 
     // MARK: Parameters
 
-    @Test func optionsHaveParameters() throws {
+    @Test func storeOptionsCanBeGivenAsParameters() throws {
         try store.close()
         let reader = try Store(
             at: folder.path, entities: [Member.self, Club.self], options: .init(access: .readOnly, reading: .copied))

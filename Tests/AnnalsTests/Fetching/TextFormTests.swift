@@ -20,7 +20,7 @@ import Testing
     private static func bytes(_ text: String?) -> [UInt8] { text.map { Array($0.utf8) } ?? [] }
 
     /// Another form is a change: history has it, and undoing and reverting give the form back.
-    @Test(arguments: forms) func anotherFormIsAChange(_ forms: [String]) throws {
+    @Test(arguments: forms) func anotherFormOfATextIsAChange(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, forms[0])) }
         let context = store.makeContext(author: "app")
@@ -58,7 +58,7 @@ import Testing
     }
 
     /// What was written in another form since is not contradicted when a transaction is reverted.
-    @Test(arguments: forms) func aRevertMeetsAnotherForm(_ forms: [String]) throws {
+    @Test(arguments: forms) func aRevertAcceptsAnotherFormOfAText(_ forms: [String]) throws {
         let store = try Store(at: folder.path, entities: [TextItem.self])
         let (reference, _) = try store.writeOptimistically { try $0.insert(TextItem(1, "before")) }
         let token = try #require(
@@ -164,7 +164,7 @@ import Testing
     }
 
     /// As after a change of the tables: what was derived stays until its object is written.
-    @Test func valuesOfAnOlderFoldingAreWorkedOutAgain() throws {
+    @Test func valuesOfAnOlderFoldingAreDerivedAgain() throws {
         let older = try Store(at: folder.path, entities: [Before.Derived.self])
         try older.insert(contentsOf: ["Stra\u{df}e", "x"].map { Before.Derived(name: $0) })
         try older.close()

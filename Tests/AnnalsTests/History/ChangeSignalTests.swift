@@ -46,7 +46,7 @@ import Testing
 
     // MARK: Stores that are no longer open here
 
-    @Test func aWatcherOfAClosedStoreSaysSoWhateverWasCleaned() throws {
+    @Test func aWatcherOfAClosedStoreThrowsClosedDespiteCleaning() throws {
         let store = try made()
         try insert(10, store)
         let watcher = try store.changeWatcher(after: .number(0))
@@ -59,7 +59,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aChildIsToldThatTheWatcherIsItsParents() throws {
+    @Test func aForkedChildCannotUseTheWatcherOfItsParent() throws {
         let run = try runTool(["fork", folder.path], name: "process-helper")
         #expect(run.status == 0, "\(run.errors)")
         try folder.expectIntact()
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func aProcessKnowsWhatItHasMade() {
+    @Test func aProcessKnowsItsOwnTransactions() {
         let identifier = UUIDBytes(high: .random(in: 1 ... .max), low: 7)
         let own = OwnTransactions.of(identifier)
         for number in [2, 3, 4, 8, 9] as [UInt64] { own.note(number, tag: number * 10) }
@@ -107,7 +107,7 @@ import Testing
         #expect(OwnTransactions.of(identifier) === own)
     }
 
-    @Test func aSignalSaysWhoChangedWhat() throws {
+    @Test func aSignalNamesAuthorsEntitiesAndProcesses() throws {
         let store = try made()
         let watcher = try store.changeWatcher()
         try store.changeSchema(
@@ -133,7 +133,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func itBeginsWhereItIsAsked() throws {
+    @Test func aWatcherBeginsAtTheRequestedPlace() throws {
         let store = try made()
         try insert(3, store)
         let token = try store.currentToken
@@ -153,7 +153,7 @@ import Testing
     }
 
     /// A process that was stopped for long: others have cleaned what it has not seen.
-    @Test func newsNeedNoHistory() async throws {
+    @Test func signalsNeedNoHistory() async throws {
         let store = try made()
         try insert(2, author: "app", store)
         let watcher = try store.changeWatcher()
@@ -180,7 +180,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func contextNamesAreLeftOut() async throws {
+    @Test func excludedContextNamesAreSkipped() async throws {
         let store = try made()
         let watcher = try store.changeWatcher(
             after: .number(1), excluding: ["mirror"], excludingContextNames: ["view", ""])
@@ -202,7 +202,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func beforeHistoryThereIsNothingToBeginWith() throws {
+    @Test func aPlaceBeforeHistoryIsExpired() throws {
         let header = FileHeader(
             storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: 10, baseTag: 4,
             baseTime: .min)
@@ -219,7 +219,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whoIsLeftOutIsPassedOver() throws {
+    @Test func excludedAuthorsAreSkipped() throws {
         let store = try made()
         let watcher = try store.changeWatcher(excluding: ["me", "mirror"])
         try insert(3, author: "me", store)
@@ -237,7 +237,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aLongTransactionIsNotLookedThrough() throws {
+    @Test func theSignalOfALongTransactionIsNotExact() throws {
         let store = try made()
         try store.changeSchema([.addEntity(EntityDescription("Tag", attributes: [AttributeDescription("n", .int)]))])
         let watcher = try store.changeWatcher()
@@ -256,7 +256,7 @@ import Testing
 
     /// Frames that are no transactions move nothing: a checkpoint and a seal here, recovery and metadata frames come
     /// with transactions.
-    @Test func whatIsNoTransactionIsNotTold() throws {
+    @Test func framesThatAreNoTransactionsCauseNoSignal() throws {
         let store = try made()
         let watcher = try store.changeWatcher(after: .number(0))
         #expect(try watcher.next()?.numbers == 1...1)
@@ -339,7 +339,7 @@ import Testing
     }
 
     /// Two threads read history as signals tell of it, a third compacts all the time, and this one commits.
-    @Test func whoReadsOnSignalsMissesNothingWhileTheProcessCompacts() throws {
+    @Test func readersOnSignalsMissNothingWhileTheProcessCompacts() throws {
         let store = try made()
         let start = try store.currentToken
         let failures = Guarded<[String]>([])
@@ -420,7 +420,7 @@ import Testing
     }
 
     /// What comes while it waits is seen by looking, without news of any kind.
-    @Test func withoutAWatchItLooksBySelf() async throws {
+    @Test func withoutAWatchTheWatcherPolls() async throws {
         let watches = FakeWatches()
         watches.refuse(true)
         let store = try made(hub: watches.hub())
@@ -436,7 +436,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aRenamedDirectoryIsNoReasonToMissAnything() throws {
+    @Test func noChangeIsMissedAfterTheDirectoryIsRenamed() throws {
         let inner = folder.temporary.path("inner")
         try FileManager.default.createDirectory(atPath: inner, withIntermediateDirectories: false)
         let path = inner + "/s.annals"
@@ -461,7 +461,7 @@ import Testing
 
     // MARK: Ends
 
-    @Test func aRemovedStoreIsSaid() async throws {
+    @Test func aRemovedStoreIsReported() async throws {
         let store = try made()
         let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: .number(0)))
         var iterator = try store.changes().makeAsyncIterator()
@@ -476,7 +476,7 @@ import Testing
         try? store.close()
     }
 
-    @Test func aReplacedStoreIsSaid() throws {
+    @Test func aReplacedStoreIsReported() throws {
         let store = try made()
         let watcher = try store.changeWatcher()
         #expect(try watcher.next(timeout: .milliseconds(1)) == nil)

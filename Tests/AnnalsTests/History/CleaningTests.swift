@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Cleaned, or hidden: also while the file still has it.
-    @Test func versionsAreNoneOfWhatWasCleaned() throws {
+    @Test func cleanedVersionsAreNotReturned() throws {
         let store = try folder.open([Sample.clip])
         let object = try store.writeOptimistically(author: "app") { try $0.insert("Clip", ["title": "a"]) }.result
         for (author, title) in [("bob", "b"), ("app", "c"), ("bob", "d")] {
@@ -34,7 +34,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aConsumerReadsOnFromWhereItStopped() throws {
+    @Test func aConsumerContinuesAtItsCursor() throws {
         let store = try folder.open([Sample.clip])
         try insert(store)
         let consumer = try store.registerConsumer("extension")
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// Cleaning between naming the oldest place and using it changes what it stands for, and is no error.
-    @Test func theOldestPlaceIsWhereHistoryBeginsWhenItIsUsed() throws {
+    @Test func theOldestPlaceIsFoundWhenItIsUsed() throws {
         let store = try folder.open([Sample.clip])
         let other = try folder.open()
         for _ in 1...6 { try insert(store) }
@@ -154,7 +154,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func cleaningWaitsForReadersAndTellsWho() throws {
+    @Test func cleaningWaitsForReadersAndNamesThem() throws {
         let store = try folder.open([Sample.clip])
         let start = try store.currentToken
         try store.registerConsumer("fast", at: start)
@@ -248,7 +248,7 @@ import Testing
     }
 
     /// What was cleaned is in the file until that is compacted: a date does not lead there either.
-    @Test func aDateFromBeforeWhatWasCleanedIsExpired() throws {
+    @Test func aDateInCleanedHistoryIsExpired() throws {
         let store = try folder.open([Sample.clip])
         for _ in 1...9 { try insert(store) }
         let times = try store.history(HistoryRequest()).map(\.timestamp)
@@ -282,7 +282,7 @@ import Testing
     }
 
     /// What another handle has cleaned counts at once, also for who reads history up to a snapshot from before.
-    @Test func whatOthersCleanedCountsThroughAnOlderSnapshot() throws {
+    @Test func cleaningByAnotherHandleCountsForAnOlderSnapshot() throws {
         let store = try folder.open([Sample.clip])
         for _ in 1...9 { try insert(store) }
         let other = try folder.open()
@@ -330,7 +330,7 @@ import Testing
     }
 
     /// From the beginning of history, what is left is shown, in every form and whatever was cleaned.
-    @Test func fromTheBeginningWhatIsLeftIsShown() throws {
+    @Test func aRequestFromTheBeginningShowsTheRemainingHistory() throws {
         let store = try folder.open([Sample.clip])
         var clips: [ObjectID] = []
         for author in ["a", "b", "a", "b", "c"] {
@@ -369,7 +369,7 @@ import Testing
     }
 
     /// An answer that would not show what is hidden is whole without it.
-    @Test func whatIsHiddenRefusesOnlyWhereItIsMissing() throws {
+    @Test func hiddenHistoryFailsOnlyRequestsThatNeedIt() throws {
         let store = try folder.open([Sample.clip])
         for author in ["a", "a", "b", "a"] {
             try store.writeOptimistically(author: author, contextName: author == "b" ? "y" : "x") {
@@ -422,7 +422,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func theToolSaysHowLongHistoryStays() throws {
+    @Test func theToolShowsAndSetsTheRetention() throws {
         try folder.open([Sample.clip]).close()
         let path = folder.path
         #expect(try tool("retention", path).output == "{\"seconds\":604800,\"bytes\":1073741824,\"entitiesOff\":[]}\n")

@@ -10,7 +10,7 @@ import Testing
 
     init() throws { folder = try StoreFolder() }
 
-    @Test(arguments: 1...12) func everyAnswerIsTheRules(seed: UInt64) throws {
+    @Test(arguments: 1...12) func everyAnswerAgreesWithTheModel(seed: UInt64) throws {
         var model = PolicyModel(seed: seed)
         var store = try folder.open()
         // Sees everything without doing anything.

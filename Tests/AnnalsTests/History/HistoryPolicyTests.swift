@@ -46,7 +46,7 @@ import Testing
 
     // MARK: Declaring
 
-    @Test func declaringCountsOnlyWhereTheEntityIsAdded() throws {
+    @Test func aDeclaredPolicyCountsOnlyWhenTheEntityIsAdded() throws {
         var off = PolicyModel.log
         off.history = .off
         var store = try folder.open([PolicyModel.clip, off])
@@ -75,7 +75,7 @@ import Testing
         try close(store)
     }
 
-    @Test func theDescriptionIsReadAsItWasWrittenBefore() throws {
+    @Test func aDescriptionIsCodedAsBeforeUnlessItsHistoryIsOff() throws {
         var log = PolicyModel.log
         let before = try JSONEncoder().encode(log)
         #expect(!String(decoding: before, as: UTF8.self).contains("history"))
@@ -99,7 +99,7 @@ import Testing
         return (store, log, try insert(store, "Log")[0])
     }
 
-    @Test func whoAsksAcrossTheGapIsToldWhereToGoOn() throws {
+    @Test func aRequestAcrossTheGapGetsThePlaceToContinueFrom() throws {
         let (store, log, late) = try course()
         #expect(try store.oldestToken(ofEntity: "Log")?.number == 5)
         #expect(try store.oldestToken(ofEntity: "Clip")?.number == 0)
@@ -129,7 +129,7 @@ import Testing
         try close(store)
     }
 
-    @Test func whatIsOffIsLeftOutOfEverythingElse() throws {
+    @Test func anEntityWithoutHistoryIsLeftOutOfOtherRequests() throws {
         let store = try folder.open(both)
         let log = try insert(store, "Clip", "Log")[1]
         try store.writeOptimistically { try $0.update(log, ["line": "other"]) }
@@ -150,7 +150,7 @@ import Testing
         try close(store)
     }
 
-    @Test func aRemovedEntityWithoutHistoryStandsInNobodysWay() throws {
+    @Test func aRemovedEntityWithoutHistoryBlocksNoRequest() throws {
         let store = try folder.open(both)
         try turn(store, .off)
         try insert(store, "Log")
@@ -166,7 +166,7 @@ import Testing
 
     // MARK: The past
 
-    @Test func nobodyReadsAPastThatIsNotKnown() throws {
+    @Test func unknownPastStatesCannotBeRead() throws {
         let (store, log, _) = try course()
         for number in UInt64(1)...4 {
             let past = try store.snapshot(asOf: number)
@@ -192,7 +192,7 @@ import Testing
         try close(store)
     }
 
-    @Test func whatIsNotKnownIsNotUndone() throws {
+    @Test func transactionsWithUnknownChangesAreNotReverted() throws {
         let (store, _, late) = try course()
         let clip = try insert(store, "Clip")[0]
         expectGap { try store.revert(2) }
@@ -211,7 +211,7 @@ import Testing
 
     // MARK: Consumers and other handles
 
-    @Test func aConsumerIsToldOfTheGapAndGoesOn() throws {
+    @Test func aConsumerGetsTheGapAndContinues() throws {
         let store = try folder.open(both)
         let start = try store.registerConsumer("reader").cursor
         try insert(store, "Clip", "Log")
@@ -264,7 +264,7 @@ import Testing
 
     // MARK: Exporting
 
-    @Test func anExportBeginsWithEverythingAndThenLeavesOutWhatIsOff() throws {
+    @Test func anExportBeginsWithAStateAndThenLeavesOutEntitiesWithoutHistory() throws {
         var log = PolicyModel.log
         log.history = .off
         let a = try folder.open([PolicyModel.clip, log])
@@ -303,7 +303,7 @@ import Testing
     // MARK: Compaction
 
     /// Nothing is different afterwards but the size, whoever asks; and what is not there any more is still not undone.
-    @Test func compactionGivesBackWhatIsNotKept() throws {
+    @Test func compactionFreesHistoryThatIsNotKept() throws {
         let store = try folder.open(both)
         let ids = try insert(store, "Clip", "Log")
         try turn(store, .off)

@@ -22,7 +22,7 @@ import Testing
 
     // MARK: Filters
 
-    @Test(arguments: 1...5) func requestsChooseWhatALookAtEverythingChooses(seed: UInt64) throws {
+    @Test(arguments: 1...5) func requestsAgreeWithAFilterOfTheWholeHistory(seed: UInt64) throws {
         var (store, history) = try random(seed)
         let all = try store.history(after: 0, includingValues: true)
         let naive = NaiveHistory(all: all)
@@ -42,7 +42,7 @@ import Testing
     }
 
     /// A snapshot ends history, and the callback may end it as well; what it throws comes out.
-    @Test func aRequestEndsWhereItIsTold() throws {
+    @Test func aRequestEndsAtItsSnapshotOrItsCallback() throws {
         let (store, _) = try random(9)
         let snapshot = try store.snapshot(asOf: store.currentToken.number)
         let count = try store.transactionCount(HistoryRequest())
@@ -160,7 +160,7 @@ import Testing
         return result
     }
 
-    @Test(arguments: 11...14) func netChangesAreWhatTheChangesComeTo(seed: UInt64) throws {
+    @Test(arguments: 11...14) func netChangesFoldTheChangesOfEachObject(seed: UInt64) throws {
         var (store, history) = try random(seed)
         let all = try store.history(after: 0, includingValues: true)
         var kinds: Set<HistoryChange.Kind> = []
@@ -191,7 +191,7 @@ import Testing
         try close(store)
     }
 
-    @Test func aDeletionThatIsUndoneComesToNothing() throws {
+    @Test func anUndoneDeletionIsNoNetChange() throws {
         let store = try folder.open([Sample.clip])
         let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "A", "url": "a", "rank": 1]) }.result
         let token = try store.currentToken
@@ -210,7 +210,7 @@ import Testing
     }
 
     /// Who cannot write reads net changes too, whose sorting may need a file.
-    @Test func readersFold() throws {
+    @Test func aReadOnlyHandleReadsNetChanges() throws {
         let (store, _) = try random(5)
         let net = try store.netChanges(HistoryRequest())
         try store.close()
@@ -262,7 +262,7 @@ import Testing
     }
 
     /// A store whose header says that transactions up to 5 are no longer held, as compaction leaves one.
-    @Test func whatHistoryDoesNotReachIsExpiredWithTheOldestToken() throws {
+    @Test func placesBeforeHistoryAreExpiredWithTheOldestToken() throws {
         let identifier = UUIDBytes(high: 1, low: 2)
         let time: Int64 = 1_700_000_000_000_000
         let header = FileHeader(
@@ -317,7 +317,7 @@ import Testing
         try close(store)
     }
 
-    @Test func fourOtherPlacesAreErrorsInRequests() throws {
+    @Test func invalidPlacesAreErrorsInRequests() throws {
         let (store, _) = try random(3)
         let newest = try store.currentToken
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: newest.tag)

@@ -151,7 +151,7 @@ import Testing
 
     /// References to what was deleted in between are gone, as they are for the version that knows them.
     @Test(arguments: [false, true], Way.allCases.filter { $0 != .revert })
-    func referencesToWhatIsGoneAreLeftOut(isForgotten: Bool, way: Way) throws {
+    func referencesToDeletedObjectsAreLeftOut(isForgotten: Bool, way: Way) throws {
         let made = try make()
         try deleteAndInsertAgain(way, made) {
             try made.new.writeOptimistically { transaction in
@@ -167,7 +167,7 @@ import Testing
     }
 
     /// Two objects that refer to each other by an attribute that is not known come back together.
-    @Test func referencesBetweenObjectsThatComeBackStay() throws {
+    @Test func referencesBetweenObjectsInsertedAgainStay() throws {
         enum Other {
             struct Node: Entity {
                 var name = ""
@@ -253,7 +253,7 @@ import Testing
     }
 
     /// Another writer that inserts the forgotten object first wins, and the loser finds out.
-    @Test func twoInsertAForgottenObject() throws {
+    @Test func theSecondContextThatInsertsAForgottenObjectHasAConflict() throws {
         let store = try Store(at: folder.path, entities: [Note.self])
         let contexts = [store.makeContext(), store.makeContext()]
         let (note, _) = try store.writeOptimistically { try $0.insert(Note(n: 1)) }
@@ -309,7 +309,7 @@ import Testing
     }
 
     /// An ID that was reserved and never used is no deleted object.
-    @Test func whatNeverWasIsNotInsertedAgain() throws {
+    @Test func aReservedIDIsNoDeletedObject() throws {
         let store = try Store(at: folder.path, entities: [Note.self])
         let (note, _) = try store.writeOptimistically { try $0.insert(Note(n: 1)) }
         let context = store.makeContext()
@@ -335,7 +335,7 @@ import Testing
     /// The source takes a deletion back that the receiver has forgotten. What only the receiver knows stays, as long as
     /// its file has it.
     @Test(arguments: [false, true], [false, true])
-    func aDeletionThatWasAppliedIsTakenBack(isCleaned: Bool, isCompacted: Bool) throws {
+    func anAppliedDeletionCanBeUndone(isCleaned: Bool, isCompacted: Bool) throws {
         let folders = try ExchangeFolders(2, [Self.item])
         let (source, mirror) = (folders.stores[0], folders.stores[1])
         let (object, other) = try source.writeOptimistically { transaction in
@@ -371,7 +371,7 @@ import Testing
     }
 
     /// What the receiver's own attribute refers to was deleted, and a unique value of its own was taken.
-    @Test func whatOnlyTheReceiverKnowsMayBeTakenMeanwhile() throws {
+    @Test func valuesThatOnlyTheReceiverKnowsMayBeTaken() throws {
         let folders = try ExchangeFolders(2, [Self.item])
         let (source, mirror) = (folders.stores[0], folders.stores[1])
         let (object, _) = try source.writeOptimistically { try $0.insert("Item", ["name": "x"]) }

@@ -10,7 +10,7 @@ import Testing
     init() throws { folder = try StoreFolder() }
 
     /// A watch that tells nothing: what is heard is what the commit itself says.
-    @Test func aCommitTellsTheListenersOfItsProcess() throws {
+    @Test func aCommitNotifiesTheWatchersOfItsProcess() throws {
         let hub = ChangeHub { FakeWatch() }
         let store = try folder.open([ChangeSignalTests.clip]) { $0.hub = hub }
         let watcher = try store.changeWatcher()
@@ -29,7 +29,7 @@ import Testing
     }
 
     /// The last write of a large transaction is long done when its indexes are.
-    @Test func aWatcherHearsOfALargeTransactionOfItsOwnHandle() throws {
+    @Test func aWatcherSeesALargeTransactionOfItsOwnHandle() throws {
         let store = try folder.open([ChangeSignalTests.clip])
         let watcher = try store.changeWatcher()
         for _ in 0..<5 {

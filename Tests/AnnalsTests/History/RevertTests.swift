@@ -60,7 +60,7 @@ import Testing
         try close()
     }
 
-    @Test func whatCameLaterStays() throws {
+    @Test func laterChangesStay() throws {
         let ids = try insert(["title": "A", "url": "a", "rank": 1])
         let token = try commit { try $0.update(ids[0], ["rank": 2]) }
         _ = try commit { try $0.update(ids[0], ["title": "later"]) }
@@ -114,7 +114,7 @@ import Testing
 
     /// Keys that move in a circle are free once all of them move back; with one kept from moving, those after it are,
     /// too.
-    @Test func keysThatWereExchangedGoBackTogetherOrNotAtAll() throws {
+    @Test func exchangedKeysAreRevertedTogetherOrNotAtAll() throws {
         let ids = try insert(["url": "a", "rank": 0], ["url": "b", "rank": 0], ["url": "c", "rank": 0])
         let token = try commit { transaction in
             for (id, url) in zip(ids, ["b", "c", "a"]) { try transaction.update(id, ["url": .string(url), "rank": 1]) }
@@ -137,7 +137,7 @@ import Testing
         try close()
     }
 
-    @Test func anObjectThatIsThereAgainIsAConflict() throws {
+    @Test func anObjectThatExistsAgainIsAConflict() throws {
         let ids = try insert(["url": "a"])
         let deletion = try commit { try $0.delete(ids[0]) }
         #expect(try store.revert(deletion).token != nil)
@@ -152,7 +152,7 @@ import Testing
         try close()
     }
 
-    @Test func whatTheSchemaForbidsNowIsAConflict() throws {
+    @Test func aChangeThatTheSchemaForbidsNowIsAConflict() throws {
         let ids = try insert(["url": "a"], ["url": "b", "rank": 4])
         let update = try commit { try $0.update(ids[0], ["rank": 2]) }
         let deletion = try commit { try $0.delete(ids[1]) }
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// Undone from the newest to the oldest, every state comes back.
-    @Test(arguments: 1...4) func undoingBackwardsGoesThroughAllStates(seed: UInt64) throws {
+    @Test(arguments: 1...4) func revertingBackwardsRestoresEveryState(seed: UInt64) throws {
         try store.close()
         let other = try StoreFolder()
         let store = try other.open([Sample.clip, RandomHistory.note, RandomHistory.wide])

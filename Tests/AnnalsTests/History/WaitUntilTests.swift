@@ -27,7 +27,7 @@ import Testing
     private func made() throws -> Store { try folder.open([ChangeSignalTests.clip]) }
 
     /// Whoever asks looks at one state, and others clean beyond it meanwhile.
-    @Test func theDurableTokenIsAskedForWhileOthersClean() throws {
+    @Test func theDurableTokenCanBeReadDuringCleaning() throws {
         let store = try folder.open([Sample.clip]) { $0.durability = .relaxed }
         let isDone = Atomic(false)
         let threads = try (0..<2).map { number in
@@ -54,7 +54,7 @@ import Testing
 
     /// Cleaning says nothing of durability. Where a second passes in between, a sync in the background makes all of it
     /// durable: so more than once.
-    @Test func whatWasCleanedIsNotDurableForThat() throws {
+    @Test func cleaningDoesNotMakeTransactionsDurable() throws {
         let isAhead = try (0..<5).contains { (_) in
             let folder = try StoreFolder()
             let store = try folder.open([Sample.clip]) { $0.durability = .relaxed }
@@ -68,7 +68,7 @@ import Testing
         #expect(isAhead)
     }
 
-    @Test func whatIsThereIsNotWaitedFor() async throws {
+    @Test func waitingForAnExistingTransactionEndsAtOnce() async throws {
         let store = try made()
         try store.waitHere(store.currentToken, timeout: .zero)
         try store.waitHere(store.currentToken, durable: true, timeout: .zero)
@@ -78,7 +78,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatAnotherProcessCommitsIsWaitedFor() async throws {
+    @Test func waitingEndsWithACommitOfAnotherProcess() async throws {
         let store = try made()
         // The token that the other process will give is known only afterwards: a thread and a task wait for its number.
         let thread = try BackgroundThread(name: "waits") {
@@ -95,7 +95,7 @@ import Testing
     }
 
     /// Before the transaction is there, waiting ends by its arrival.
-    @Test func aTransactionToComeIsWaitedFor() async throws {
+    @Test func waitingEndsWhenALaterTransactionArrives() async throws {
         let (store, other) = (try made(), try folder.open())
         let task = Task { () async throws -> UInt64 in
             var iterator = try store.changes(after: .number(0)).makeAsyncIterator()
@@ -118,7 +118,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whoWritesMakesItDurable() async throws {
+    @Test func aWriterThatWaitsMakesTheTransactionDurable() async throws {
         let store = try made()
         for round in 0..<2 {
             try await committed(by: store, durability: "relaxed") { token in
@@ -140,7 +140,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whoReadsWaitsUntilTheFileSaysSo() async throws {
+    @Test func aReaderWaitsUntilTheFileProvesDurability() async throws {
         let store = try made()
         let reader = try folder.open { $0.access = .readOnly }
         try await store.writeOptimistically { try $0.insert("Clip", ["title": "t"]) }
@@ -160,7 +160,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatDoesNotComeIsSaidInTime() async throws {
+    @Test func waitingForAMissingTransactionTimesOut() async throws {
         let store = try made()
         let next = HistoryToken(storeIdentifier: store.identifier, number: 2, tag: 0)
         let before = RealEnvironment().monotonicMicroseconds()
@@ -178,7 +178,7 @@ import Testing
 
     // MARK: States
 
-    @Test func aWatcherGivesTheNewestStateAfterAToken() async throws {
+    @Test func aWatcherReturnsTheNewestStateAfterAToken() async throws {
         let store = try made()
         let other = try folder.open([ChangeSignalTests.clip])
         let watcher = try store.snapshotWatcher()

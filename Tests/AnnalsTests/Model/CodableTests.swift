@@ -16,7 +16,7 @@ import Testing
         #expect(try JSONDecoder().decode(Content.self, from: coded) == content, sourceLocation: sourceLocation)
     }
 
-    @Test func historyIsCoded() throws {
+    @Test func historyIsReadBackFromJSON() throws {
         let store = try folder.open([Sample.clip])
         try store.registerConsumer("reader")
         let watcher = try store.changeWatcher()
@@ -89,7 +89,7 @@ import Testing
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Row.self, from: Data(shorter.utf8)) }
     }
 
-    @Test func aRowGivesAValueOrNamesWhatIsMissing() throws {
+    @Test func aRowReturnsAValueOrNamesTheMissingAttribute() throws {
         let id = try #require(ObjectID(entityNumber: 1, number: 2))
         let row = Row(id: id, entity: "Clip", attributes: ["a", "b"], values: ["x", .null])
         #expect(try row.value("a") == "x" && row.value("b") == .null)
@@ -97,7 +97,7 @@ import Testing
         #expect(row["c"] == nil)
     }
 
-    @Test func valuesComeFromAnyIntegerAndFromInterpolation() throws {
+    @Test func valuesCanBeMadeFromIntegersAndInterpolations() throws {
         let count = 7
         #expect(Value(count) == 7)
         #expect(try Value(UInt8(7)) == 7 && Value(Int128(-7)) == -7 && Value(UInt64(Int64.max)) == .int(.max))

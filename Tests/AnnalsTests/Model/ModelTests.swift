@@ -21,7 +21,7 @@ import Testing
         "1:281474976710656",
         "1:-1", "a:b", "1;1", "٣:1",
     ])
-    func otherTextsAreNone(text: String) { #expect(ObjectID(text) == nil) }
+    func malformedTextsAreNoObjectIDs(text: String) { #expect(ObjectID(text) == nil) }
 
     @Test func noPartIsZero() {
         #expect(ObjectID(rawValue: 0) == nil && ObjectID(rawValue: 1 << 48) == nil)
@@ -46,7 +46,7 @@ import Testing
         .objects([other, object]),
     ]
 
-    @Test(arguments: values) func valuesComeBackFromTheFile(value: Value) throws {
+    @Test(arguments: values) func valuesAreReadBackFromTheFile(value: Value) throws {
         let stored = try value.storedValue()
         let back = try Value(stored)
         #expect(try back == value && back.storedValue() == stored)
@@ -56,13 +56,13 @@ import Testing
             } ?? (stored == .absent))
     }
 
-    @Test(arguments: values) func valuesAreCoded(value: Value) throws {
+    @Test(arguments: values) func valuesCanBeEncodedAndDecoded(value: Value) throws {
         let coded = try JSONEncoder().encode([value])
         #expect(
             try JSONDecoder().decode([Value].self, from: coded) == [value], "\(String(decoding: coded, as: UTF8.self))")
     }
 
-    @Test func equalityIsThatOfTheFile() {
+    @Test func equalityMatchesTheFile() {
         #expect(Value.double(0.0) != .double(-0.0) && Value.double(.nan) == .double(.nan))
         #expect(Value.string("\u{e9}") == .string("e\u{301}") && Value.json("\u{e9}") == .json("e\u{301}"))
         #expect(Value.string("\u{e9}").hashValue == Value.string("e\u{301}").hashValue)
@@ -84,7 +84,7 @@ import Testing
     }
 
     /// Times of transactions from 1930 to 2071 are the same after they were a `Date`.
-    @Test func microsecondsComeBackInOurTime() throws {
+    @Test func microsecondsOfOurTimeAreReadBack() throws {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<20_000 {
             let microseconds = Int64.random(in: -1_262_304_000_000_000...3_187_296_000_000_000, using: &random)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func theFileHoldsExactlyTheDecimalsThatThereAre() throws {
+    @Test func theFileHoldsExactlyThePossibleDecimals() throws {
         for exponent in [Int(Int16.min), -129, 165, 166, Int(Int16.max)] {
             #expect(DecimalValue(mantissa: 7, exponent: exponent) == nil)
         }
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test(arguments: ["", "A1", "A1....", "A2.0.0.0.0", "7", "\u{0}", String(repeating: ".", count: 10_000)])
-    func otherTextsAreMalformed(text: String) throws {
+    func malformedTextsAreNoTokens(text: String) throws {
         expect(.tokenMalformed) { try HistoryToken(text) }
         let coded = try JSONEncoder().encode([text])
         #expect(throws: DecodingError.self) { try JSONDecoder().decode([HistoryToken].self, from: coded) }
@@ -151,7 +151,7 @@ import Testing
 }
 
 @Suite struct StoreErrorTests {
-    @Test func theDescriptionSaysWhere() {
+    @Test func theDescriptionContainsPathAndOffset() {
         #expect(StoreError(.busy, "Wait.", path: "/p", offset: 9).description == "Wait. [/p, offset 9]")
         #expect(StoreError(.busy, "Wait.").description == "Wait.")
         #expect(StoreError(.busy, "Wait.", path: "/p").description == "Wait. [/p]")

@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 63, 64, 65, 128, 129, 200])
-    func whatIsSetIsWhatIsReadAndWhatDiffersIsWhatChanged(count: Int) throws {
+    func setValuesAreReadBackAndOnlyDifferencesAreChanges(count: Int) throws {
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(count)])
         let entity = try store.entity("Wide")
@@ -149,7 +149,7 @@ import Testing
     ]
 
     @Test(arguments: refusals.indices)
-    func whatIsRefusedLeavesNothing(index: Int) throws {
+    func aRefusedRowLeavesNothing(index: Int) throws {
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(6)])
         let entity = try store.entity("Wide")
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// The row is in the old schema, and what reads it would be in the new one.
-    @Test func theSchemaStaysWhileARowIsWritten() throws {
+    @Test func theSchemaCannotChangeWhileARowIsWritten() throws {
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(6)])
         let entity = try store.entity("Wide")
@@ -216,7 +216,7 @@ import Testing
 
     /// Texts of all short lengths, with a byte that is not ASCII at each place: looking at eight bytes at a time must
     /// see every one.
-    @Test func whatIsNotUTF8IsRefusedWhereverItStands() throws {
+    @Test func invalidUTF8IsRefusedAtEveryPosition() throws {
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(1)])
         let entity = try store.entity("Wide")

@@ -48,7 +48,7 @@ import Testing
         #expect(definitions[1].keys == [KeyDefinition(isUnique: true, attributes: [2, 4])])
     }
 
-    @Test func onlyWhatDiffersIsDefined() throws {
+    @Test func onlyDifferencesAreDefined() throws {
         #expect(try plan() == [])
         #expect(try plan(.renameEntity("Clip", to: "Clip")) == [])
         #expect(try plan(.changeAttribute("rank", of: "Clip", isIndexed: true)) == [])
@@ -57,7 +57,7 @@ import Testing
         #expect(renamed.map(\.number) == [1] && renamed[0].attributes.map(\.name.text) == ["title", "clips"])
     }
 
-    @Test func numbersAreNeverGivenTwice() throws {
+    @Test func numbersAreNeverReused() throws {
         let steps = Self.start + [[.removeAttribute("name", from: "Folder")]]
         #expect(
             try plan(.addAttribute(.init("name", .int), to: "Folder"), after: steps)[0].attributes.map(\.number) == [
@@ -163,9 +163,8 @@ import Testing
         (.removeKey(.init(["rank"]), from: "Clip"), .schemaRefused, "no key"),
     ]
 
-    @Test(arguments: refused) func whatCannotBeIsRefused(change: SchemaChange, code: StoreError.Code, words: String)
-        throws
-    {
+    @Test(arguments: refused)
+    func impossibleChangesAreRefused(change: SchemaChange, code: StoreError.Code, words: String) throws {
         let error = #expect(throws: StoreError.self) { try plan(change) }
         #expect(error?.code == code && error?.message.contains(words) == true, "\(error?.description ?? "")")
     }
@@ -176,12 +175,12 @@ import Testing
         try SchemaPlan.additions(of: declared, to: try Self.catalog(Self.start))
     }
 
-    @Test func whatIsDeclaredAndThereAddsNothing() throws {
+    @Test func existingDeclarationsAddNothing() throws {
         #expect(try additions(Self.clip, Self.folder) == [])
         #expect(try additions(.init("Clip", attributes: [.init("title", .string, isOptional: false)])) == [])
     }
 
-    @Test func whatIsMissingIsAdded() throws {
+    @Test func missingDeclarationsAreAdded() throws {
         let title = AttributeDescription("title", .string, isOptional: false, isIndexed: true, isUnique: true)
         let note = AttributeDescription("note", .data)
         let key = IndexDescription(["rank", "title"])
@@ -230,7 +229,7 @@ import Testing
         }
     }
 
-    @Test func aDeclarationThatSaysLessIsNone() throws {
+    @Test func aDeclarationWithFewerOptionsIsNoMismatch() throws {
         let declared: [AttributeDescription] = [
             .init("title", .string, isOptional: false), .init("rank", .int), .init("rank", .int, isOptional: false),
             .init("folder", .object),

@@ -133,7 +133,7 @@ import Testing
         try end()
     }
 
-    @Test func foldersArePrivateWhereFlatpakMakesThemSo() {
+    @Test func onlyFlatpaksOwnFolderIsPrivate() {
         let inside = ["HOME": "/home/u", "FLATPAK_ID": "org.example.App"]
         let data = "/home/u/.var/app/org.example.App/data"
         #expect(DataFolder(inside.merging(["XDG_DATA_HOME": data]) { $1 }).isPrivateToFlatpak)

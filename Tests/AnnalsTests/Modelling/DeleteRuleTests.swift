@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: ["update", "update, titled", "whole", "whole, read", "upsert", "untyped"], [true, false])
-    func aReferenceThatTheTransactionTakesAwayDoesNotCount(_ how: String, deletesFirst: Bool) throws {
+    func aReferenceThatTheTransactionRemovesDoesNotCount(_ how: String, deletesFirst: Bool) throws {
         let store = try store()
         for (code, way) in Way.all.enumerated() {
             for underLock in [true, false] {
@@ -153,7 +153,7 @@ import Testing
     }
 
     /// Objects of the transaction itself, and a deletion that spreads.
-    @Test func whatWasWrittenAndDeletedInOneTransactionFollowsTheSameRules() throws {
+    @Test func objectsWrittenAndDeletedInOneTransactionFollowTheSameRules() throws {
         let store = try store()
         let (parts, _) = try store.write { transaction in
             let boxes = try (0..<4).map { try transaction.insert(Box(name: "\($0)")) }
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// What is read in the body refers to nothing that it has deleted. What is changed still does, to be taken away.
-    @Test func aBodyMayTakeAwayReferencesToWhatItHasDeleted() throws {
+    @Test func aBodyMayRemoveReferencesToObjectsItHasDeleted() throws {
         let store = try store()
         let ((box, part), _) = try store.write { transaction in
             let box = try transaction.insert(Box(name: "b"))
@@ -208,7 +208,7 @@ import Testing
     }
 
     /// A migration changes objects in the same way.
-    @Test func aMigrationMayDeleteAndTakeAway() throws {
+    @Test func aMigrationMayDeleteObjectsAndRemoveReferences() throws {
         let older = try store()
         let ((box, part), _) = try older.write { transaction in
             let box = try transaction.insert(Box(name: "b"))
@@ -226,8 +226,7 @@ import Testing
     }
 
     /// In a context, rules are carried out when an object is deleted, except `deny`, which saving looks at.
-    @Test(arguments: [true, false]) func aContextThatTakesReferencesAwayMayDeleteTheirTarget(deletesFirst: Bool) throws
-    {
+    @Test(arguments: [true, false]) func aContextThatRemovesReferencesMayDeleteTheirTarget(deletesFirst: Bool) throws {
         let store = try store()
         let context = store.makeContext()
         let box = context.insert(Box(name: "b"))

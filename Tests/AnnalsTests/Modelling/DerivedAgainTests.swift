@@ -57,7 +57,7 @@ import Testing
 
     /// Each side changes what the same values are derived from.
     @Test(arguments: [ConflictPolicy.error, .storeWins, .exportWins])
-    func exchangeIsInNoConflict(_ policy: ConflictPolicy) throws {
+    func derivedValuesCauseNoConflictInAnExchange(_ policy: ConflictPolicy) throws {
         let folders = [try StoreFolder(), try StoreFolder()]
         let stores = try folders.map { try Store(at: $0.path, entities: Self.entities) }
         let (a, b) = (stores[0], stores[1])
@@ -101,7 +101,7 @@ import Testing
         for folder in folders { try folder.expectIntact() }
     }
 
-    @Test func aRevertIsInNoConflict() throws {
+    @Test func derivedValuesCauseNoConflictInARevert() throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: Self.entities)
         let ((team, player), _) = try store.write { transaction in
@@ -126,7 +126,7 @@ import Testing
 
     /// Derived attributes that have changed since are no reason to keep an inserted object, or to call one that exists
     /// again another one.
-    @Test func aRevertOfAnInsertionOrDeletionIsInNoConflict() throws {
+    @Test func derivedValuesCauseNoConflictInARevertOfAnInsertionOrDeletion() throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: Self.entities)
         let (team, insertion) = try store.write { try $0.insert(Team(name: "Reds")) }
@@ -155,7 +155,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func conflictsOfARevertNameWhatUsersSet() throws {
+    @Test func conflictsOfARevertNameOnlyAttributesThatUsersSet() throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: Self.entities)
         let (player, insertion) = try store.write { try $0.insert(Player(first: "f", last: "l")) }

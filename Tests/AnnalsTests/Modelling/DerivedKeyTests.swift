@@ -105,7 +105,7 @@ import Testing
         try pair.close()
     }
 
-    @Test(arguments: ConflictPolicy.allCases) func aValueWorkedOutHereThatIsTaken(_ policy: ConflictPolicy) throws {
+    @Test(arguments: ConflictPolicy.allCases) func aDerivedKeyThatIsTakenIsAConflict(_ policy: ConflictPolicy) throws {
         let pair = try Pair(Self.makePlayer)
         try pair.b.update(Player.self, where: Self.named("f l")) { $0.last = "m" }
         let taker = try pair.b.write { try $0.insert(Player(first: "g", last: "m")) }.result
@@ -121,9 +121,8 @@ import Testing
         try pair.close()
     }
 
-    @Test(arguments: ConflictPolicy.allCases) func anInsertedObjectTakesThePlaceOfTheOther(_ policy: ConflictPolicy)
-        throws
-    {
+    @Test(arguments: ConflictPolicy.allCases)
+    func anInsertionWithATakenDerivedKeyBecomesTheExistingObject(_ policy: ConflictPolicy) throws {
         let pair = try Pair { _ in }
         let own = try pair.b.write { try $0.insert(Player(first: "f", last: "l")) }.result
         let other = try pair.a.write { transaction in
@@ -144,7 +143,8 @@ import Testing
     }
 
     /// The source does not know that the attribute is derived. Here two of its objects have one value.
-    @Test(arguments: ConflictPolicy.allCases) func twoObjectsThatComeTogether(_ policy: ConflictPolicy) throws {
+    @Test(arguments: ConflictPolicy.allCases)
+    func twoObjectsWithTheSameDerivedKeyAreAConflict(_ policy: ConflictPolicy) throws {
         let pair = try Pair { _ in }
         try pair.a.close()
         let a = try Store(at: pair.folders[0].path)
@@ -167,7 +167,8 @@ import Testing
         try pair.b.close()
     }
 
-    @Test(arguments: ConflictPolicy.allCases) func derivedKeysThatAreExchangedOrFreed(_ policy: ConflictPolicy) throws {
+    @Test(arguments: ConflictPolicy.allCases)
+    func exchangedAndFreedDerivedKeysAreNoConflict(_ policy: ConflictPolicy) throws {
         let pair = try Pair { transaction in
             try transaction.insert(Player(first: "f", last: "l", points: 1))
             try transaction.insert(Player(first: "g", last: "l", points: 2))
@@ -187,7 +188,8 @@ import Testing
     // MARK: Values derived from other objects
 
     /// An object that the transaction does not change would get a value that another has.
-    @Test(arguments: ConflictPolicy.allCases) func aCountThatIsTaken(_ policy: ConflictPolicy) throws {
+    @Test(arguments: ConflictPolicy.allCases)
+    func aDerivedCountThatIsTakenIsAConflict(_ policy: ConflictPolicy) throws {
         let pair = try Pair { transaction in
             let shelf = try transaction.insert(Shelf(name: "x"))
             try transaction.insert(Book(name: "1", shelf: shelf))
@@ -212,7 +214,7 @@ import Testing
         try pair.close()
     }
 
-    @Test(arguments: ConflictPolicy.allCases) func aSumThatItsTypeDoesNotHave(_ policy: ConflictPolicy) throws {
+    @Test(arguments: ConflictPolicy.allCases) func aSumThatIsOutOfRangeIsAConflict(_ policy: ConflictPolicy) throws {
         let pair = try Pair { transaction in
             let team = try transaction.insert(Team(name: "Reds"))
             try transaction.insert(Player(first: "f", last: "l", points: 1, team: team))
@@ -236,7 +238,7 @@ import Testing
 
     // MARK: Undoing
 
-    @Test func aRevertOfWhichTheDerivedKeyIsTaken() throws {
+    @Test func aRevertWithATakenDerivedKeyIsAConflict() throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: Self.entities)
         let player = try store.write { try $0.insert(Player(first: "f", last: "l", points: 1)) }.result
@@ -280,7 +282,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aRevertOfWhichTheSumIsTooLarge() throws {
+    @Test func aRevertWithATooLargeSumIsAConflict() throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: Self.entities)
         let (team, player) = try store.write { transaction in

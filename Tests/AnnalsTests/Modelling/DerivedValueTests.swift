@@ -182,7 +182,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func twoWritersDoNotLoseEachOther() async throws {
+    @Test func concurrentWritersKeepDerivedValuesRight() async throws {
         let store = try open()
         let box = try newBox(store)
         let path = folder.path
@@ -209,7 +209,7 @@ import Testing
         try store.close()
     }
 
-    @Test func aRevertWorksThemOutAgain() throws {
+    @Test func aRevertDerivesValuesAgain() throws {
         let store = try open()
         let (box, _) = try store.writeOptimistically { try $0.insert(Box(name: "b")) }
         let (label, _) = try store.writeOptimistically { try $0.insert(Label()) }
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: Programs that do not keep it
 
-    @Test func whatOtherProgramsLeaveBehindIsRightAtTheNextSave() throws {
+    @Test func theNextSaveCorrectsDerivedValuesOfOtherPrograms() throws {
         let store = try open()
         let (box, _) = try store.writeOptimistically { transaction in
             let box = try transaction.insert(Box(name: "b"))
@@ -461,7 +461,7 @@ import Testing
         }
     }
 
-    @Test func mistakesAreSaidWhenTheStoreOpens() throws {
+    @Test func mistakesAreReportedWhenTheStoreOpens() throws {
         let error = expect(.modelInvalid) {
             try Store(at: folder.path, entities: [Mistaken.Whole.self, Mistaken.Part.self])
         }
@@ -478,7 +478,7 @@ import Testing
         )
     }
 
-    @Test func whatTheProgramRequiresIsRequiredWhereTheStoreIsLessStrict() throws {
+    @Test func theProgramsRequirementCountsEvenIfTheStoreIsLessStrict() throws {
         struct Loose: Entity {
             var name: String?
             var size = 0
@@ -526,7 +526,7 @@ import Testing
     }
 
     /// Nobody has changed by hand what is derived, so undo has no conflict with it.
-    @Test(arguments: 0..<5) func undoIsInNoConflictWithWhatIsDerived(way: Int) throws {
+    @Test(arguments: 0..<5) func undoHasNoConflictWithDerivedValues(way: Int) throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: [Shelf.self, Book.self])
         let context = store.makeContext()
@@ -564,7 +564,7 @@ import Testing
     }
 
     @Test(arguments: MergePolicy.allCases, [false, true])
-    func savingIsInNoConflictWithWhatIsDerived(policy: MergePolicy, merges: Bool) throws {
+    func savingHasNoConflictWithDerivedValues(policy: MergePolicy, merges: Bool) throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: [Shelf.self, Book.self])
         let ((first, second), _) = try store.write { transaction in

@@ -234,7 +234,7 @@ import Testing
     }
 
     /// The file's first state has rows of the base.
-    @Test func theStateFromWhichTheFileBeginsIsReadSo() throws {
+    @Test func theFilesFirstStateIsReadInTheNewSchema() throws {
         let old = try openFirst()
         try old.insert(contentsOf: [First.Item(name: "a", n: 1)])
         try old.writeOptimistically { try $0.insert(First.Item(name: "b", n: 2)) }
@@ -281,7 +281,7 @@ import Testing
         ]
     }
 
-    @Test func replacedAttributesStandForTheirSuccessors() throws {
+    @Test func replacedAttributesAreReadAsTheirSuccessors() throws {
         let old = try Store(at: folder.path, entities: [Narrow.Clip.self])
         let clip = try old.writeOptimistically { try $0.insert(Narrow.Clip(rank: 4, code: "x", gone: "g")) }.result
         let then = try old.currentToken
@@ -318,7 +318,7 @@ import Testing
     }
 
     /// An entity that was removed, and another one that has its name now.
-    @Test func removedEntitiesAreReadAsTheyWere() throws {
+    @Test func removedEntitiesCanBeReadInPastStates() throws {
         let old = try Store(at: folder.path, entities: [Narrow.Clip.self])
         try old.insert(contentsOf: [Narrow.Clip(rank: 4)])
         let then = try old.currentToken
@@ -419,7 +419,7 @@ import Testing
     }
 
     /// An older object has no value, and reads as the initial one. Editing something else does not write that.
-    @MainActor @Test(arguments: MergePolicy.allCases) func aContextWritesWhatItHasChanged(policy: MergePolicy)
+    @MainActor @Test(arguments: MergePolicy.allCases) func aContextWritesOnlyEditedAttributes(policy: MergePolicy)
         async throws
     {
         let old = try Store(at: folder.path, entities: [Loose.Task.self])

@@ -92,7 +92,7 @@ import Testing
         try end()
     }
 
-    @Test func deleteDeniedNamesWhoRefers() throws {
+    @Test func deleteDeniedNamesTheReferringObjects() throws {
         let (second, _) = try store.writeOptimistically { try $0.insert(Ship(code: "AB2", flag: "red", dock: dock)) }
         let error = try refused(.deleteDenied) { try $0.delete(dock) }
         #expect(error?.entity == "Ship" && error?.attributes == ["dock"] && error?.objects == [ship.id, second.id])
@@ -135,7 +135,7 @@ import Testing
         try end()
     }
 
-    @Test func valueOutOfRangeIsMetWhenWritingAndWhenReading() throws {
+    @Test func valueOutOfRangeIsThrownByWritesAndReads() throws {
         let error = try refused(.valueOutOfRange) { try $0.insert(Ship(code: "AB4", length: .max, flag: "red")) }
         #expect(error?.entity == "Ship" && error?.attributes == ["length"])
         let small = Reference<SmallShip>(ship.id)

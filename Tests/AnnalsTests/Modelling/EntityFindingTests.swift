@@ -46,7 +46,7 @@ import Testing
         static let schema = Schema<Numbered> { Attribute(\.number, .indexed) }
     }
 
-    @Test func aMissingValueCountsAsWhatIsRead() throws {
+    @Test func aMissingValueCountsAsTheValueThatIsRead() throws {
         let older = try Store(at: folder.path, entities: [Older.self])
         try older.insert(
             contentsOf: [-5, nil, 3, 0, nil].enumerated().map { Older(name: "\($0)", number: $1) })

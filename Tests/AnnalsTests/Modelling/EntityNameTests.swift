@@ -71,7 +71,7 @@ struct Passport: Entity, Equatable {
         try folder.expectIntact()
     }
 
-    @Test func oneObjectNeedsAUniqueRelationship() throws {
+    @Test func aToOneInverseNeedsAUniqueRelationship() throws {
         struct Owner: Entity {
             var name = ""
             var thing = ToOne<Thing>()

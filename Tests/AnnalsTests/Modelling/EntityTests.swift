@@ -69,7 +69,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatCannotBeStoredIsAnError() throws {
+    @Test func aValueThatCannotBeStoredIsAnError() throws {
         let store = try store([Everything.self, Shelf.self, Book.self, Tag.self])
         var value = Everything()
         value.wide = UInt64.max
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// An object that this transaction has reserved and not yet inserted reads as null. The row keeps the reference.
-    @Test func anUpdateKeepsReferencesToWhatIsInsertedLater() throws {
+    @Test func anUpdateKeepsReferencesToObjectsInsertedLater() throws {
         let store = try store()
         let (book, _) = try store.writeOptimistically { try $0.insert(Book(title: "A")) }
         let (later, _) = try store.writeOptimistically { transaction in
@@ -142,7 +142,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func upsertFindsWhatIsThereAndWhatTheTransactionHasWritten() throws {
+    @Test func upsertFindsStoredObjectsAndThoseOfTheTransaction() throws {
         let store = try store()
         let (before, _) = try store.writeOptimistically { try $0.upsert(Book(title: "A", isbn: "1")) }
         let (found, _) = try store.writeOptimistically { transaction in
@@ -195,7 +195,7 @@ import Testing
 
     // MARK: History
 
-    @Test func historySpeaksOfTheProgramsTypes() throws {
+    @Test func historyUsesTheProgramsTypes() throws {
         let store = try store()
         let (book, token) = try store.writeOptimistically { try $0.insert(Book(title: "A", isbn: "1", pages: 3)) }
         try store.writeOptimistically { try $0.update(book) { $0.pages = 4 } }

@@ -120,7 +120,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aFallbackIsForTypesWithOtherStoredValues() throws {
+    @Test func aFallbackNeedsATypeWithOtherStoredValues() throws {
         struct Wrong: Entity {
             var rank = 0
             static let schema = Schema<Wrong>("Wrong") { Attribute(\.rank, .fallback(1)) }
@@ -130,7 +130,7 @@ import Testing
     }
 
     /// A predicate finds what reading shows, in a snapshot, in a transaction and in a context.
-    @Test func predicatesFindWhatIsShown() throws {
+    @Test func predicatesFindTheValuesThatAreRead() throws {
         let store = try Store(at: folder.path, entities: [Newer.Clip.self])
         try store.write { transaction in
             for (number, kind) in [Newer.Kind.song, .film, .game, .game].enumerated() {

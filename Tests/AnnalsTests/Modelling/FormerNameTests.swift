@@ -138,7 +138,7 @@ import Testing
     }
 
     /// As after a migration: the two stores hold the same under the same names.
-    @Test func aCreatedStoreIsAsAMigratedOne() throws {
+    @Test func aCreatedStoreEqualsAMigratedOne() throws {
         let other = try StoreFolder()
         for entities in [First.entities, Second.entities, Third.entities] {
             try Store(at: other.path, entities: entities).close()
@@ -222,7 +222,7 @@ import Testing
 
     /// A new attribute has a name that became free: a version that knows only the name finds the new one, as after a
     /// migration.
-    @Test func aNewAttributeWithAFreeName() throws {
+    @Test func aNewAttributeMayHaveAFreeName() throws {
         let other = try StoreFolder()
         try Store(at: other.path, entities: [Before.Clip.self]).close()
         var found: [[String]] = []
@@ -247,7 +247,7 @@ import Testing
     }
 
     /// Names of entities are not noted, whether a migration has renamed them or the store is new.
-    @Test(arguments: [false, true]) func anEntityThatAMigrationRenames(_ isNew: Bool) throws {
+    @Test(arguments: [false, true]) func formerNamesOfEntitiesAreNotNoted(_ isNew: Bool) throws {
         if !isNew { try Store(at: folder.path, entities: [Lone.self]).close() }
         let migrations = [Migration("tapes", [.change(.renameEntity("Lone", to: "Tape"))])]
         let store = try Store(at: folder.path, entities: [Tape.self], migrations: migrations)
@@ -260,7 +260,7 @@ import Testing
     }
 
     /// An entity that is added to a store of an older version.
-    @Test func anEntityThatIsAdded() throws {
+    @Test func formerNamesInAnAddedEntityAreKnown() throws {
         try Store(at: folder.path, entities: [Lone.self]).close()
         let (item, _) = try makeThird()
         let second = try Store(at: folder.path, entities: Second.entities)

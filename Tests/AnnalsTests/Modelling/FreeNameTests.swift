@@ -85,7 +85,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    @Test func transactionsReadAndWriteThem() throws {
+    @Test func transactionsReadAndWritePropertiesWithFreeNames() throws {
         let (ticket, _) = try store.write { transaction in
             let ticket = try transaction.insert(whole)
             try transaction.update(ticket) { ($0.status, $0.update, $0.description) = ("done", $0.update + 1, "e") }
@@ -112,7 +112,7 @@ private final class Tab: Identifiable {
         ]
     }
 
-    @Test func predicatesFindThem() throws {
+    @Test func predicatesFindPropertiesWithFreeNames() throws {
         let root = context.insert(Ticket(id: 1, description: "root"))
         let ticket = context.insert(whole)
         let leaf = context.insert(Ticket(id: 2, description: "leaf"))
@@ -139,7 +139,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    @Test func fetchesSortByThem() throws {
+    @Test func fetchesSortByPropertiesWithFreeNames() throws {
         for (id, text) in [(1, "b"), (2, "c"), (3, "a")] {
             context.insert(Ticket(id: id, status: text, description: text, update: -id))
         }
@@ -154,7 +154,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    @Test func theyAreObserved() throws {
+    @Test func propertiesWithFreeNamesAreObserved() throws {
         let object = context.insert(whole)
         try context.save()
         let told = Guarded<Set<String>>([])
@@ -184,7 +184,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    @Test func liveResultsFollowThem() throws {
+    @Test func liveResultsFollowPropertiesWithFreeNames() throws {
         let results = try context.results(
             Ticket.self, where: #Predicate { $0.status == "open" }, sortedBy: .ascending(\.description))
         let (first, second) = (context.insert(whole), context.insert(whole))
@@ -201,7 +201,7 @@ private final class Tab: Identifiable {
         try end()
     }
 
-    @Test func theToolKnowsThem() throws {
+    @Test func theToolKnowsPropertiesWithFreeNames() throws {
         try store.writeOptimistically { try $0.insert(whole) }
         func run(_ arguments: [String]) throws -> String {
             let run = try runTool(arguments)
@@ -243,7 +243,7 @@ private final class Tab: Identifiable {
     /// Code for any entity says which conformance it needs.
     private func unique<E: Entity>(_ objects: [Object<E>]) -> Set<Object<E>> where Object<E>: Hashable { Set(objects) }
 
-    @Test func genericCodeCanAskForIt() throws {
+    @Test func genericCodeCanHashObjects() throws {
         let object = context.insert(whole)
         #expect(unique([object, object]) == [object])
         try end()

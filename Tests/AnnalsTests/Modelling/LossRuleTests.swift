@@ -56,7 +56,7 @@ import Testing
     // MARK: Denied
 
     @Test(arguments: ["write", "commit", "untyped", "batch", "context"])
-    func aDeletionIsDeniedIfWhatRefersNeedsIt(_ how: String) throws {
+    func aDeletionIsDeniedIfAReferringObjectNeedsIt(_ how: String) throws {
         let store = try store()
         let p = try people("a", "b", "c", in: store)
         let ((team, crew), _) = try store.write { transaction in
@@ -109,7 +109,7 @@ import Testing
     }
 
     /// Of a context that does not know what refers.
-    @Test func savingFindsWhatHasComeToNeedTheObject() throws {
+    @Test func savingFindsReferrersThatTheContextDoesNotKnow() throws {
         let store = try store()
         let p = try people("a", in: store)
         let context = store.makeContext()
@@ -129,7 +129,7 @@ import Testing
     }
 
     /// Changes before and after the deletion count alike: the state in the end must be valid.
-    @Test(arguments: [true, false]) func onlyTheEndCounts(deletesFirst: Bool) throws {
+    @Test(arguments: [true, false]) func onlyTheFinalStateCounts(deletesFirst: Bool) throws {
         let store = try store()
         let p = try people("a", "b", "c", "d", in: store)
         let (team, _) = try store.write { try $0.insert(Team(name: "t", members: [p[0], p[1]])) }
@@ -168,7 +168,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aCheckOfTheProgramCountsAndSoDoesWhatTheTransactionItselfHasWritten() throws {
+    @Test func theProgramsChecksAndTheTransactionsOwnChangesCount() throws {
         let store = try store()
         let p = try people("a", "b", "c", in: store)
         let (duty, _) = try store.write { try $0.insert(Duty(guards: p)) }
@@ -199,7 +199,7 @@ import Testing
 
     // MARK: What is derived and required
 
-    @Test func whatIsDerivedFromReferencesFollowsTheRules() throws {
+    @Test func valuesDerivedFromReferencesFollowTheRules() throws {
         let store = try store()
         let p = try people("a", "b", in: store)
         let ((team, duty), _) = try store.write { transaction in
@@ -249,7 +249,7 @@ import Testing
 
     // MARK: Revert and apply
 
-    @Test func revertingAnInsertionIsDeniedAlike() throws {
+    @Test func revertingAnInsertionIsDeniedToo() throws {
         let store = try store()
         let (p, inserted) = try store.write { try [$0.insert(Person(name: "a")), $0.insert(Person(name: "b"))] }
         let (team, _) = try store.write { try $0.insert(Team(name: "t", members: [p[0]])) }

@@ -105,7 +105,7 @@ import Testing
     }
 
     /// Then every store is newer than the program.
-    @Test func whoForgetsTheMigrationsIsTold() throws {
+    @Test func forgottenMigrationsAreReported() throws {
         _ = try makeOld()
         try openNew().close()
         let store = try Store(at: folder.path, entities: [Old.Clip.self, Old.Person.self])
@@ -217,7 +217,7 @@ import Testing
     }
 
     /// Nothing is there to be changed: the entity is added as it is declared. Any other missing entity is an error.
-    @Test func stepsOfADeclaredEntityThatTheStoreLacks() throws {
+    @Test func stepsForADeclaredEntityThatTheStoreLacksAreSkipped() throws {
         try Store(at: folder.path, entities: [First.Item.self]).close()
         let missing = expect(.migrationFailed) {
             try openNew([Migration("wrong", [.widen("rank", of: "Clp", to: .double)])])
@@ -346,7 +346,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aGroupHasAFolderOfItsOwn() throws {
+    @Test func aGroupHasItsOwnFolder() throws {
         let data = folder.temporary.path + "/data"
         let group = try AppGroup("org.example.notes", in: data)
         #expect(try AppGroup("org.example.notes", in: data) == group)

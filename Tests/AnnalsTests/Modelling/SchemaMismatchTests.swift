@@ -104,7 +104,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func everyOtherDeclarationIsRefusedAndNamesBoth() throws {
+    @Test func everyDifferentDeclarationIsRefusedAndBothAreNamed() throws {
         let store = try open(First.all)
         let before = try store.snapshot().entities
         let cases: [([any Entity.Type], entity: String, attributes: [String], words: [String])] = [
@@ -133,7 +133,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aMigrationTakesOverWhatIsDeclaredNow() throws {
+    @Test func aMigrationAdoptsTheNewDeclarations() throws {
         struct Folder: Entity {
             var name = ""
             var number = 0
@@ -198,7 +198,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aUniquenessThatTheObjectsBreakIsRefusedAndNothingHasHappened() throws {
+    @Test func aUniquenessThatTheObjectsBreakIsRefusedAndNothingChanges() throws {
         let store = try open(First.all)
         try store.insert(contentsOf: [First.Clip(title: "x"), First.Clip(title: "x")])
         let before = try store.snapshot().entities

@@ -99,7 +99,7 @@ private struct Item: Entity, Equatable {
         try folder.expectIntact()
     }
 
-    @Test func theFormOfOtherValuesIsThatOfBefore() throws {
+    @Test func otherValuesKeepTheirForm() throws {
         struct Plain: Codable, Equatable {
             enum Kind: String, Codable { case one, two }
             var integer = -7

@@ -14,7 +14,7 @@ import Testing
         try Store(at: folder.path, entities: [Shelf.self, Book.self, Tag.self])
     }
 
-    @Test func anExistingObjectKeepsWhatIsNotNamed() throws {
+    @Test func anExistingObjectKeepsPropertiesThatAreNotNamed() throws {
         let store = try makeStore()
         let (shelf, _) = try store.writeOptimistically { try $0.insert(Shelf(name: "s")) }
         let before = Book(
@@ -69,7 +69,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatIsNotValidIsRefused() throws {
+    @Test func invalidUpsertsAreRefused() throws {
         let store = try makeStore()
         try store.writeOptimistically { try $0.insert(Book(title: "A", isbn: "1")) }
         expect(.validationFailed) {
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func anOlderProgramKeepsWhatItDoesNotKnow() throws {
+    @Test func anOlderProgramKeepsUnknownAttributes() throws {
         let newer = try Store(at: folder.path, entities: [Newer.Item.self])
         let (item, _) = try newer.writeOptimistically {
             try $0.insert(Newer.Item(key: 1, name: "a", note: "kept", list: ["x"]))

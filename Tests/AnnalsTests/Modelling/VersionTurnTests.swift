@@ -64,7 +64,7 @@ import Testing
     }
 
     /// Longer with `Tests/run long versions`: an operation is a round, which is a transaction of one of the versions.
-    @Test func noVersionLosesWhatAnotherOneWrote() throws {
+    @Test func noVersionLosesChangesOfAnotherVersion() throws {
         guard let long = LongRun("versions", operations: 1200) else { return }
         var (done, store) = (0, UInt64(0))
         while done < long.operations {

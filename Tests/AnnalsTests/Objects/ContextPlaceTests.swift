@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: Interference.allCases)
-    func whatWasSavedIsAtOnceAsItWas(interference: Interference) async throws {
+    func aContextShowsThatItsSaveWasRevertedAtOnce(interference: Interference) async throws {
         let other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         let saver = try Saver(store, interference)
         async let saving: Void = saver.save()
@@ -89,7 +89,7 @@ import Testing
     }
 
     /// An object is read anew when others have inserted it again, and they delete it again.
-    @Test func whatIsReadAnewIsDeletedAgain() throws {
+    @Test func aRefreshedObjectIsDeletedAgain() throws {
         let (context, others) = (store.makeContext(), store.makeContext())
         others.undoLevels = 5
         let note = context.insert(Note(title: "n"))

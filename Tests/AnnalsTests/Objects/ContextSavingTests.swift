@@ -150,7 +150,7 @@ private enum LockProbe {
         try end()
     }
 
-    @Test func whatCannotBeTakenOver() throws {
+    @Test func anObjectThatCannotBeTakenOverIsAUniqueViolation() throws {
         let stored = try store.writeOptimistically { try $0.insert(Group(name: "a")) }.result
         let context = store.makeContext()
         context.upserts = true
@@ -182,7 +182,7 @@ private enum LockProbe {
         try end()
     }
 
-    @Test func othersInsertTheSameAllTheTime() throws {
+    @Test func savingSucceedsWhileAnotherHandleInsertsTheSameKeys() throws {
         let context = store.makeContext()
         context.upserts = true
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
@@ -265,7 +265,7 @@ private enum LockProbe {
         case unique, invalid, deniedDeletion, conflict, missingTarget, strangeObject, busy, unknownEntity, closedStore
     }
 
-    @Test(arguments: Mistake.allCases) func anErrorLeavesTheContextAsItWas(mistake: Mistake) throws {
+    @Test(arguments: Mistake.allCases) func anErrorLeavesTheContextUnchanged(mistake: Mistake) throws {
         var options = Store.Options()
         options.lockTimeout = .milliseconds(20)
         let own = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self], options: options)

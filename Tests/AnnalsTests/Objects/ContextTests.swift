@@ -55,7 +55,7 @@ struct Label: Entity, Equatable {
 
     // MARK: Errors of properties
 
-    @Test func whatCannotBeReadIsSaidAndNotKept() throws {
+    @Test func anObjectThatCannotBeReadIsReportedAndNotKept() throws {
         // Two megabytes below a checkpoint: opening does not read the first row.
         let first = try store.write { transaction in
             try (0..<2000).map {
@@ -104,7 +104,7 @@ struct Label: Entity, Equatable {
         try #require(pwrite(file, bytes, bytes.count, place) == bytes.count)
     }
 
-    @Test func aMistakeDropsNoOtherChange() throws {
+    @Test func anErrorDropsNoOtherChange() throws {
         let reference = try store.write { try $0.insert(Note(title: "a")) }.result
         let (context, other) = (store.makeContext(), store.makeContext())
         let group = other.insert(Group(name: "unsaved"))
@@ -119,7 +119,7 @@ struct Label: Entity, Equatable {
 
     // MARK: The first steps
 
-    @Test func whatIsInsertedIsSavedWithItsReferences() throws {
+    @Test func insertedObjectsAreSavedWithTheirReferences() throws {
         let context = store.makeContext(author: "app", name: "view")
         let group = context.insert(Group(name: "Reading"))
         let note = context.insert(Note(title: "Swift", rank: 12, group: group.objectReference))
@@ -155,7 +155,7 @@ struct Label: Entity, Equatable {
         try end()
     }
 
-    @Test func ownEditsStayWhenOthersWrite() throws {
+    @Test func ownEditsStayWhenAnotherHandleWrites() throws {
         let context = store.makeContext(author: "app")
         let group = context.insert(Group(name: "Reading"))
         let note = context.insert(Note(title: "Swift", rank: 12, group: group.objectReference))
@@ -184,7 +184,7 @@ struct Label: Entity, Equatable {
 
     // MARK: Fetching
 
-    @Test func fetchingShowsWhatIsUnsaved() throws {
+    @Test func fetchingShowsUnsavedChanges() throws {
         let context = store.makeContext()
         let group = context.insert(Group(name: "g"))
         for rank in 1...20 { context.insert(Note(title: "n\(rank)", rank: rank, group: group.objectReference)) }
@@ -274,7 +274,7 @@ struct Label: Entity, Equatable {
     }
 
     @Test(arguments: MergePolicy.allCases)
-    func whatWasDeletedInTheStore(policy: MergePolicy) throws {
+    func thePolicyDecidesAboutAnObjectDeletedInTheStore(policy: MergePolicy) throws {
         let (context, note, other) = try conflict(policy)
         try other.writeOptimistically { try $0.delete(note.objectReference) }
         if policy == .error {
@@ -293,7 +293,7 @@ struct Label: Entity, Equatable {
         try end()
     }
 
-    @Test func whatIsDeletedHereAndChangedThere() throws {
+    @Test func anObjectDeletedHereAndChangedThereIsAConflict() throws {
         let (context, note, other) = try conflict(.error)
         context.rollback()
         #expect(note.title == "base")
@@ -309,7 +309,7 @@ struct Label: Entity, Equatable {
     }
 
     /// What others have inserted again and deleted again is as absent as it was, and is not the same.
-    @Test(arguments: [false, true]) func whatIsReadAnewMayBeDeletedAgain(isDeleted: Bool) throws {
+    @Test(arguments: [false, true]) func aRefreshedObjectMayBeDeletedAgain(isDeleted: Bool) throws {
         let context = store.makeContext()
         let others = store.makeContext()
         others.undoLevels = 5
@@ -360,7 +360,7 @@ struct Label: Entity, Equatable {
 
     // MARK: Errors
 
-    @Test func afterAnErrorTheContextIsAsItWas() throws {
+    @Test func aFailedSaveLeavesTheContextUnchanged() throws {
         let context = store.makeContext()
         let group = context.insert(Group(name: "a"))
         try context.save()
@@ -437,7 +437,7 @@ struct Label: Entity, Equatable {
 
     // MARK: Lives of objects
 
-    @Test func objectsThatNobodyHoldsAreReleased() throws {
+    @Test func unreferencedObjectsAreReleased() throws {
         let context = store.makeContext()
         var group: Object<Group>? = context.insert(Group(name: "a"))
         try context.save()
@@ -479,7 +479,7 @@ struct Label: Entity, Equatable {
         return told
     }
 
-    @Test func onlyWhatWasReadIsObserved() throws {
+    @Test func onlyPropertiesThatWereReadAreObserved() throws {
         let context = store.makeContext()
         let group = context.insert(Group(name: "g"))
         let note = context.insert(Note(title: "a", rank: 1, group: group.objectReference))
@@ -512,7 +512,7 @@ struct Label: Entity, Equatable {
 
     // MARK: In the background
 
-    @Test func editsMadeWhileItSavesStayUnsaved() async throws {
+    @Test func editsMadeDuringASaveStayUnsaved() async throws {
         try await background()
         try end()
     }

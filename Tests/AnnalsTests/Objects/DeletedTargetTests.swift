@@ -81,7 +81,7 @@ import Testing
         return made
     }
 
-    @Test(arguments: cases, [false, true]) func savingSettlesWhatOthersHaveDeleted(
+    @Test(arguments: cases, [false, true]) func savingSettlesReferencesToDeletedTargets(
         _ pair: (MergePolicy, How), merges: Bool
     ) throws {
         let (policy, how) = pair
@@ -128,7 +128,8 @@ import Testing
         try end()
     }
 
-    @Test(arguments: How.allCases) @MainActor func savingInTheBackgroundDoesTheSame(_ how: How) async throws {
+    @Test(arguments: How.allCases) @MainActor
+    func savingInTheBackgroundSettlesReferencesToDeletedTargets(_ how: How) async throws {
         let made = try made(.objectWins, how, merges: false)
         if how == .pin || how == .newPin {
             let error = await #expect(throws: StoreError.self) { try await made.context.saveInBackground() }
@@ -142,7 +143,7 @@ import Testing
         try end()
     }
 
-    @Test(arguments: How.allCases) func refreshingAndAssigningAreWaysOut(_ how: How) throws {
+    @Test(arguments: How.allCases) func refreshingOrAssigningSettlesTheConflict(_ how: How) throws {
         for isAssigned in [false, true] where how != .pin && how != .newPin {
             let made = try made(.error, how, merges: isAssigned)
             if isAssigned {
@@ -160,7 +161,7 @@ import Testing
     }
 
     /// A deletion is settled before a newer one is there.
-    @Test func whatIsInsertedAgainIsNoDeletedTarget() throws {
+    @Test func anObjectInsertedAgainIsNoDeletedTarget() throws {
         let context = store.makeContext()
         context.undoLevels = 5
         let tag = context.insert(Tag(name: "t"))
@@ -175,7 +176,7 @@ import Testing
         try end()
     }
 
-    @Test func whatNeverWasIsAMistake() throws {
+    @Test func aReferenceToAnObjectThatNeverExistedIsAnError() throws {
         let context = store.makeContext()
         context.mergePolicy = .objectWins
         let never = Reference<Tag>(try #require(ObjectID(entityNumber: 1, number: 77)))

@@ -69,7 +69,7 @@ import Testing
 
     // MARK: Merging
 
-    @Test(arguments: edits) func othersChangeAnotherProperty(_ edit: Edit) throws {
+    @Test(arguments: edits) func editsAreMergedWithAChangeOfAnotherProperty(_ edit: Edit) throws {
         edit.object(bag, 2)
         try write { $0.number = 6 }
         try context.merge()
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: edits, MergePolicy.allCases)
-    func othersChangeTheSameProperty(_ edit: Edit, _ policy: MergePolicy) throws {
+    func thePolicyDecidesIfAnotherWriterChangesTheSameProperty(_ edit: Edit, _ policy: MergePolicy) throws {
         context.mergePolicy = policy
         edit.object(bag, 2)
         try write { edit.value(&$0, 9) }
@@ -122,7 +122,7 @@ import Testing
         try end()
     }
 
-    @Test(arguments: edits) func othersMakeTheSameChange(_ edit: Edit) throws {
+    @Test(arguments: edits) func theSameChangeByAnotherWriterIsNoConflict(_ edit: Edit) throws {
         edit.object(bag, 2)
         try write { edit.value(&$0, 2) }
         try context.merge()
@@ -133,7 +133,7 @@ import Testing
         try end()
     }
 
-    @Test(arguments: edits) func othersDeleteTheObject(_ edit: Edit) throws {
+    @Test(arguments: edits) func editsStayIfAnotherWriterDeletesTheObject(_ edit: Edit) throws {
         edit.object(bag, 2)
         try writeAtOnce(store) { try $0.delete(bag.objectReference) }
         try context.merge()
@@ -186,7 +186,8 @@ import Testing
     // MARK: Saving in the background
 
     /// Edits go on while a save is on its way: it lands or fails, alone, or when others have written, too.
-    @Test(arguments: edits, [false, true]) func aSaveIsOnItsWay(_ edit: Edit, _ othersWrite: Bool) async throws {
+    @Test(arguments: edits, [false, true])
+    func editsContinueDuringASave(_ edit: Edit, _ othersWrite: Bool) async throws {
         for end in ["lands", "rolled back", "undone", "cancelled", "cancelled and rolled back", "saved"] {
             let before = shown
             let gate = Gate(store)
@@ -304,7 +305,7 @@ import Testing
     }
 
     /// Saves begin and land between edits, and others write.
-    @Test(arguments: edits) func everyEditIsThereAfterManySaves(_ edit: Edit) async throws {
+    @Test(arguments: edits) func noEditIsLostInManySaves(_ edit: Edit) async throws {
         var wanted = shown
         for number in 10..<40 {
             edit.object(bag, number)

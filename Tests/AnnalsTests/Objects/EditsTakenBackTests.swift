@@ -15,7 +15,7 @@ private struct Sheet: Entity {
 @Suite struct EditsTakenBackTests {
     /// An object that was read in a newer state than that of its context keeps that version.
     @MainActor @Test(arguments: [false, true], [false, true])
-    func whatWasRefreshedStays(isInsertedAgain: Bool, isUndone: Bool) throws {
+    func aRefreshedVersionStays(isInsertedAgain: Bool, isUndone: Bool) throws {
         let store = try Store(inMemory: [Sheet.self])
         let context = store.makeContext(author: "context")
         context.undoLevels = 5
@@ -45,7 +45,7 @@ private struct Sheet: Entity {
     private enum Step: CaseIterable { case merge, mergeAndWrite, save, saveInBackground, refresh }
 
     @MainActor @Test(arguments: Way.allCases, Writer.allCases)
-    private func theObjectShowsWhatTheStoreHas(_ way: Way, _ writer: Writer) async throws {
+    private func theObjectShowsTheStoredValues(_ way: Way, _ writer: Writer) async throws {
         for (step, policy) in Step.allCases.flatMap({ step in MergePolicy.allCases.map { (step, $0) } }) {
             let store = try Store(inMemory: [Sheet.self])
             let context = store.makeContext(author: "context")

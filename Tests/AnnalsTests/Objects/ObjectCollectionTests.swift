@@ -134,7 +134,7 @@ import Testing
         return notices.count.load(ordering: .relaxed)
     }
 
-    @Test func eachOperationDoesToAnObjectWhatItDoesToAValue() throws {
+    @Test func eachOperationChangesAnObjectLikeAValue() throws {
         let store = try open()
         let context = store.makeContext(author: "app")
         context.undoLevels = 10
@@ -209,7 +209,7 @@ import Testing
 
     // MARK: In place
 
-    @Test func aListGrowsWhereItIs() throws {
+    @Test func aListGrowsInPlace() throws {
         let store = try open()
         let context = store.makeContext(author: "app")
         context.undoLevels = 1

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct ObjectIDTableTests {
     /// Few different IDs, so that they are often replaced and removed; the highest are as far apart as IDs can be.
-    @Test(arguments: [1, 2, 3, 4, 5, 6]) func itHasWhatADictionaryHas(_ seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3, 4, 5, 6]) func theTableAgreesWithADictionary(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         let step = [1, 1, 512, 1 << 20, 1 << 40, 97][Int(seed) - 1]
         let nobody = try #require(ObjectID(entityNumber: 9, number: 1))
@@ -36,7 +36,7 @@ import Testing
         #expect(table.isEmpty && table.sortedIDs.isEmpty)
     }
 
-    @Test func itStaysAsItIsWhileItsValuesAreLookedAt() throws {
+    @Test func theTableCanBeChangedDuringAnIteration() throws {
         var table: ObjectIDTable<Int> = [:]
         table.reserveCapacity(100)
         for number in 1...100 { table[try #require(ObjectID(entityNumber: 1, number: UInt64(number)))] = number }

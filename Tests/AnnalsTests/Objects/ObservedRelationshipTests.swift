@@ -45,7 +45,7 @@ import Testing
 
     // MARK: Related objects
 
-    @Test func aRelatedObjectThatNobodyHoldsIsObserved() throws {
+    @Test func anUnreferencedRelatedObjectIsObserved() throws {
         let ((tag, note), _) = try store.write { transaction in
             let tag = try transaction.insert(Tag(name: "old"))
             return (tag, try transaction.insert(Note(title: "n", tag: tag)))
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// What was observed is kept no longer than somebody observes it, or little longer.
-    @Test func whatIsObservedNoMoreIsReleased() throws {
+    @Test func objectsThatAreNoLongerObservedAreReleased() throws {
         let count = 2_000
         try store.write { transaction in
             for number in 0..<count {
@@ -125,7 +125,7 @@ import Testing
         try end()
     }
 
-    @Test func aContextThatEndsReleasesWhatIsObserved() throws {
+    @Test func aContextThatEndsReleasesObservedObjects() throws {
         let ((_, note), _) = try store.write { transaction in
             let tag = try transaction.insert(Tag(name: "t"))
             return (tag, try transaction.insert(Note(title: "n", tag: tag)))
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(arguments: Side.allCases, Way.allCases)
-    func observersOfTheOtherSideAreTold(side: Side, way: Way) throws {
+    func observersOfTheOtherSideAreNotified(side: Side, way: Way) throws {
         for isHeld in [true, false] {
             try store.delete(Note.self)
             try store.delete(Tag.self)

@@ -27,7 +27,7 @@ import Testing
         { context, object in try context.obtainPermanentReferences(for: [object]) },
     ]
 
-    @Test(arguments: calls.indices) func theErrorSaysWhatToDo(call: Int) throws {
+    @Test(arguments: calls.indices) func theErrorNamesAWayOut(call: Int) throws {
         let (here, there) = (store.makeContext(), store.makeContext())
         let (saved, inserted) = (there.insert(Group(name: "a")), there.insert(Group(name: "b")))
         try there.obtainPermanentReferences(for: [inserted])

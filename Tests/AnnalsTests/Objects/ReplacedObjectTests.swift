@@ -52,7 +52,7 @@ private struct Badge: Entity {
 
     /// Also if it turns out at this call that another object has its place.
     @MainActor @Test(arguments: [false, true], [false, true])
-    func itCannotBeRefreshed(keepsEdits: Bool, isWritten: Bool) async throws {
+    func aReplacedObjectCannotBeRefreshed(keepsEdits: Bool, isWritten: Bool) async throws {
         let it = try Fixture()
         let gate = Gate(it.store)
         let object = it.context.insert(Badge(name: "a", color: 1))
@@ -76,7 +76,7 @@ private struct Badge: Entity {
     }
 
     /// An edit of it is taken back with the group that made it, and is no deletion by others.
-    @MainActor @Test func undoOfItsEdits() throws {
+    @MainActor @Test func editsOfAReplacedObjectCanBeUndone() throws {
         let it = try Fixture()
         it.former.color = 1
         try it.context.save()
@@ -95,7 +95,7 @@ private struct Badge: Entity {
     }
 
     /// It was deleted here, inserted again by another writer, and then taken over.
-    @MainActor @Test(arguments: [false, true]) func undoOfItsDeletion(skips: Bool) throws {
+    @MainActor @Test(arguments: [false, true]) func theDeletionOfAReplacedObjectCanBeUndone(skips: Bool) throws {
         let it = try Fixture()
         it.context.delete(it.former)
         let deletion = try it.context.save()
@@ -113,7 +113,7 @@ private struct Badge: Entity {
     }
 
     /// The policy drops its edits, and in the same save another object takes its place.
-    @MainActor @Test func itsEditsAreDroppedInTheSaveThatReplacesIt() throws {
+    @MainActor @Test func aSaveThatReplacesAnObjectDropsItsEdits() throws {
         for first in [false, true] {
             let it = try Fixture(.rollback)
             let object: Object<Badge>
@@ -134,7 +134,7 @@ private struct Badge: Entity {
     }
 
     /// The same with many objects: the order in which a landing save meets the two of an ID is that of a hash table.
-    @MainActor @Test func manyAreDroppedAndReplacedInOneSave() throws {
+    @MainActor @Test func oneSaveDropsAndReplacesManyObjects() throws {
         let it = try Fixture(.rollback)
         let formers = (0..<100).map { it.context.insert(Badge(name: "\($0)")) }
         try it.context.save()

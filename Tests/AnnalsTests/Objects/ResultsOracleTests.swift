@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct ResultsOracleTests {
     /// Longer with `Tests/run long results`: an operation is a round.
-    @Test(arguments: [1, 2, 3] as [UInt64]) func resultsAreWhatAFetchFinds(_ number: UInt64) throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func resultsAgreeWithAFetch(_ number: UInt64) throws {
         guard let long = LongRun("results", seed: number, operations: 250) else { return }
         let stores = long.forEachStore(500) { seed, count in try ResultsRun(seed: seed).run(rounds: count) }
         if let stores { print("results, seed \(long.seed): \(long.operations) rounds on \(stores) stores") }

@@ -107,7 +107,7 @@ import Testing
         try end()
     }
 
-    @Test func whatOthersDoShowsWhenItIsMerged() throws {
+    @Test func changesOfAnotherHandleShowAfterAMerge() throws {
         let notes = try notes([10, 20, 30])
         let results = try context.results(Note.self, where: high, sortedBy: .descending(\.rank))
         let told = differences(of: results)
@@ -131,7 +131,7 @@ import Testing
     }
 
     /// The rule of the relationship deletes the objects of the store, and not those that nobody else has.
-    @Test func anUnsavedObjectWhoseTargetIsDeletedElsewhereComesAndGoes() throws {
+    @Test func resultsFollowAnUnsavedObjectWhoseTargetIsDeletedElsewhere() throws {
         let group = context.insert(Group(name: "g"))
         try context.save()
         let note = context.insert(Note(title: "unsaved"))
@@ -169,7 +169,7 @@ import Testing
         try end()
     }
 
-    @Test func aConflictThatIsSettledAsTheStoreHasItShows() throws {
+    @Test func aConflictSettledForTheStoreShowsInResults() throws {
         let notes = try notes([10, 20])
         context.mergePolicy = .storeWins
         let results = try context.results(Note.self, sortedBy: .ascending(\.rank))
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Read anew, an object may be newer than all else that the context shows, and so it is after undoing.
-    @Test func whatIsReadAnewStaysWhenItsDeletionIsUndone() throws {
+    @Test func aRefreshedObjectStaysWhenItsDeletionIsUndone() throws {
         context.undoLevels = 5
         let others = store.makeContext()
         others.undoLevels = 5
@@ -209,7 +209,7 @@ import Testing
 
     // MARK: Sections
 
-    @Test func sectionsFollowEachOtherAndAreTheList() throws {
+    @Test func sectionsCoverTheListInOrder() throws {
         let notes = try notes([20, 10, 20, 30])
         let results = try context.results(
             Note.self, where: high, sortedBy: .descending(\.title), sectionedBy: \.rank)
@@ -245,7 +245,7 @@ import Testing
 
     // MARK: Who is told
 
-    @Test func onlyWhatMattersIsTold() throws {
+    @Test func onlyRelevantChangesAreReported() throws {
         let group = context.insert(Group(name: "g"))
         let notes = try notes([10, 20, 30])
         notes[0].group = group
@@ -279,7 +279,7 @@ import Testing
         try end()
     }
 
-    @Test func anObserverIsToldOnceForEachPieceOfWork() throws {
+    @Test func anObserverIsNotifiedOnceForEachPieceOfWork() throws {
         try notes(Array(10..<40))
         let results = try context.results(Note.self, where: high, sortedBy: .ascending(\.rank))
         let told = differences(of: results)
@@ -302,7 +302,7 @@ import Testing
         try end()
     }
 
-    @Test func aListMayBeChangedByThoseWhoAreTold() throws {
+    @Test func anObserverMayChangeTheList() throws {
         let notes = try notes([10, 20, 30])
         let results = try context.results(Note.self, where: high, sortedBy: .ascending(\.rank))
         var seen: [[Int]] = []
@@ -321,7 +321,7 @@ import Testing
 
     // MARK: Lives
 
-    @Test func aListHoldsWhatItHasGivenOut() throws {
+    @Test func aListKeepsTheObjectsThatItReturned() throws {
         try notes([10, 20])
         var results: Results<Note>? = try context.results(Note.self, where: high, sortedBy: .ascending(\.rank))
         weak let first = results?[0]
@@ -339,7 +339,7 @@ import Testing
         try end()
     }
 
-    @Test func aListIsReleasedAndNoLongerTold() throws {
+    @Test func aListIsReleasedAndNoLongerNotified() throws {
         let notes = try notes([10, 20])
         weak var list: Results<Note>?
         do {

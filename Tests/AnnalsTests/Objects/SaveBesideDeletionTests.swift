@@ -25,7 +25,7 @@ private struct Pair: Entity {
     /// After an edit has begun to be saved: sequences of five operations; every one of them with
     /// `Tests/run long deletions 100000`.
     @MainActor @Test(arguments: MergePolicy.allCases)
-    func noSequenceOfOperationsMakesEditsOfOthers(_ policy: MergePolicy) async throws {
+    func noSequenceOfOperationsTurnsForeignChangesIntoEdits(_ policy: MergePolicy) async throws {
         let all = Operation.allCases
         guard let long = LongRun("deletions", operations: 40) else { return }
         let seed = Int(long.seed - 1) * long.operations
@@ -55,7 +55,7 @@ private struct Pair: Entity {
 
     /// Undo of a deletion shows the object in the state of the context, which may have moved since the save began.
     @MainActor @Test(arguments: [false, true])
-    func undoOfADeletionBesideASaveMakesNoEditsOfOthers(isMerged: Bool) async throws {
+    func undoOfADeletionDuringASaveTurnsNoForeignChangeIntoAnEdit(isMerged: Bool) async throws {
         let store = try Store(inMemory: [Pair.self])
         let context = store.makeContext(author: "context")
         context.undoLevels = 5

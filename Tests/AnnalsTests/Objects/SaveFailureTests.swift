@@ -152,7 +152,7 @@ import Testing
             })
     }
 
-    @Test func everySetOfFaultsIsReportedWhole() throws {
+    @Test func everySetOfFaultsIsReportedCompletely() throws {
         let number = try store.currentToken.number
         for set in 1..<(1 << Self.faults.count) {
             let context = store.makeContext()
@@ -198,7 +198,7 @@ import Testing
         try end()
     }
 
-    @MainActor @Test func aBackgroundSaveReportsAllToo() async throws {
+    @MainActor @Test func aBackgroundSaveReportsEveryFault() async throws {
         let context = store.makeContext()
         for fault in Self.faults { try fault.plant(context) }
         let valid = expectError { try context.validate() }
@@ -425,7 +425,7 @@ import Testing
     }
 
     /// A ship that cannot be written leaves a port: whether the port has too many is not known.
-    @Test func noCountIsRefusedForWhatCannotBeWritten() throws {
+    @Test func anObjectThatCannotBeWrittenMakesNoCountFail() throws {
         let context = store.makeContext()
         let port = context.insert(Port(name: "Count"))
         let ships = (0..<2).map { _ in context.insert(Ship(port: port.objectReference)) }
@@ -442,7 +442,7 @@ import Testing
 
     // MARK: Batches
 
-    @Test func errorsOfABatchSayWhichElement() throws {
+    @Test func errorsOfABatchNameTheElement() throws {
         func elements(_ code: StoreError.Code, _ ships: [Ship]) -> [Int] {
             let error = expect(code) { try store.insert(contentsOf: ships) }
             let once = expect(code) { try store.insert(contentsOf: AnySequence(ships)) }

@@ -204,7 +204,7 @@ private struct Member: Entity {
     }
 
     /// An inserted object while its save is under way, or was written without the context knowing.
-    @MainActor @Test(arguments: [false, true]) func aNewObjectOnItsWayIsInTheStore(isWritten: Bool) async throws {
+    @MainActor @Test(arguments: [false, true]) func aNewObjectCanBeChangedWhileItIsSaved(isWritten: Bool) async throws {
         let store = try Store(inMemory: [Member.self])
         for change in 0..<7 {
             let context = store.makeContext()
@@ -247,7 +247,7 @@ private struct Member: Entity {
     }
 
     /// What failed is unsaved again, as it was, with what was done meanwhile.
-    @MainActor @Test func whatWasNotWrittenIsUnsavedAgain() async throws {
+    @MainActor @Test func changesThatWereNotWrittenAreUnsavedAgain() async throws {
         let store = try Store(inMemory: [Member.self])
         let context = store.makeContext()
         context.undoLevels = 5

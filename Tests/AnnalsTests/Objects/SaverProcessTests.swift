@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(20))) struct SaverProcessTests {
     /// Longer with `Tests/run long savers`.
-    @Test func whatWasSavedInTheBackgroundIsThere() throws {
+    @Test func backgroundSavesSurviveKilledProcesses() throws {
         _ = LongRun("savers", operations: 1800)?.forEachStore(15_000) { seed, count in
             let folder = try StoreFolder()
             let workers = KilledWorkers(

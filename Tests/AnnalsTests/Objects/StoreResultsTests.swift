@@ -66,7 +66,7 @@ struct Pin: Entity, Equatable {
         try end()
     }
 
-    @Test func relatedObjectsMatterIfThePredicateAsksForThem() async throws {
+    @Test func relatedObjectsCountIfThePredicateUsesThem() async throws {
         let group = try store.insert(contentsOf: [Group(name: "g")]).references[0]
         _ = try store.insert(contentsOf: (0..<3).map { Note(title: "n", rank: $0, group: group) })
         var named = store.results(Note.self, where: #Predicate { $0.group?.name == "g" }).makeAsyncIterator()
@@ -80,7 +80,7 @@ struct Pin: Entity, Equatable {
         try end()
     }
 
-    @Test func aReferenceToWhatIsDeletedIsNone() async throws {
+    @Test func aReferenceToADeletedObjectIsNil() async throws {
         let note = try store.insert(contentsOf: [Note(title: "n")]).references[0]
         _ = try store.insert(contentsOf: [Pin(place: 1, note: note), Pin(place: 2)])
         var pins = store.results(Pin.self, sortedBy: .ascending(\.place)).makeAsyncIterator()
@@ -93,7 +93,7 @@ struct Pin: Entity, Equatable {
 
     // MARK: Without history
 
-    @Test func withoutHistoryItFetchesAgain() async throws {
+    @Test func withoutHistoryResultsAreFetchedAgain() async throws {
         let visits = try store.insert(contentsOf: ["a", "b", "c"].map { Visit(page: $0) }).references
         var updates = store.results(Visit.self, sortedBy: .descending(\.page)).makeAsyncIterator()
         #expect(try await updates.next()?.values.map(\.page) == ["c", "b", "a"])
@@ -104,7 +104,7 @@ struct Pin: Entity, Equatable {
         try end()
     }
 
-    @Test(arguments: [false, true]) func whatWasCleanedMeanwhileIsFoundByComparing(isCompacted: Bool) async throws {
+    @Test(arguments: [false, true]) func changesInCleanedHistoryAreFoundByComparing(isCompacted: Bool) async throws {
         let notes = try store.insert(contentsOf: (0..<4).map { Note(title: "n\($0)", rank: $0) }).references
         var updates = store.results(Note.self, sortedBy: .ascending(\.rank)).makeAsyncIterator()
         #expect(try await updates.next()?.values.count == 4)
@@ -133,7 +133,7 @@ struct Pin: Entity, Equatable {
 
     // MARK: The end
 
-    @Test func itEndsWithItsTask() async throws {
+    @Test func updatesEndWithTheirTask() async throws {
         let store = store
         let task = Task {
             var count = 0
@@ -146,7 +146,7 @@ struct Pin: Entity, Equatable {
         try end()
     }
 
-    @Test func itThrowsWhatReadingThrows() async throws {
+    @Test func updatesThrowReadErrors() async throws {
         var updates = store.results(Note.self).makeAsyncIterator()
         _ = try await updates.next()
         try store.close()
@@ -171,7 +171,7 @@ struct Pin: Entity, Equatable {
     // MARK: Random work
 
     /// Longer with `Tests/run long results`: an operation is a round.
-    @Test func updatesAreWhatAFetchFinds() async throws {
+    @Test func updatesAgreeWithAFetch() async throws {
         guard let long = LongRun("results", operations: 250) else { return }
         try store.close()
         try other.close()

@@ -123,7 +123,7 @@ import Testing
         try end()
     }
 
-    @Test func aDeletionThatTwoUndoIsInsertedOnce() throws {
+    @Test func aDeletionThatTwoContextsUndoIsInsertedOnce() throws {
         let label = context.insert(Label(name: "l"))
         try context.save()
         let other = store.makeContext(author: "share")
@@ -145,7 +145,7 @@ import Testing
     }
 
     /// Undo shows a deleted object again, another program inserts it again with other values, and rollback shows those.
-    @Test func whatOthersInsertedAgainIsNotUndone() throws {
+    @Test func anInsertionByAnotherHandleIsNotUndone() throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         let reference = note.objectReference
@@ -179,7 +179,7 @@ import Testing
 
     // MARK: Others
 
-    @Test func whatOthersChangedIsAConflict() throws {
+    @Test func undoOfAnAttributeThatAnotherHandleChangedIsAConflict() throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         note.title = "b"
@@ -198,7 +198,7 @@ import Testing
         try end()
     }
 
-    @Test func whatOthersChangedInAGroupIsNotUndone() throws {
+    @Test func changesOfAnotherHandleWithinAGroupAreNotUndone() throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         note.title = "b"
@@ -219,7 +219,7 @@ import Testing
         try end()
     }
 
-    @Test func anObjectThatOthersUseStays() throws {
+    @Test func undoKeepsAnObjectThatAnotherHandleUses() throws {
         let group = context.insert(Group(name: "g"))
         try context.save()
         try another { try $0.insert(Note(title: "theirs", group: group.objectReference)) }
@@ -285,7 +285,7 @@ import Testing
     }
 
     /// What a merge policy has decided against was never saved. Undoing does not overwrite what is there instead.
-    @Test(arguments: MergePolicy.allCases) func undoAfterASettledConflict(policy: MergePolicy) throws {
+    @Test(arguments: MergePolicy.allCases) func undoAfterASettledConflictOverwritesNothing(policy: MergePolicy) throws {
         let note = context.insert(Note(title: "a", text: "a", rank: 1))
         try context.save()
         note.title = "mine"
@@ -351,7 +351,7 @@ import Testing
         try end()
     }
 
-    @Test func editsMadeWhileItSavesAreAGroupOfTheirOwn() async throws {
+    @Test func editsMadeDuringASaveAreTheirOwnGroup() async throws {
         context.close()
         try await Self.background(store)
         try folder.expectIntact()
@@ -391,7 +391,7 @@ import Testing
 
     /// Edits keep an object that others have deleted, also if it was deleted here and that was undone.
     @Test(arguments: [MergePolicy.error, .objectWins, .storeWins])
-    func aDeletionOfWhatOthersHaveDeletedIsUndone(policy: MergePolicy) throws {
+    func theDeletionOfAnAlreadyDeletedObjectCanBeUndone(policy: MergePolicy) throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         note.title = "b"
@@ -415,7 +415,7 @@ import Testing
 
     /// Two contexts have undone the deletion of one object.
     @Test(arguments: MergePolicy.allCases, [false, true])
-    func anObjectThatOthersHaveInsertedAgain(policy: MergePolicy, mergesFirst: Bool) throws {
+    func anObjectThatTwoContextsInsertAgainExistsOnce(policy: MergePolicy, mergesFirst: Bool) throws {
         let note = context.insert(Note(title: "a", rank: 1))
         try context.save()
         context.delete(note)
@@ -464,7 +464,7 @@ import Testing
     // MARK: At random
 
     /// Longer with `Tests/run long undo`: an operation is a round.
-    @Test func everyStateComesBack() throws {
+    @Test func undoAndRedoRestoreEveryState() throws {
         guard let long = LongRun("undo", operations: 300) else { return }
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         for round in 0..<long.operations {

@@ -45,7 +45,7 @@ import Testing
     enum Before: String, CaseIterable { case unsaved, permanent, saved }
 
     @Test(arguments: Before.allCases, [false, true])
-    func rulesDoNotAskWhetherAnObjectWasSaved(_ before: Before, isReferrerSaved: Bool) throws {
+    func rulesAreTheSameForUnsavedObjects(_ before: Before, isReferrerSaved: Bool) throws {
         for (name, refer) in Self.ways {
             let context = store.makeContext()
             let referrer = context.insert(Item(name: "a"))
@@ -84,7 +84,7 @@ import Testing
     }
 
     /// Until it is saved, the other may be deleted as well, or the deletion be undone.
-    @Test func savingLooksAtTheEnd() throws {
+    @Test func savingChecksTheFinalState() throws {
         let context = store.makeContext()
         context.undoLevels = 10
         var referrer = context.insert(Item(name: "a"))
@@ -116,7 +116,8 @@ import Testing
     }
 
     /// Referring to it only after it was deleted is the same, unless it would delete what refers.
-    @Test(arguments: [Before.unsaved, .saved]) func whoRefersToItLaterFollowsTheRulesToo(_ before: Before) throws {
+    @Test(arguments: [Before.unsaved, .saved])
+    func laterReferencesToADeletedObjectFollowTheRules(_ before: Before) throws {
         for (name, refer) in Self.ways where !name.hasPrefix("owner") {
             let context = store.makeContext()
             let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))
@@ -145,7 +146,7 @@ import Testing
     }
 
     /// RH2.
-    @Test func validatingSaysWhatSavingSays() throws {
+    @Test func validatingFailsLikeSaving() throws {
         let context = store.makeContext()
         let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))
         referrer.lock = target
@@ -159,7 +160,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @MainActor @Test func aBackgroundSaveFollowsThemToo() async throws {
+    @MainActor @Test func aBackgroundSaveFollowsTheRules() async throws {
         let context = store.makeContext()
         let (referrer, target) = (context.insert(Item(name: "a")), context.insert(Item(name: "b")))
         referrer.objectUpdate { ($0.loose, $0.lock) = (target.objectReference, target.objectReference) }

@@ -122,7 +122,7 @@ import Testing
 
     // MARK: Another handle
 
-    @Test(arguments: [false, true]) func theStoreIsCompacted(throughAnotherHandle: Bool) throws {
+    @Test(arguments: [false, true]) func aCompactionDoesNotPreventTheSave(throughAnotherHandle: Bool) throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited()
         try (throughAnotherHandle ? other : store).compact()
@@ -136,7 +136,7 @@ import Testing
         try end(other)
     }
 
-    @Test func anotherHandleTakesAndFreesAKey() throws {
+    @Test func aKeyOfAnotherHandleIsRefusedUntilItIsFreed() throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited()
         let (theirs, _) = try other.writeOptimistically { try $0.insert(Item(code: "2")) }
@@ -152,7 +152,7 @@ import Testing
         try end(other)
     }
 
-    @Test func anotherHandleFreesAKeyByACascade() throws {
+    @Test func aKeyThatAnotherHandleFreesByACascadeCanBeUsed() throws {
         struct Owner: Entity { var name = "" }
         struct Part: Entity {
             var code = ""
@@ -198,7 +198,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: MergePolicy.allCases) func anotherHandleDeletesWhatIsReferredTo(_ policy: MergePolicy) throws {
+    @Test(arguments: MergePolicy.allCases)
+    func thePolicyDecidesIfAnotherHandleDeletesATarget(_ policy: MergePolicy) throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited(policy)
         try other.writeOptimistically { try $0.delete(shelf) }
@@ -212,7 +213,7 @@ import Testing
         try end(other)
     }
 
-    @Test func anotherHandleRefersToWhatIsDeleted() throws {
+    @Test func aDeletionIsDeniedIfAnotherHandleRefersToTheObject() throws {
         let other = try Store(at: folder.path, entities: Self.entities)
         let context = try edited()
         context.delete(try context.object(try #require(try store.snapshot().references(to: Shelf.self).last)))
@@ -228,7 +229,7 @@ import Testing
 
     // MARK: Another process
 
-    @Test func anotherProcessTakesAndFreesAKey() throws {
+    @Test func changesOfAnotherProcessAreCheckedByTheSave() throws {
         func run(_ arguments: String...) throws {
             let result = try runTool(arguments)
             #expect(result.status == 0, "\(result.errors)")
@@ -252,7 +253,7 @@ import Testing
 
     // MARK: Another version of the program
 
-    @Test func aNewerVersionMigratesTheStore() throws {
+    @Test func aMigrationByANewerVersionDoesNotPreventTheSave() throws {
         let context = try edited()
         let newer = try Store(at: folder.path, entities: Newer.entities, migrations: [Newer.rules, Newer.codes])
         // The label has another name, is unique, and all codes have changed: none of that is in the way.
@@ -264,7 +265,7 @@ import Testing
         try end(newer)
     }
 
-    @Test func aNewerVersionHasRulesOfItsOwn() throws {
+    @Test func rulesOfANewerVersionCount() throws {
         let context = store.makeContext()
         context.insert(Item(code: "2", label: "one"))
         context.delete(try context.object(shelf))
@@ -287,7 +288,7 @@ import Testing
         try end(newer)
     }
 
-    @Test func anOlderVersionOpenedTheStoreEarlier() throws {
+    @Test func changesOfAnOlderVersionAreCheckedByTheNewRules() throws {
         let newer = try Store(at: folder.path, entities: Newer.entities, migrations: [Newer.rules])
         let context = newer.makeContext()
         context.insert(Newer.Item(code: "2", title: "two", weight: 5))
@@ -316,7 +317,7 @@ import Testing
     // MARK: A consumer in the same transaction
 
     /// Validating does not look at a consumer: it is no part of what is unsaved.
-    @Test func aConsumerCannotBeAdvanced() throws {
+    @Test func aConsumerThatCannotBeAdvancedFailsTheSave() throws {
         let first = try store.currentToken
         let start = try #require(try store.writeOptimistically { try $0.insert(Shelf(name: "first")) }.token)
         try store.registerConsumer("reader", at: start)

@@ -98,7 +98,7 @@ private final class Connection {
         return nil
     }
 
-    @Test func aClientThatComesBackMissesNothing() throws {
+    @Test func aReconnectingClientMissesNothing() throws {
         var (process, port) = try start()
         let store = try Store(at: folder.path, entities: [Item.self])
         var random = SeededRandom(1)

@@ -10,7 +10,7 @@ import Testing
 
     init() throws { folder = try StoreFolder() }
 
-    @Test func whatWasMadeForNothingGoes() throws {
+    @Test func anAbandonedStoreIsRemoved() throws {
         let store = try folder.open()
         #expect(try store.abandon())
         #expect(folder.temporary.names == [])
@@ -24,7 +24,7 @@ import Testing
     }
 
     /// Two make a store at once, and the one that made the file commits last.
-    @Test func whatSomebodyElseHasCommittedBeforeStays() throws {
+    @Test func aStoreWithAnEarlierCommitOfAnotherHandleStays() throws {
         let first = try folder.open()
         let second = try folder.open([Sample.clip])
         try second.close()
@@ -36,7 +36,7 @@ import Testing
         try again.close()
     }
 
-    @Test func whatWasThereOrIsUsedStays() throws {
+    @Test func aStoreThatExistedOrIsUsedStays() throws {
         let first = try folder.open()
         let second = try folder.open()
         #expect(try !second.abandon(), "It was there.")
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func whereTheDeclaredEntitiesCannotBeNothingIsMade() throws {
+    @Test func impossibleEntitiesCreateNoStore() throws {
         let impossible = EntityDescription("", attributes: [])
         expect(.schemaRefused) { try folder.open([impossible]) }
         #expect(folder.temporary.names == [])
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Who is writing to it at that moment is not passed over.
-    @Test func whoIsWritingKeepsIt() throws {
+    @Test func aStoreThatIsBeingWrittenStays() throws {
         let store = try folder.open()
         let other = try folder.open([])
         try other.write { _ in

@@ -25,7 +25,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func theResultAndTheTokenComeBack() async throws {
+    @Test func theResultAndTheTokenAreReturned() async throws {
         let (object, token) = try await store.writeOptimistically(author: "a") { try $0.insert("Clip", ["rank": 1]) }
         #expect(try store.currentToken == token)
         let (value, second) = try await store.write(contextName: "c") { transaction in
@@ -38,7 +38,7 @@ import Testing
         try end(0)
     }
 
-    @Test func errorsComeOutAsTheyAre() async throws {
+    @Test func errorsAreThrownUnchanged() async throws {
         struct Own: Error {}
         await #expect(throws: Own.self) { try await store.writeOptimistically { _ in throw Own() } }
         var taken = false
@@ -55,7 +55,7 @@ import Testing
         try end(1)
     }
 
-    @Test func laterOnesComeLater() async throws {
+    @Test func concurrentWritesAreAllCommitted() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<200 {
                 group.addTask {
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// More tasks wait for the lock than the pool has threads; another task of the pool goes on.
-    @Test(.timeLimit(.minutes(20))) func thePoolGoesOnWhileAllWait() async throws {
+    @Test(.timeLimit(.minutes(20))) func theThreadPoolContinuesWhileWritesWait() async throws {
         let holder = try LockHolder(folder.path)
         let store = store
         let count = ProcessInfo.processInfo.activeProcessorCount * 4
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(20)), arguments: [false, true])
-    func whoeverIsCancelledWhileItWaitsWritesNothing(inWrite: Bool) async throws {
+    func aWriteCancelledWhileItWaitsWritesNothing(inWrite: Bool) async throws {
         let before = try store.currentToken
         let holder = try LockHolder(folder.path)
         let store = store
@@ -111,7 +111,7 @@ import Testing
     }
 
     /// A commit whose body has run already waits for the lock only.
-    @Test(.timeLimit(.minutes(20))) func aCommitIsCancelledBehindItsBody() async throws {
+    @Test(.timeLimit(.minutes(20))) func aCommitCanBeCancelledAfterItsBody() async throws {
         let holder = try LockHolder(folder.path)
         let store = store
         let hasRun = AsyncStream<Void>.makeStream()
@@ -152,7 +152,7 @@ import Testing
         try end(1)
     }
 
-    @Test func aBodyThatRunsIsWaitedForAndWritesNothing() async throws {
+    @Test func aCancelledWriteWaitsForItsBodyAndWritesNothing() async throws {
         let store = store
         let isInBody = AsyncStream<Void>.makeStream()
         let mayEnd = Guarded(false)
@@ -183,7 +183,7 @@ import Testing
         try end(0)
     }
 
-    @Test func aClosedStoreSaysSo() async throws {
+    @Test func callsOfAClosedStoreThrow() async throws {
         try store.close()
         await expect(.closed) { try await store.writeOptimistically { try $0.insert("Clip", [:]) } }
         await expect(.closed) { try await store.write { try $0.insert("Clip", [:]) } }

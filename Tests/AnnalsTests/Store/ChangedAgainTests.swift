@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Rows and changes that no longer count do not add up.
-    @Test func aCounterInALongTransaction() throws {
+    @Test func manyUpdatesOfAnObjectInOneTransactionTakeLittleSpace() throws {
         let store = try folder.open([Sample.clip])
         let id = try store.writeOptimistically { try $0.insert("Clip", ["title": "counter", "rank": 0]) }.result
         try store.writeOptimistically { transaction in
@@ -89,7 +89,7 @@ import Testing
     }
 
     /// Cascades and nullified references meet objects that the transaction itself has written long before.
-    @Test func deleteRulesChangeWhatALongTransactionHasWritten() throws {
+    @Test func deleteRulesChangeObjectsThatALongTransactionHasWritten() throws {
         let store = try Store(at: folder.path, entities: [Shelf.self, Book.self, Tag.self])
         try store.write { transaction in
             let shelves = try (0..<20).map { try transaction.insert(Shelf(name: "\($0)")) }

@@ -38,7 +38,7 @@ import Testing
         #expect(rename(folder.temporary.path("kept"), folder.temporary.path(Self.leftover)) == 0)
     }
 
-    @Test(arguments: [false, true]) func whatKilledProgramsHaveLeftGoesWithTheStore(isRestored: Bool) throws {
+    @Test(arguments: [false, true]) func filesOfKilledProgramsAreDestroyedWithTheStore(isRestored: Bool) throws {
         let store = try fill()
         let copy = folder.temporary.path("copy")
         try store.backup(to: copy)
@@ -51,7 +51,7 @@ import Testing
         #expect(folder.temporary.names == [])
     }
 
-    @Test func aStoreThatWasMadeForNothingTakesThemToo() throws {
+    @Test func filesOfKilledProgramsAreRemovedWithAnAbandonedStore() throws {
         let store = try folder.open([Sample.clip])
         try keepLeftover(of: store)
         putLeftover()
@@ -73,7 +73,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatIsNotTheStoresStays() throws {
+    @Test func filesThatAreNotTheStoresStay() throws {
         let store = try fill()
         try store.close()
         try folder.temporary.write("Notes of a person", to: Self.leftover)

@@ -21,7 +21,7 @@ import Testing
     }
 
     /// Under the temporary name of a backup there may be anything: another name of the store, too.
-    @Test func aBackupWritesToNoFileThatIsThere() throws {
+    @Test func aBackupWritesToNoExistingFile() throws {
         let store = try filled()
         let leftover = folder.temporary.path(".copy.annals-backup")
         let copy = folder.temporary.path("copy")
@@ -45,7 +45,7 @@ import Testing
     }
 
     /// The tool reads by copies: a file that becomes shorter under it ends no process by a signal.
-    @Test(arguments: [["watch", "--after", "1"], ["history", "--follow"]]) func aFileThatIsTruncatedEndsNoTool(
+    @Test(arguments: [["watch", "--after", "1"], ["history", "--follow"]]) func aTruncatedFileKillsNoTool(
         arguments: [String]
     ) throws {
         try filled().close()
@@ -89,7 +89,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func hidingOneAuthorsHistoryLeavesTheOthersReadable() throws {
+    @Test func hidingOneAuthorsHistoryLeavesOtherAuthorsReadable() throws {
         let store = try filled(10)
         let last = try store.currentToken.number
         try store.deleteHistory(before: last, authors: ["odd"])

@@ -59,7 +59,7 @@ import Testing
     }
 
     /// The second handle has a lock, a position and an index of its own, as another process has.
-    @Test func severalHandlesWriteAndHearOfEachOther() throws {
+    @Test func severalHandlesWriteAndSignalEachOther() throws {
         let store = try Store(inMemory: [Sample.clip])
         let other = try Store(at: store.path)
         let watcher = try store.changeWatcher(excluding: ["app"])
@@ -130,7 +130,7 @@ import Testing
         try expectIntact(store.path)
     }
 
-    @Test func itIsReadByCopiesAndForReadingOnly() throws {
+    @Test func aStoreInMemoryCanBeReadByCopiesAndReadOnly() throws {
         let store = try Store(inMemory: [Sample.clip])
         try store.writeOptimistically { try $0.insert("Clip", [:]) }
         var options = Store.Options()
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func itVanishesWithTheLastHandle() throws {
+    @Test func aStoreInMemoryVanishesWithItsLastHandle() throws {
         var store: Store? = try Store(inMemory: [Sample.clip])
         let path = try #require(store?.path)
         try store?.writeOptimistically { try $0.insert("Clip", [:]) }
@@ -177,7 +177,7 @@ import Testing
         expect(.notFound) { try Store.destroy(at: path) }
     }
 
-    @Test func itIsDestroyedAsAFileIs() throws {
+    @Test func aStoreInMemoryCanBeDestroyed() throws {
         let store = try Store(inMemory: [Sample.clip])
         try Store.destroy(at: store.path)
         expect(.storeRemoved) { try store.writeOptimistically { try $0.insert("Clip", [:]) } }

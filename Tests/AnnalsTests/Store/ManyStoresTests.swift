@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct ManyStoresTests {
-    @Test func aProcessHasManyStoresOpen() throws {
+    @Test func aProcessCanHaveManyStoresOpen() throws {
         let folder = try TemporaryDirectory()
         var options = Store.Options()
         options.durability = .relaxed

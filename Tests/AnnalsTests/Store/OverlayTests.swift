@@ -15,7 +15,7 @@ import Testing
 
     /// Without an overlay: a copy of the file takes the store's place, and others write to the copy.
     @Test(arguments: [Store.Reading.mapped, .copied])
-    func aReaderGoesOverToACopyOfItsFile(reading: Store.Reading) throws {
+    func aReaderSwitchesToACopyOfItsFile(reading: Store.Reading) throws {
         let store = try folder.open([Self.entity])
         try store.writeOptimistically { try $0.insert("Clip", ["n": 1]) }
         try store.close()
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// With a real one, in a namespace of its own.
-    @Test func aReaderSeesWhatIsWrittenToTheUpperLayer() throws {
+    @Test func aReaderSeesWritesToTheUpperLayer() throws {
         let script = """
             set -e
             cd "$1"

@@ -173,7 +173,7 @@ import Testing
         return nil
     }
 
-    @Test(arguments: Happening.allCases) func eachRowIsAsTheTableSays(_ happening: Happening) throws {
+    @Test(arguments: Happening.allCases) func everyRowOfTheTableHolds(_ happening: Happening) throws {
         let row = Self.row(happening)
         let writer = try open(.readWrite)
         try insert("one", in: writer)
@@ -198,7 +198,7 @@ import Testing
 
     /// Every call of an open handle says the same. Only opening looks at the file as at a stranger.
     @Test(arguments: [Happening.otherStorePutThere, .otherFilePutThere, .emptyFilePutThere, .directoryPutThere])
-    func whatHasTheNameIsNoAnswerOfAnOpenHandle(_ happening: Happening) throws {
+    func everyCallOfAnOpenHandleReportsAReplacedFile(_ happening: Happening) throws {
         var options = Store.Options()
         options.durability = .relaxed
         let store = try Store(at: path, entities: [SampleClip.self], options: options)

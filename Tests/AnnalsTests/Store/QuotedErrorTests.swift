@@ -14,7 +14,7 @@ private struct Unsound: Error, CustomStringConvertible {
         ("really?", "really?"), ("stop!", "stop!"), ("and so on…", "and so on…"), ("[1, 2]", "[1, 2]."),
         ("check it. [/data/s]", "check it. [/data/s]"),
         ("check it. [/data/s, offset 5]", "check it. [/data/s, offset 5]"),
-    ]) func aTextEndsOnce(text: String, sentence: String) {
+    ]) func everyTextEndsWithOneMark(text: String, sentence: String) {
         #expect(StoreError.sentence(Unsound(description: text)) == sentence)
     }
 
@@ -27,7 +27,7 @@ private struct Unsound: Error, CustomStringConvertible {
     }
 
     /// A body, an encoder and a rule of a program end their texts as they like.
-    @Test(arguments: ["is odd", "is odd."]) func whatAProgramSaysIsQuoted(text: String) throws {
+    @Test(arguments: ["is odd", "is odd."]) func errorTextsOfTheProgramAreQuoted(text: String) throws {
         struct Encoded: Encodable {
             let text: String
             func encode(to encoder: any Encoder) throws { throw Unsound(description: text) }

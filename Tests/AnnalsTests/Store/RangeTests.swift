@@ -139,7 +139,7 @@ import Testing
         try store.close()
     }
 
-    @Test func anObjectThatIsNotThereDoesNotBeginAPage() throws {
+    @Test func aMissingObjectCannotBeginAPage() throws {
         let directory = try TemporaryDirectory()
         let store = try store(directory)
         let first = try #require(try store.snapshot().rows(of: "Item", by: ["name"], limit: 1).first)

@@ -85,7 +85,7 @@ import Testing
 
     // MARK: Rules
 
-    @Test func cascadeTakesWholeTreesOnce() throws {
+    @Test func aCascadeDeletesEachObjectOfATreeOnce() throws {
         let store = try store()
         let (teams, _) = try store.writeOptimistically { transaction in
             var teams = [try transaction.insert("Team", [:])]
@@ -109,7 +109,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func denyNamesWhoRefers() throws {
+    @Test func denyNamesTheReferringObjects() throws {
         let store = try store()
         let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
         let (teams, _) = try store.writeOptimistically { transaction in
@@ -246,7 +246,7 @@ import Testing
 
     // MARK: Several writers
 
-    @Test func whoRefersToWhatOthersDeleteIsAskedAgain() throws {
+    @Test func aTransactionRunsAgainIfItsTargetIsDeleted() throws {
         let (mine, other) = (try store(), try store())
         let (team, _) = try mine.writeOptimistically { try $0.insert("Team", [:]) }
         var runs = 0
@@ -262,7 +262,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: ["team", "home"]) func whatIsReferredToMeanwhileFollowsItsRule(_ attribute: String) throws {
+    @Test(arguments: ["team", "home"])
+    func aConcurrentReferenceToADeletedObjectFollowsItsRule(_ attribute: String) throws {
         let (mine, other) = (try store(), try store())
         let (home, _) = try mine.writeOptimistically { try $0.insert("Home", [:]) }
         let (team, _) = try mine.writeOptimistically { try $0.insert("Team", [:]) }
@@ -296,7 +297,7 @@ import Testing
 
     // MARK: Revert, export and apply
 
-    @Test func aRevertedCascadeBringsAllBack() throws {
+    @Test func aRevertedCascadeRestoresAllObjects() throws {
         let store = try store()
         let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
         try store.writeOptimistically { transaction in
@@ -312,8 +313,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [RevertPolicy.refuse, .storeWins]) func whatIsGoneIsNotReferredToAgain(policy: RevertPolicy) throws
-    {
+    @Test(arguments: [RevertPolicy.refuse, .storeWins])
+    func aRevertDoesNotReferToDeletedObjects(policy: RevertPolicy) throws {
         let store = try store()
         let (team, _) = try store.writeOptimistically { try $0.insert("Team", [:]) }
         let (home, _) = try store.writeOptimistically { try $0.insert("Home", [:]) }
@@ -343,7 +344,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func anAppliedReferenceFollowsTheRuleOfWhatIsGoneHere() throws {
+    @Test func anAppliedReferenceToADeletedObjectFollowsItsRule() throws {
         let source = try store()
         let (ids, _) = try source.writeOptimistically { transaction in
             (team: try transaction.insert("Team", [:]), home: try transaction.insert("Home", [:]))

@@ -75,7 +75,8 @@ import Testing
         rename(backup, folder.path)
     }
 
-    @MainActor @Test(arguments: Way.allCases) func allGoOnWithABackupThatHasAllTheyHaveSeen(_ way: Way) async throws {
+    @MainActor @Test(arguments: Way.allCases)
+    func followersContinueWithABackupThatHasAllTheyHaveSeen(_ way: Way) async throws {
         let store = try Store(at: folder.path, entities: Self.entities)
         let followers = try Followers(store)
         try await Store(at: folder.path, entities: Self.entities).write { try $0.insert(Note(title: "one")) }
@@ -132,7 +133,7 @@ import Testing
     }
 
     /// The backup has all that the tracker has seen, but the tracker's cursors stand in it where they stood before.
-    @MainActor @Test(arguments: Way.allCases) func aTrackerGoesOnWithABackupInWhichItsCursorsStandBack(_ way: Way)
+    @MainActor @Test(arguments: Way.allCases) func aTrackerContinuesWithABackupThatHasOlderCursors(_ way: Way)
         async throws
     {
         let store = try Store(at: folder.path, entities: Self.entities)
@@ -173,7 +174,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    @MainActor @Test(arguments: Way.allCases) func allEndAlikeWithAnOlderBackup(_ way: Way) async throws {
+    @MainActor @Test(arguments: Way.allCases)
+    func followersEndWithTheSameErrorForAnOlderBackup(_ way: Way) async throws {
         let store = try Store(at: folder.path, entities: Self.entities)
         let backup = folder.path + ".copy"
         try store.backup(to: backup)

@@ -29,7 +29,7 @@ import Testing
         return store
     }
 
-    @Test func rowsComeInTheOrderOfTheIndex() throws {
+    @Test func rowsAreReturnedInTheOrderOfTheIndex() throws {
         let directory = try TemporaryDirectory()
         let store = try store(directory)
         let snapshot = try store.snapshot()
@@ -51,7 +51,7 @@ import Testing
         try store.close()
     }
 
-    @Test func aValueGivesWhatItHolds() throws {
+    @Test func aValueIsReturnedOnlyAsItsOwnType() throws {
         let object = try #require(ObjectID(entityNumber: 1, number: 2))
         let date = Date(timeIntervalSince1970: 1)
         let uuid = UUID()

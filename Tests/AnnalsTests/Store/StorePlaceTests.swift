@@ -48,7 +48,7 @@ import Testing
     }
 
     /// Two folders with a store of the same name change places while both stores are open.
-    @Test func storesOfSwappedDirectoriesAreCompactedWhereTheyAre() throws {
+    @Test func storesOfSwappedDirectoriesAreCompactedInPlace() throws {
         let folder = try TemporaryDirectory()
         let stores = try ["a", "b"].map { directory in
             mkdir(folder.path(directory), 0o700)
@@ -77,7 +77,7 @@ import Testing
 
     /// Needs root, to run the tool as somebody else.
     @Test(.enabled(if: getuid() == 0 && access("/usr/bin/setpriv", X_OK) == 0))
-    func anotherUserIsToldWhoMayCompact() throws {
+    func theErrorNamesTheUsersWhoMayCompact() throws {
         let folder = try TemporaryDirectory()
         let path = folder.path("s.annals")
         let store = try Store(at: path, entities: [SampleClip.self])

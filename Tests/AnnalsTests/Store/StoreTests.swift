@@ -26,13 +26,13 @@ import Testing
     }
 
     /// Of a limited address space (`ulimit -v`, valgrind) a store takes what there is.
-    @Test func aStoreIsUsedWhereAddressesAreFew() throws {
+    @Test func aStoreWorksWithFewAddresses() throws {
         let run = try runTool(["addresses", folder.path], name: "process-helper")
         #expect(run.status == 0, "\(run.errors)")
         try folder.expectIntact()
     }
 
-    @Test func aWriteInAWriteThroughAnotherHandleSaysSo() throws {
+    @Test func aWriteInsideAWriteOfAnotherHandleIsBusy() throws {
         let (store, _) = try filled()
         let second = try Store(at: folder.path, options: .init(lockTimeout: .milliseconds(20)))
         try store.write { _ in
@@ -48,7 +48,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatIsInsertedIsRead() throws {
+    @Test func insertedObjectsAreRead() throws {
         let (store, ids) = try filled()
         let snapshot = try store.snapshot()
         let row = try #require(try snapshot.row(ids[0]))
@@ -80,7 +80,7 @@ import Testing
 
     /// The row before a change is what the state before the transaction shows, also of attributes that are younger than
     /// the row.
-    @Test func beforeAChangeIsTheStateBeforeIt() throws {
+    @Test func theRowBeforeAChangeIsThatOfTheStateBefore() throws {
         let (store, ids) = try filled()
         try store.changeSchema([
             .addAttribute(AttributeDescription("color", .string, defaultValue: "grey"), to: "Clip")
@@ -99,7 +99,7 @@ import Testing
 
     /// An object that is older than an attribute reads as its default: setting that is no change, of whatever type it
     /// is.
-    @Test func settingWhatAYoungerAttributeReadsAsChangesNothing() throws {
+    @Test func settingTheDefaultOfANewerAttributeChangesNothing() throws {
         let (store, ids) = try filled()
         let defaults: [(name: String, type: AttributeType, value: Value, other: Value)] = [
             ("a", .string, .string("grey"), .string("red")), ("b", .bool, .bool(true), .bool(false)),
@@ -145,7 +145,7 @@ import Testing
 
     /// The way to an object leads over frames that are verified on the way: a bad one there is the matter of who reads
     /// it.
-    @Test func damageConcernsOnlyWhoReadsIt() throws {
+    @Test func damageAffectsOnlyItsReaders() throws {
         let store = try folder.open([Sample.clip])
         let filler = String(repeating: "x", count: 400)
         let ids = try (0..<400).map { number in
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// IDs may come from outside.
-    @Test func anObjectOfAnotherEntityIsNotThere() throws {
+    @Test func anObjectOfAnotherEntityIsNotFound() throws {
         let (store, _) = try filled()
         let clips = try store.entity("Clip")
         #expect(try !store.snapshot().withRow(#require(ObjectID("2:1")), in: clips) { _ in })
@@ -251,7 +251,7 @@ import Testing
         try store.close()
     }
 
-    @Test func rangesOfNoNumbersAreEmptyAndSnapshotsOfOthersRefused() throws {
+    @Test func rangesOfNoNumbersAreEmptyAndForeignSnapshotsRefused() throws {
         let (store, _) = try filled()
         var found = 0
         try store.snapshot().forEachRow(of: store.entity("Clip"), numbers: 0...0) { _ in
@@ -297,7 +297,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatCannotBeWrittenIsRefused() throws {
+    @Test func invalidWritesAreRefused() throws {
         let (store, ids) = try filled()
         expect(.unknownEntity) { try store.writeOptimistically { try $0.insert("No", [:]) } }
         expect(.unknownAttribute) { try store.writeOptimistically { try $0.insert("Clip", ["no": 1]) } }
@@ -367,7 +367,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func largeValuesAreWhole() throws {
+    @Test func largeValuesAreReadCompletely() throws {
         let store = try folder.open([Sample.clip])
         let text = String(repeating: "xyz ", count: 100_000)
         let id = try store.writeOptimistically { try $0.insert("Clip", ["title": .string(text)]) }.result
@@ -427,7 +427,7 @@ import Testing
 
     // MARK: History
 
-    @Test func historyTellsWhoDidWhat() throws {
+    @Test func historyNamesAuthorsProcessesAndChanges() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken
         try store.writeOptimistically(author: "app") { transaction in
@@ -456,7 +456,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func tokensThatAreNoPlaceAreErrors() throws {
+    @Test func invalidTokensAreErrors() throws {
         let (store, _) = try filled()
         let token = try store.currentToken
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: 1)
@@ -515,7 +515,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func openingAddsWhatIsDeclaredAndRemovesNothing() throws {
+    @Test func openingAddsDeclarationsAndRemovesNothing() throws {
         try folder.open([Sample.clip]).close()
         var wider = Sample.clip
         wider.attributes.removeFirst()
@@ -546,7 +546,7 @@ import Testing
 
     // MARK: Opening and closing
 
-    @Test func aClosedStoreSaysSo() throws {
+    @Test func callsOfAClosedStoreThrow() throws {
         let (store, ids) = try filled()
         let snapshot = try store.snapshot()
         try store.close()
@@ -559,7 +559,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func readersWriteNothing() throws {
+    @Test func readOnlyHandlesCannotWrite() throws {
         let (store, ids) = try filled()
         let reader = try folder.open { $0.access = .readOnly }
         expect(.readOnly) { try reader.writeOptimistically { try $0.delete(ids[0]) } }
@@ -570,7 +570,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatIsNotThereIsNotOpened() throws {
+    @Test func missingStoresAreNotOpened() throws {
         expect(.notFound) { try folder.open { $0.createsIfMissing = false } }
         expect(.notFound) { try folder.open { $0.access = .readOnly } }
         try folder.temporary.write(String(repeating: "x", count: 5000), to: "other")
@@ -596,7 +596,7 @@ import Testing
         try? store.close()
     }
 
-    @Test func statisticsCount() throws {
+    @Test func statisticsCountObjectsAndTransactions() throws {
         let (store, ids) = try filled()
         try store.writeOptimistically { try $0.delete(ids[0]) }
         let statistics = try store.statistics

@@ -36,7 +36,7 @@ import Testing
         try runTool(["dump", folder.path] + options).output
     }
 
-    @Test func whatIsAppliedIsWhatWasExported() throws {
+    @Test func anAppliedExportLeadsToTheSameObjects() throws {
         try load("{\"k\":\"a\",\"n\":1,\"t\":\"\u{202e}\u{85}\"}\n{\"k\":\"b\",\"x\":0.1}\n", "--author", "me")
         let first = try export()
         #expect(
@@ -85,7 +85,7 @@ import Testing
         try target.expectIntact()
     }
 
-    @Test func noStoreIsMadeOfNothing() throws {
+    @Test func invalidArgumentsCreateNoStore() throws {
         #expect(try apply("{}\n").status == 1)
         let run = try apply("\n \n")
         #expect(run.status == 0 && run.output.hasPrefix("0 transactions"))
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// What is said there leads back to an answer.
-    @Test func whoIsTooFarBehindBeginsWithANewStore() throws {
+    @Test func anExpiredPlaceAdvisesANewStore() throws {
         for name in ["a", "b", "c"] { try load("{\"k\":\"\(name)\"}\n") }
         #expect(try runTool(["clean", source.path, "--before", "4"]).status == 0)
         let late = try runTool(["export", source.path, "--after", "1"])
@@ -135,7 +135,7 @@ import Testing
 
     /// The tool waits for more lines, and dies: what it had applied is there, whole, and the rest comes with the next
     /// one.
-    @Test(arguments: [1, 3, 6]) func killedBetweenLinesItLeavesWholeTransactions(count: Int) throws {
+    @Test(arguments: [1, 3, 6]) func aToolKilledBetweenLinesLeavesCompleteTransactions(count: Int) throws {
         for number in 0..<8 {
             try load("{\"k\":\"a\",\"n\":\(number)}\n{\"k\":\"b\(number)\"}\n{\"k\":\"c\",\"m\":\(number)}\n")
         }
@@ -163,7 +163,7 @@ import Testing
         try target.expectIntact()
     }
 
-    @Test func whereNothingIsAppliedNoStoreIsLeft() throws {
+    @Test func noStoreIsLeftIfNothingIsApplied() throws {
         try load("{\"k\":\"a\"}\n{\"k\":\"b\"}\n", "--batch", "1")
         let behind = try export("--after", "2")
         let whole = try export()

@@ -70,7 +70,7 @@ import Testing
 
     // MARK: What is found
 
-    @Test func conditionsMeanWhatTheySay() throws {
+    @Test func everyConditionFindsItsObjects() throws {
         let numbers = Array(0..<40)
         let cases: [(String, (Int) -> Bool)] = [
             ("rank = 5", { ranks[$0] == 5 }), ("rank != 5", { ranks[$0] != 5 }),
@@ -171,7 +171,7 @@ import Testing
         ("title.name = 1", 64, "does not refer"), ("folder.name.x = 1", 64, "one of ="),
         ("and = 1", 64, "in “`”"), ("rank = 1.5", 1, "has the type int"),
     ])
-    func aWrongConditionSaysWhere(_ condition: String, _ status: Int32, _ message: String) throws {
+    func aWrongConditionIsReportedWithItsMistake(_ condition: String, _ status: Int32, _ message: String) throws {
         let run = try runTool(["find", folder.path, "Note", "--where", condition])
         #expect(run.status == status && run.errors.contains(message), "\(condition): \(run.status) \(run.errors)")
         #expect(run.output.isEmpty)

@@ -46,7 +46,7 @@ import Testing
         (["Note", "--key", "title"], 64, "NAME=JSON"), (["Nothing", "1"], 1, "no entity “Nothing”"),
         (["Note", "--key", "size=1"], 1, "has no attribute “size”"), (["Note", "--key", "rank=7"], 64, "index"),
     ])
-    func whatCannotBeFoundIsSaid(arguments: [String], status: Int32, words: String) throws {
+    func missingObjectsAndMistakesAreReported(arguments: [String], status: Int32, words: String) throws {
         let run = try runTool(["get", folder.path] + arguments)
         #expect(run.status == status && run.errors.contains(words) && run.output.isEmpty, "\(run.errors)")
     }

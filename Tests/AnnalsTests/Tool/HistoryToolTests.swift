@@ -82,7 +82,7 @@ import Testing
         return try #require(line["timestamp"] as? String)
     }
 
-    @Test func everyFilterChooses() throws {
+    @Test func everyFilterSelectsItsTransactions() throws {
         #expect(try numbers() == [1, 2, 3, 4, 5])
         #expect(try numbers("--after", "1", "--before", "4") == [2, 3])
         #expect(try numbers("--after", all[2].token.description) == [4, 5])
@@ -168,7 +168,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatMakesNoSenseIsRefused() throws {
+    @Test func invalidArgumentsAreRefused() throws {
         for (arguments, status) in [
             (["history", folder.path, "--kind", "move"], 64), (["history", folder.path, "--id", "x"], 64),
             (["history", folder.path, "--after", "yesterday"], 64),
@@ -191,7 +191,7 @@ import Testing
     }
 
     /// Errors say what to do in words of the tool.
-    @Test func whatToDoIsSaidInTheToolsOwnWords() throws {
+    @Test func errorsGiveAdviceInTheToolsOwnTerms() throws {
         #expect(try run("clean", "--before", "4").status == 0)
         for arguments in [
             ["history", folder.path, "--after", "1"], ["watch", folder.path, "--after", "1"],

@@ -49,7 +49,7 @@ import Testing
         ["{\"k\":\"a\",\"new\":{}}", "{\"_id\":1}"],
     ]
 
-    @Test(arguments: failing, [false, true]) func aFailedBatchLeavesTheSchemaAsItWas(
+    @Test(arguments: failing, [false, true]) func aFailedBatchLeavesTheSchemaUnchanged(
         lines: [String], fromFile: Bool
     ) throws {
         let before = try schema()
@@ -75,7 +75,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [false, true]) func anAttributeIsNotWidenedUnlessAsked(fromFile: Bool) throws {
+    @Test(arguments: [false, true]) func anAttributeIsNotWidenedWithoutTheOption(fromFile: Bool) throws {
         let before = try schema()
         for (line, name, type, other) in [
             ("{\"k\":\"b\",\"n\":0.5}", "n", "int", "double"), ("{\"k\":\"b\",\"n\":\"1\"}", "n", "int", "string"),
@@ -139,7 +139,7 @@ import Testing
 
     // MARK: What a line does not name
 
-    @Test(arguments: [false, true]) func aLineChangesOnlyWhatItNames(fromFile: Bool) throws {
+    @Test(arguments: [false, true]) func aLineChangesOnlyTheAttributesThatItNames(fromFile: Bool) throws {
         let run = try load(["{\"k\":\"old\",\"x\":2}"], fromFile: fromFile, "--key", "k")
         #expect(run.output.hasPrefix("0 inserted, 1 updated"), "\(run)")
         #expect(try dump() == "{\"k\":\"old\",\"n\":7,\"x\":2.0}\n")

@@ -23,7 +23,7 @@ import Testing
 
     func dump(_ options: String...) throws -> String { try runTool(["dump", store] + options).output }
 
-    @Test func recordsComeBack() throws {
+    @Test func recordsAreDumpedAsTheyWereLoaded() throws {
         let lines =
             "{\"name\":\"a\",\"n\":1,\"x\":0.5,\"ok\":true,\"tags\":[1, "
             + "2]}\n{\"name\":\"b\",\"n\":null}\n\n{\"later\":\"é\\n\"}"
@@ -81,7 +81,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func keysUpdateOnlyWhatDiffers() throws {
+    @Test func keysUpdateOnlyDifferences() throws {
         let first = "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":2}\n{\"k\":\"c\",\"n\":3}\n"
         #expect(try load(first, "--key", "k").status == 0)
         let second = "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":5}\n{\"k\":\"d\"}\n{\"k\":\"d\",\"n\":7}\n"
@@ -110,7 +110,7 @@ import Testing
     }
 
     /// Objects that are older than the attribute have no value of it, and a line that has none either does not differ.
-    @Test(arguments: [false, true]) func anAttributeThatIsAddedChangesOnlyWhoHasIt(fromFile: Bool) throws {
+    @Test(arguments: [false, true]) func anAddedAttributeChangesOnlyObjectsThatHaveIt(fromFile: Bool) throws {
         #expect(try load("{\"k\":1,\"n\":1}\n{\"k\":2}\n{\"k\":3}\n", "--key", "k").status == 0)
         let lines = "{\"k\":1,\"n\":1}\n{\"k\":2,\"w\":null,\"v\":null}\n{\"k\":3,\"w\":5}\n"
         for expected in ["\"updated\":1,\"deleted\":0,\"unchanged\":2", "\"updated\":0,\"deleted\":0,\"unchanged\":3"] {
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: ["[1]", "{\"a\":1} x", "{\"a\":1,\"a\":2}", "{\"_id\":1}", "x", "{\"a\":\"\\ud800\"}"])
-    func aFirstLineThatIsBadMakesNoStore(line: String) throws {
+    func aBadFirstLineCreatesNoStore(line: String) throws {
         for run in [try load(line), try loadFile(line)] {
             #expect(run.status == 1 && run.errors.contains("Line 1 "), "\(run.errors)")
         }
@@ -170,7 +170,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func editsAnswerInJSON() throws {
+    @Test func editsPrintJSON() throws {
         #expect(try load("{\"name\":\"a\",\"n\":1}").status == 0)
         func answer(_ arguments: String...) throws -> (status: Int32?, output: Substring) {
             let run = try runTool([arguments[0], store, "Item"] + arguments.dropFirst() + ["--format", "json"])
@@ -215,7 +215,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func tokensNamePlaces() throws {
+    @Test func tokensCanBeUsedAsPlaces() throws {
         #expect(try load("{\"n\":1}\n{\"n\":2}", "--batch", "1").status == 0)
         let history = try runTool(["history", store, "--limit", "2"]).output.split(separator: "\n")
         #expect(history.count == 2)
@@ -245,7 +245,7 @@ import Testing
     }
 
     /// `ANNALS_WRITE_GOLDEN=1` writes what the tool says today: read the difference before committing it.
-    @Test func helpIsAsAgreed() throws {
+    @Test func helpMatchesTheGoldenFile() throws {
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "watch",
@@ -261,7 +261,7 @@ import Testing
     }
 
     /// Names are told apart by their bytes, as the store does.
-    @Test func namesInOtherFormsOfUnicodeAreOthers() throws {
+    @Test func namesInOtherFormsOfUnicodeAreDifferentNames() throws {
         let (one, other) = ("\u{e9}", "e\u{301}")
         _ = try load("{\"k\":1,\"\(one)\":10,\"\(other)\":20}\n", "--key", "k")
         _ = try load("{\"k\":2,\"\(one)\":\"x\",\"\(other)\":\"y\"}\n", "--key", "k", "--widen")
@@ -285,7 +285,7 @@ import Testing
     }
 
     /// A transaction of more than half a MiB takes no second change of an object.
-    @Test func aKeyMayComeTwiceInALargeBatch() throws {
+    @Test func aKeyMayAppearTwiceInALargeBatch() throws {
         let text = String(repeating: "x", count: 3000)
         let keys = Array(0..<300) + [0, 1, 1]
         let lines = keys.enumerated().map { "{\"k\":\($1),\"v\":\"\($0) \(text)\"}\n" }.joined()
@@ -296,7 +296,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: ["", String(repeating: "n", count: 256)]) func aBadNameIsOfItsLine(name: String) throws {
+    @Test(arguments: ["", String(repeating: "n", count: 256)]) func aBadNameIsReportedWithItsLine(name: String) throws {
         let lines = "{\"k\":1}\n{\"k\":2}\n{\"k\":3,\"\(name)\":1}\n"
         let run = try loadFile(lines, "--batch", "1")
         #expect(run.status == 1 && run.errors.contains("Line 3 "), "\(run)")
@@ -305,7 +305,7 @@ import Testing
     }
 
     /// What an attribute was before it was widened is no value of it any more.
-    @Test func whatWasWidenedIsNotUndoneInSilence() throws {
+    @Test func revertingAWidenedAttributeIsReported() throws {
         for line in ["{\"k\":1,\"v\":1,\"w\":1}", "{\"k\":1,\"v\":2,\"w\":2}"] { _ = try load(line, "--key", "k") }
         let change = try runTool(["history", store, "--limit", "1", "--reverse", "--format", "jsonl"]).output
         #expect(try runTool(["delete", store, "Item", "1"]).status == 0)
@@ -326,7 +326,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whereNoLineComesInNoStoreIsLeft() throws {
+    @Test func noStoreIsLeftIfNoLineIsLoaded() throws {
         for text in ["", "\n\n"] {
             for run in [try load(text), try loadFile(text), try load(text, "--key", "k", "--prune")] {
                 #expect(run.status == 0 && run.output.hasPrefix("0 inserted, 0 updated, 0 deleted, 0 unchanged in 0 "))
@@ -348,7 +348,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func anEmptyFilePrunesNothingUnlessThatIsMeant() throws {
+    @Test func anEmptyFilePrunesNothingWithoutTheOption() throws {
         let lines = "{\"k\":1}\n{\"k\":2}\n"
         #expect(try load(lines, "--key", "k").status == 0)
         let token = try runTool(["info", store]).output
@@ -369,7 +369,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func aNumberThatNoDoubleIsKeepsItsText() throws {
+    @Test func aNumberThatIsNoDoubleKeepsItsText() throws {
         #expect(try load("{\"x\":1e-500}\n{\"x\":1e400}\n{\"x\":0.5}\n{\"x\":0e-500}\n").status == 0)
         #expect(try dump("--bare") == "{\"x\":1e-500}\n{\"x\":1e400}\n{\"x\":0.5}\n{\"x\":0.0}\n")
         // What is a double already is not made one of another value.

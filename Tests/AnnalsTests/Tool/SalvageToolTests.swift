@@ -37,7 +37,7 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: folder.path)) == before)
     }
 
-    @Test func whatIsLeftOfADamagedStoreIsWritten() throws {
+    @Test func theReadableRestOfADamagedStoreIsWritten() throws {
         try damage(20_000, 700)
         let before = try Data(contentsOf: URL(filePath: folder.path))
         #expect(try runTool(["dump", folder.path]).status == 65)
@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Rows that compaction leaves belong to no transaction: only the index of a checkpoint knows of them.
-    @Test func whatACompactedStoreHasLostIsSaidAndEndsWithAStatusOfItsOwn() throws {
+    @Test func lossesOfACompactedStoreAreReportedWithTheirOwnStatus() throws {
         #expect(try runTool(["clean", folder.path, "--before", "9"]).status == 0)
         #expect(try runTool(["compact", folder.path]).status == 0)
         let frames = try runTool(["frames", folder.path, "--format", "jsonl"]).output.split(separator: "\n")
@@ -82,7 +82,7 @@ import Testing
         #expect(text.output.contains("\(objects) of “Item”, \(500 - objects) more are lost"), "\(text.output)")
     }
 
-    @Test func theReportIsForPeopleToo() throws {
+    @Test func theReportCanBePrintedAsText() throws {
         try damage(20_000, 1)
         let run = try runTool(["salvage", folder.path, target, "--format", "text"])
         #expect(run.status == 2)
@@ -91,7 +91,7 @@ import Testing
         #expect(run.output.contains("transactions complete, 1 with gaps, 0 missing"))
     }
 
-    @Test func whatCannotBeIsSaid() throws {
+    @Test func impossibleSalvagesAreReported() throws {
         #expect(try runTool(["salvage", folder.path]).status == 64)
         #expect(try runTool(["salvage", folder.path, folder.path]).status == 1)
         #expect(try runTool(["salvage", folder.path + ".none", target]).status == 1)
@@ -109,7 +109,7 @@ import Testing
         #expect(folder.temporary.names == ["s.annals"])
     }
 
-    @Test func whatAKilledSalvageHasLeftIsTakenAway() throws {
+    @Test func theFileOfAKilledSalvageIsRemoved() throws {
         let left = ".s.annals.new.annals-salvage"
         try folder.temporary.write("what was written by then", to: left)
         #expect(try runTool(["salvage", folder.path, target]).status == 0)
@@ -117,7 +117,7 @@ import Testing
         #expect(try runTool(["verify", target]).status == 0)
     }
 
-    @Test func theLibraryGivesTheReport() throws {
+    @Test func theLibraryReturnsTheReport() throws {
         let report = try Store.salvage(from: folder.path, to: target)
         #expect(report.objects == 500 && report.bytesPassedOver == 0 && report.schemaChanges == [])
         #expect(report.entities.map(\.name) == ["Item"])
@@ -133,7 +133,7 @@ import Testing
     }
 
     /// Whoever ends a long command by Ctrl-C finds everything as it was, and no file that nobody knows.
-    @Test(arguments: [["compact"], ["backup", "new"], ["salvage", "new"]]) func aSignalLeavesNothingBehind(
+    @Test(arguments: [["compact"], ["backup", "new"], ["salvage", "new"]]) func aSignalLeavesNoFiles(
         command: [String]
     ) throws {
         let store = try folder.open()

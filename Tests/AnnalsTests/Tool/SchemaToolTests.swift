@@ -32,7 +32,7 @@ import Testing
            "keys": [{"attributes": ["rank", "title"], "unique": false}]}]}
         """
 
-    @Test func aMissingStoreIsMadeAndASecondRunChangesNothing() throws {
+    @Test func aMissingStoreIsCreatedAndASecondRunChangesNothing() throws {
         let dry = try apply(Self.first, "--dry-run")
         #expect(dry.status == 0 && folder.temporary.names == ["schema.json"])
         let run = try apply(Self.first, "--author", "ops")
@@ -48,7 +48,7 @@ import Testing
         try expectIntact(folder.path)
     }
 
-    @Test func whatDiffersIsChangedAndNothingElseRemoved() throws {
+    @Test func differencesAreChangedAndNothingElseIsRemoved() throws {
         #expect(try apply(Self.first).status == 0)
         let store = try Store(at: folder.path)
         let clip = try store.writeOptimistically { transaction in
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// Names that move on, names that become free, and names that are exchanged.
-    @Test func namesThatAttributesTakeFromEachOther() throws {
+    @Test func attributesCanTakeNamesFromEachOther() throws {
         func file(_ attributes: (String, String?)...) -> String {
             let lines = attributes.map { name, former in
                 let renamed = former.map { #", "renamedFrom": "\#($0)""# } ?? ""
@@ -185,7 +185,7 @@ import Testing
         try expectIntact(folder.path)
     }
 
-    @Test func aBadFileMakesNoStore() throws {
+    @Test func aBadFileCreatesNoStore() throws {
         for json in ["", "[]", "{", "{}", #"{"entities": 3}"#, #"{"entities": [3]}"#, "\u{0}", #"{"entities": [{}]}"#] {
             let run = try apply(json)
             #expect(run.status == 1 && run.errors.hasPrefix("annals: "), "\(json): \(run)")

@@ -152,7 +152,7 @@ import annals
         return (run.status, try #require(object?["error"] as? [String: Any]))
     }
 
-    @Test func errorsAreJSONWhereThatIsWanted() throws {
+    @Test func errorsAreJSONOnRequest() throws {
         let store = try Store(at: folder.path)
         try store.deleteHistory(before: 3)
         try store.close()

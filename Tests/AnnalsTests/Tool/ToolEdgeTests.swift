@@ -25,7 +25,7 @@ import Testing
         #expect(try runTool(["dump", other.path, "--bare"]).output == first)
     }
 
-    @Test func textThatIsNotJSONIsToldFromAString() throws {
+    @Test func textThatIsNotJSONDiffersFromAString() throws {
         let item = EntityDescription("Item", attributes: [AttributeDescription("j", .json)])
         let store = try folder.open([item])
         let texts = ["not json", "\"text\"", "{\"_notJSON\":\"x\"}", "{\"_notJSON\":1}", "{\"a\": 1}", ""]
@@ -60,7 +60,7 @@ import Testing
         try reader.close()
     }
 
-    @Test func attributesNamedLikeTheToolsOwnMembersAreToldApart() throws {
+    @Test func attributesNamedLikeTheToolsOwnMembersGetAPrefix() throws {
         let item = EntityDescription(
             "Item",
             attributes: ["_id", "__id", "_entity", "_ids"].map { AttributeDescription($0, .int) })
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func anErrorBehindACommitSaysThatTheCommitIsThere() throws {
+    @Test func anErrorAfterACommitReportsThatTheCommitExists() throws {
         let store = try folder.open([Sample.clip])
         let token = try store.write { try $0.insert("Clip", ["rank": 1]) }.token
         try store.close()

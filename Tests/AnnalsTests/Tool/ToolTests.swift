@@ -48,7 +48,7 @@ import annals
         #expect(silent.status == 1)
     }
 
-    @Test func pipeThatNobodyReadsEndsItWithoutAWord() throws {
+    @Test func aPipeWithoutAReaderEndsTheToolSilently() throws {
         let temporary = try TemporaryDirectory()
         mkfifo(temporary.path("pipe"), 0o600)
         let reader = open(temporary.path("pipe"), O_RDONLY | O_NONBLOCK | O_CLOEXEC)
@@ -68,7 +68,7 @@ import annals
 
     func parse(_ arguments: [String]) throws -> Arguments { try Arguments(arguments, for: Self.command) }
 
-    @Test func optionsStandAnywhere() throws {
+    @Test func optionsMayBeAnywhere() throws {
         for arguments in [
             ["--limit", "5", "--all", "store", "name"], ["store", "--limit=5", "name", "--all"],
             ["--all", "store", "--limit", "5", "--", "name"],
@@ -93,14 +93,14 @@ import annals
         (["a", "--limit", "--all"], "needs a value"), (["a", "--limit=1", "--limit=1"], "twice"),
         (["a", "--=x"], "“--”"),
     ])
-    func refusesTheRest(arguments: [String], words: String) {
+    func otherArgumentsAreRefused(arguments: [String], words: String) {
         let failure = #expect(throws: ToolFailure.self) { try parse(arguments) }
         #expect(failure?.status == .usage && failure?.hint == "Try: annals help list")
         #expect(failure?.message.contains(words) == true, "\(failure?.message ?? "")")
     }
 
     @Test(arguments: ["", "+5", "-5", "5 ", "0x5", "٥", "18446744073709551616"])
-    func refusesNumbersThatAreNone(text: String) throws {
+    func invalidNumbersAreRefused(text: String) throws {
         let parsed = try parse(["s", "--limit=" + text])
         #expect(throws: ToolFailure.self) { try parsed.number(of: "limit", for: Self.command) }
     }

@@ -33,7 +33,7 @@ import annals
         String(repeating: "[", count: 201) + String(repeating: "]", count: 201),
         String(repeating: "[", count: 1_000_000),
     ])
-    func whatIsNoJSONIsRefused(text: String) { #expect(throws: JSONError.self) { try JSONReader.value(text) } }
+    func invalidJSONIsRefused(text: String) { #expect(throws: JSONError.self) { try JSONReader.value(text) } }
 
     @Test func deepButNotTooDeepIsRead() throws {
         let text = String(repeating: "[", count: 200) + String(repeating: "]", count: 200)
@@ -52,7 +52,7 @@ import annals
         #expect(error?.column == 8)
     }
 
-    @Test func nothingWrittenCommandsATerminal() throws {
+    @Test func controlCharactersAreEscaped() throws {
         let text = "\u{1b}[2J\u{7f}\u{202e}\u{85}\u{2028}\t\"\\ä😀"
         let written = JSONText.string(text)
         #expect(written == "\"\\u001b[2J\\u007f\\u202e\\u0085\\u2028\\t\\\"\\\\ä😀\"")
@@ -89,7 +89,7 @@ import annals
         (.int, [.int(1)], false, .int), (.double, [.int(1)], true, .double), (.double, [.int(exact + 1)], true, .json),
         (.bool, [.int(1)], true, .json), (.string, [.structure("{}")], true, .json), (.json, [.int(1)], true, .json),
         (.date, [.string("x")], true, .date), (.string, [.null], true, .string),
-    ]) func attributesThatAreThereWiden(
+    ]) func existingAttributesAreWidened(
         existing: AttributeType, values: [JSONValue], areDoubles: Bool, type: AttributeType
     ) throws {
         #expect(try TypeGuess(values).widened(existing) { () throws(ToolFailure) in areDoubles } == type)
@@ -114,7 +114,7 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         (.decimal, "\"123456789012345678901234567890\"", "123456789012345678901234567890"),
         (.object, "\"1:2\"", "\"1:2\""),
         (.objects, "[\"1:2\"]", "[\"1:2\"]"), (.orderedObjects, "[]", "[]"), (.string, "null", "null"),
-    ]) func valuesPassThrough(type: AttributeType, text: String, written: String) throws {
+    ]) func valuesAreReadAndWrittenBack(type: AttributeType, text: String, written: String) throws {
         let value = try #require(ValueConversion.value(try JSONReader.value(text), as: type))
         var bytes: [UInt8] = []
         ValueConversion.append(value, to: &bytes)
@@ -129,7 +129,7 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         (.date, "\"2026\""),
         (.uuid, "\"x\""), (.data, "\"*\""), (.object, "\"1\""), (.object, "5"), (.objects, "[1]"), (.objects, "{}"),
         (.decimal, "true"),
-    ]) func whatDoesNotFitIsNone(type: AttributeType, text: String) throws {
+    ]) func valuesThatDoNotFitAreNil(type: AttributeType, text: String) throws {
         #expect(ValueConversion.value(try JSONReader.value(text), as: type) == nil)
     }
 
@@ -173,7 +173,7 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         }
     }
 
-    @Test func otherTextsAreNoDates() {
+    @Test func malformedTextsAreNoDates() {
         for text in [
             "", "5", "2026-01-02", "2026-02-29T00:00:00Z", "2001-01-01T00:00:00Z+s", "2001-01-01T00:00:00Z5s", "nan",
             "2001-01-01T00:00:00Z+nans", "2001-01-01T00:00:00Z+1e400s", "2001-01-01T00:00:00Z+1",
@@ -183,7 +183,7 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         #expect(DateText.moment("2001-01-02") == Date(timeIntervalSinceReferenceDate: 86_400))
     }
 
-    @Test func otherTextsAreNoTimestamps() {
+    @Test func malformedTextsAreNoTimestamps() {
         for text in [
             "", "2026-01-02", "2026-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-01T24:00:00Z",
             "2026-01-01T00:00:00",
@@ -194,7 +194,7 @@ private func zeros(_ count: Int) -> String { String(repeating: "0", count: count
         for extreme in [Int64.min, .max] { #expect(Timestamp.text(extreme).hasSuffix("Z")) }
     }
 
-    @Test func fieldsAreQuotedWhereNeeded() {
+    @Test func fieldsAreQuotedIfNeeded() {
         #expect(
             CSV.line(["a", nil, "", "b,c", "d\"e", "f\ng", " h", "\r\n"])
                 == "a,,\"\",\"b,c\",\"d\"\"e\",\"f\ng\",\" h\",\"\r\n\"\n")

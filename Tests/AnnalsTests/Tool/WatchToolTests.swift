@@ -16,7 +16,7 @@ import Testing
         try store.writeOptimistically(author: author) { try $0.insert("Clip", ["title": "t"]) }
     }
 
-    @Test(arguments: [SIGTERM, SIGINT]) func aSignalOfTheSystemEndsItAsDone(number: Int32) throws {
+    @Test(arguments: [SIGTERM, SIGINT]) func aSignalOfTheSystemEndsTheToolWithSuccess(number: Int32) throws {
         let store = try made()
         try insert("app", store)
         let tool = try RunningTool(["watch", folder.path, "--after", "1", "--not-author", "sync"])
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// Whether the signal comes while the store is opened depends on who is faster: the store grows until it does.
-    @Test func aSignalEndsItWhileItOpensTheStore() throws {
+    @Test func aSignalEndsTheToolWhileItOpensTheStore() throws {
         let store = try made()
         var hasEnded = false
         for commits in [40, 80, 160, 320, 640, 1280] where !hasEnded {
@@ -72,7 +72,7 @@ import Testing
         return line?.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) } ?? 0
     }
 
-    @Test func textIsForPeople() throws {
+    @Test func changesCanBePrintedAsText() throws {
         let store = try made()
         try insert("app", store)
         let tool = try RunningTool(["watch", folder.path, "--after", "1", "--format", "text"])
@@ -83,7 +83,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func historyFollows() throws {
+    @Test func historyFollowsNewTransactions() throws {
         let store = try made()
         try insert("app", store)
         let tool = try RunningTool(["history", folder.path, "--follow", "--format", "jsonl"])
@@ -118,7 +118,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test func whatCannotBeWatchedIsAFailure() throws {
+    @Test func watchingAMissingStoreOrPlaceFails() throws {
         let store = try made()
         #expect(try runTool(["watch", folder.path, "--after", "9"]).status == 1)
         #expect(try runTool(["watch", folder.path, "--after", "x"]).status == 64)

@@ -40,7 +40,7 @@ private struct Entry: Entity {
     @Test(
         arguments: [[], ["app"], ["share"], ["app", "share"]],
         [[], ["import"], ["import", "observer", "deduplicator"]])
-    func bodiesGetTheNamedContextsAndWhatOthersDid(_ authors: [String], _ own: [String]) async throws {
+    func bodiesGetChangesOfOwnContextsAndOtherAuthors(_ authors: [String], _ own: [String]) async throws {
         let seen = Mutex<[String]>([])
         let hooked = Mutex<[String]>([])
         let tracker = try HistoryTracker(
@@ -117,7 +117,7 @@ private struct Entry: Entity {
 
     private enum Author: String, CaseIterable { case app, share }
 
-    @MainActor @Test func authorsAreTheCasesOfAnEnumeration() async throws {
+    @MainActor @Test func authorsCanBeCasesOfAnEnumeration() async throws {
         let context = store.makeContext(author: Author.share)
         let tracker = try HistoryTracker(
             store: store, contexts: [context], currentAuthor: Author.app, allAuthors: Author.allCases,

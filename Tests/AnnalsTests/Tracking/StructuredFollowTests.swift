@@ -39,7 +39,8 @@ import Testing
 
     enum Ending: CaseIterable { case closedContext, closedStore, removed, replaced }
 
-    @MainActor @Test(arguments: Ending.allCases) func aContextSaysWhyItFollowsNoMore(_ ending: Ending) async throws {
+    @MainActor @Test(arguments: Ending.allCases)
+    func aContextReportsWhyItStoppedFollowing(_ ending: Ending) async throws {
         let context = store.makeContext()
         let following = Task { () -> StoreError? in
             do { try await context.followUntilCancelled() } catch { return error as? StoreError }
@@ -117,7 +118,7 @@ import Testing
         try end()
     }
 
-    @Test func aTrackerSaysWhyItHasEnded() async throws {
+    @Test func aTrackerReportsWhyItHasEnded() async throws {
         let tracker = try tracker(Calls())
         let run = Task { () -> StoreError? in
             do { try await tracker.run() } catch { return error as? StoreError }

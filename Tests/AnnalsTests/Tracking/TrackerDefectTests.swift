@@ -81,7 +81,7 @@ private func soon(
 
     // MARK: The cursor is no date
 
-    @Test func whatComesAfterAWriterWhoseClockIsAheadIsObserved() async throws {
+    @Test func changesAfterAWriterWhoseClockIsAheadAreObserved() async throws {
         let note = try insert("one")
         let tracker = try tracker()
         observe(tracker)
@@ -128,7 +128,7 @@ private func soon(
         try end()
     }
 
-    @Test func whatComesDuringARoundIsOneFurtherRound() async throws {
+    @Test func changesDuringARoundCauseOneFurtherRound() async throws {
         let tracker = try tracker()
         tracker.observe(Note.self, [.insert]) { [other] changes in
             guard changes[0].after?.title == "last" else { return }
@@ -164,7 +164,7 @@ private func soon(
     }
 
     /// The cursor moves after all bodies, so that a process that is killed in one of them gets the changes again.
-    @Test @MainActor func theStepsOfARoundComeInTheirOrder() async throws {
+    @Test @MainActor func theStepsOfARoundRunInOrder() async throws {
         let (store, calls) = (store, calls)
         @Sendable func note(_ step: String) throws {
             calls.note("\(step), cursor \(try store.consumer("app")?.cursor.number ?? 0), from \(try store.horizon)")
@@ -242,7 +242,7 @@ private func soon(
         try end()
     }
 
-    @Test func whatNobodyOrAnUnlistedAuthorDidIsCleaned() throws {
+    @Test func changesOfUnlistedAndUnnamedAuthorsAreCleaned() throws {
         let cleaner = try tracker().cleanerBuilder()
         for author in ["share", nil, "somebody", "app"] { try insert("a note", by: author) }
         #expect(try cleaner.clean() == 0)
@@ -252,7 +252,7 @@ private func soon(
         try end()
     }
 
-    @Test func whatIsTooOldIsCleanedUnread() async throws {
+    @Test func historyThatIsTooOldIsCleanedUnread() async throws {
         let tracker = try tracker(["app", "share"], .byNotification(times: 1), maximumDuration: 3600)
         try insert("one")
         #expect(try tracker.cleanerBuilder().clean() == 0)

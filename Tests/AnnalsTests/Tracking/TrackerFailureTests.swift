@@ -92,7 +92,7 @@ private final class StandingClock: HistoryTrackerClock {
         try end()
     }
 
-    @Test func aDeduplicatorThatClosesItsContextIsToldSo() async throws {
+    @Test func aDeduplicatorThatClosesItsContextGetsAnError() async throws {
         let tracker = try tracker { _, context in
             context.insert(Label(name: "new"))
             context.close()
@@ -121,7 +121,7 @@ private final class StandingClock: HistoryTrackerClock {
         try end()
     }
 
-    @Test func whatCanNeverBeObservedIsLogged() async throws {
+    @Test func impossibleObservationsAreLogged() async throws {
         let tracker = try tracker(["app", "share"], batch: ["share", "import"])
         tracker.observe(Note.self, [], name: "mail") { [calls] _ in calls.note("mail") }
         #expect(messages.all.contains { $0.hasPrefix("error: Observer “mail” observes no kind of change") })

@@ -23,7 +23,7 @@ import Testing
         return turns
     }
 
-    @Test func nothingToDoIsNothingDone() async throws {
+    @Test func anIdleTrackerDoesNothing() async throws {
         let folder = try StoreFolder()
         let process = try RunningTool(["idle", folder.path], name: "process-helper")
         var lines: Set<String> = []

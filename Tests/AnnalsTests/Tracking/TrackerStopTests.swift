@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct TrackerStopTests {
     /// Somebody keeps the writer lock, so the cursor stays where it is.
-    @Test func whatWasObservedBeforeAStopIsNotObservedAgainIfTheStoreWasBusy() async throws {
+    @Test func changesObservedBeforeAStopAreNotRepeatedIfTheStoreWasBusy() async throws {
         let folder = try StoreFolder()
         let other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         var options = Store.Options()
@@ -47,7 +47,7 @@ import Testing
     }
 
     /// What the observer has been told of stays so, although the cursor cannot be set yet.
-    @Test func lossIsToldOnceAlthoughTheStoreIsBusy() async throws {
+    @Test func aLossIsReportedOnceAlthoughTheStoreIsBusy() async throws {
         let folder = try StoreFolder()
         let other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         var options = Store.Options()
@@ -82,7 +82,7 @@ import Testing
     }
 
     /// No duration has so many seconds.
-    @Test func endlessTimesAreNoFault() async throws {
+    @Test func infiniteDurationsAreAllowed() async throws {
         let folder = try StoreFolder()
         let store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
         let calls = Calls()

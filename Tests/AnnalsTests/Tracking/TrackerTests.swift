@@ -79,7 +79,7 @@ import Testing
 
     // MARK: Observers
 
-    @Test func observersGetWhatOthersDidOnceAndInOrder() async throws {
+    @Test func observersGetChangesOfOtherAuthorsOnceAndInOrder() async throws {
         let note = try insert("before")
         let tracker = try tracker()
         observe(tracker)
@@ -107,7 +107,7 @@ import Testing
         try end()
     }
 
-    @Test func anEmptyListMeansAllAuthorsAndTheOwnAloneMeansNobody() async throws {
+    @Test func anEmptyListMeansAllAuthorsAndTheOwnAloneMeansNone() async throws {
         try insert("one", by: "somebody")
         try insert("two", by: nil)
         try insert("own", by: "app")
@@ -154,7 +154,7 @@ import Testing
         try end()
     }
 
-    @Test func aTombstoneHasWhatIsPreserved() async throws {
+    @Test func aTombstoneHasThePreservedValues() async throws {
         let elsewhere = try StoreFolder()
         let clips = try Store(at: elsewhere.path, entities: [SampleClip.self])
         let clip = try await clips.write(author: "share") { transaction in
@@ -175,7 +175,7 @@ import Testing
         try end()
     }
 
-    @Test func whatWasMirroredIsObservedAndReplayedOnlyIfAskedFor() async throws {
+    @Test func mirroredChangesAreObservedAndReplayedOnlyOnRequest() async throws {
         let elsewhere = try StoreFolder()
         let source = try Store(at: elsewhere.path, entities: [Group.self, Note.self, Label.self])
         try await source.write(author: "share") { try $0.insert(Note(title: "mirrored")) }
@@ -330,7 +330,7 @@ import Testing
     }
 
     /// The history of one who is left out is cleaned before that of those who are observed.
-    @Test func cleanedHistoryOfOthersIsNotMissed() async throws {
+    @Test func cleanedHistoryOfUnlistedAuthorsIsNotMissed() async throws {
         let tracker = try tracker(["app", "share"])
         observe(tracker, [.insert])
         tracker.start()
@@ -389,7 +389,7 @@ import Testing
         try end()
     }
 
-    @Test func aWritingObserverDoesParkedWorkOnceIfTwoReplayIt() async throws {
+    @Test func aWritingObserverDoesParkedWorkOnceIfItIsReplayedOften() async throws {
         let tracker = try tracker()
         let mayFail = Atomic(true)
         tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
@@ -508,7 +508,7 @@ import Testing
 
     // MARK: Exactly once
 
-    @Test func whatAWritingObserverDoesAndItsCursorAreOneCommit() async throws {
+    @Test func aWritingObserverAndItsCursorAreOneCommit() async throws {
         try insert("one", rank: 1)
         let tracker = try tracker()
         tracker.observeInTransaction(Note.self, [.insert], name: "labels") { changes, transaction in
@@ -546,7 +546,7 @@ import Testing
         try end()
     }
 
-    @Test func whatTheDeduplicatorSavesAndTheCursorAreOneCommit() async throws {
+    @Test func theDeduplicatorsSaveAndTheCursorAreOneCommit() async throws {
         try insert("same")
         try insert("same")
         let tracker = try tracker { transactions, context in
@@ -645,7 +645,7 @@ import Testing
 
     // MARK: Lost history, errors
 
-    @Test func afterLostHistoryObserversAreToldOnceAndGoOn() async throws {
+    @Test func observersResynchronizeOnceAfterLostHistoryAndContinue() async throws {
         let tracker = try tracker()
         tracker.observe(Note.self, [.insert]) { [calls] changes in
             calls.note(changes[0].after?.title ?? "-")
@@ -721,7 +721,7 @@ import Testing
         try end()
     }
 
-    @Test func twoTrackersWithOneConsumerAreToldApart() async throws {
+    @Test func twoTrackersWithOneConsumerHaveAConflict() async throws {
         let tracker = try tracker()
         observe(tracker)
         tracker.start()

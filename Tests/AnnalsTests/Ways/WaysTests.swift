@@ -47,7 +47,7 @@ import Testing
 
     /// Longer with `Tests/run long ways`.
     @MainActor @Test(arguments: [Setting.plain] + Setting.others)
-    func everyWayMeetsEveryOther(_ setting: Setting) async throws {
+    func everyWayFollowsEveryOtherWay(_ setting: Setting) async throws {
         let pairs = setting.ways.count * setting.ways.count
         // Elsewhere each way once, and some after each other.
         let isPlain = setting.testDescription == Setting.plain.testDescription
@@ -62,7 +62,7 @@ import Testing
 
     /// A handle for reading refuses every way, and says so. Edits stay, and nothing is written.
     @Test(arguments: Way.allCases.filter { $0 != .restore })
-    func everyWayIsRefusedWhereNothingMayBeWritten(_ way: Way) async throws {
+    func everyWayIsRefusedByAReadOnlyHandle(_ way: Way) async throws {
         let folder = try StoreFolder()
         let others = try TemporaryDirectory()
         var options = Store.Options()
