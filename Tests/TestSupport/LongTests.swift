@@ -1,16 +1,21 @@
 // Tests that take long, beside others.
 
-package actor LongTests {
-    private static let shared = LongTests()
+private import Dispatch
 
-    /// Runs work of many seconds. Beside other tests it is done one piece after the other: it takes one thread of the
-    /// pool, and leaves the rest to tests that change threads often, such as those of contexts. Otherwise each of their
-    /// changes would wait for the end of a piece.
+/// Work of many seconds.
+package enum LongTests {
+    /// Has a thread of its own.
+    private static let queue = DispatchQueue(label: "long tests")
+
+    /// Runs work. Beside other tests it is done one piece after the other, on a thread of its own: on the threads of
+    /// the pool, tests that change threads often, such as those of contexts, would wait each time for the end of a
+    /// piece.
     package static func run<Result: Sendable>(
-        besideOthers: Bool, _ work: @Sendable () throws -> Result
-    ) async rethrows -> Result {
-        besideOthers ? try await shared.perform(work) : try work()
+        besideOthers: Bool, _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        guard besideOthers else { return try work() }
+        return try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Swift.Result { try work() }) }
+        }
     }
-
-    private func perform<Result: Sendable>(_ work: @Sendable () throws -> Result) rethrows -> Result { try work() }
 }

@@ -44,7 +44,7 @@ import Testing
                     let name = "\(workload.name)/\(limitsName)"
                     if let chosen, chosen.first != name { continue }
                     group.addTask {
-                        await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
+                        try await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
                             Self.run(name, workload.run, limits, seed: UInt64(index + 1), chosen)
                         }
                     }

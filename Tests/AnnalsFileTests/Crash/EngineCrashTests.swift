@@ -33,7 +33,7 @@ import Testing
                     if let chosen, chosen.first != name { continue }
                     let options = Self.options(dirtyNodeBytes: dirtyNodeBytes)
                     group.addTask {
-                        await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
+                        try await LongTests.run(besideOthers: !CrashTests.looksAtMore) {
                             Self.run(name, workload.run, options, seed: UInt64(index + 1), chosen)
                         }
                     }
