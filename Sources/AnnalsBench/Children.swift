@@ -4,7 +4,7 @@ import Annals
 import FoundationEssentials
 import Glibc
 
-/// Processes of this program with other arguments. Those that still run when it goes are ended.
+/// Processes of this program with other arguments. When it is released, it ends those that still run.
 final class Children {
     private var processes: [pid_t] = []
 

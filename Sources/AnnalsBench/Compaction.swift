@@ -31,7 +31,7 @@ struct Compaction {
 
     // MARK: Alone
 
-    /// Of all history, and of rows alone; the median of rounds in which the limit is measured directly after it.
+    /// With all history, and with rows alone: the median of rounds, each followed by a measurement of the limit.
     private func measureRate(cleans: Bool) throws {
         var rounds: [Round] = []
         for _ in 0..<Self.rounds {
@@ -52,7 +52,7 @@ struct Compaction {
 
     private struct Round {
         var ratio: Double
-        /// To the limit that synchronises at its end, as a compaction must.
+        /// The ratio to the limit with a sync at its end, as a compaction has.
         var syncedRatio: Double
         var line: String
     }
@@ -80,8 +80,8 @@ struct Compaction {
         return Round(ratio: rate / limit.written, syncedRatio: rate / limit.synced, line: line)
     }
 
-    /// As many bytes of the same rows appended to a new file, 1000 rows a call, as the limit is measured for loading:
-    /// rows are made meanwhile. Bytes a second until they are written, and until they are synchronised.
+    /// Appends this number of bytes of the same rows to a new file, 1000 rows a call, as for the limit of loading: the
+    /// time includes making rows. Returns bytes a second, without and with the sync at the end.
     private func append(_ bytes: UInt64) throws -> (written: Double, synced: Double) {
         let path = arguments.path + "/limit"
         let descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -119,9 +119,8 @@ struct Compaction {
 
     // MARK: Beside a writer
 
-    /// The longest of many commits is longer than that of few, wherever the disk or the scheduler makes one wait now
-    /// and then: so what a compaction adds is told from those for a while before it, and as many after it as were made
-    /// beside it.
+    /// The longest of many commits is longer than that of few, because the disk or the scheduler delays one now and
+    /// then. So commits beside a compaction are compared with those for a while before it, and with as many after it.
     private func measureWaiting(batch: UInt64) throws {
         Memory.touch(Self.touchedBytes * 2)
         try load()

@@ -1,4 +1,4 @@
-// `contention`: many who commit at once, in processes and in threads of one.
+// `contention`: many commits at once, by processes and by threads of one.
 
 import Annals
 import FoundationEssentials

@@ -4,7 +4,8 @@ import Glibc
 
 /// A thread that counts what it does.
 ///
-/// Sound although it is shared: the thread alone touches the result until it has ended, and only then the others look.
+/// Sound although it is shared: the thread alone touches the result until it has ended, and other threads read it only
+/// then.
 final class CountingThread: @unchecked Sendable {
     private let body: @Sendable () throws -> Int
     private var thread = pthread_t()

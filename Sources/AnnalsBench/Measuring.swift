@@ -32,8 +32,8 @@ enum Memory {
         return usage.ru_maxrss
     }
 
-    /// Uses so much memory once and gives it back: what a machine has not used lately makes every write up to five
-    /// times slower.
+    /// Uses this much memory once and frees it: in memory that was not used lately, every write is up to five times
+    /// slower.
     static func touch(_ count: Int) {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1 << 12)
         defer { memory.deallocate() }
@@ -53,7 +53,7 @@ enum Memory {
 extension Memory {
     private typealias MallocInfo = @convention(c) (Int32, UnsafeMutablePointer<FILE>) -> Int32
 
-    /// The bytes that `malloc` has given out, by its own account, with what it needs for itself.
+    /// The bytes that `malloc` has allocated by its own count, with its overhead.
     static func heapBytes() throws -> Int {
         // The module of the C library does not have `malloc_info`.
         guard let symbol = dlsym(nil, "malloc_info") else { throw BenchError(message: "there is no malloc_info") }
@@ -64,7 +64,7 @@ extension Memory {
         defer { free(text) }
         guard result == 0, let text else { throw BenchError(message: "malloc_info has failed") }
         let lines = String(cString: text).split(separator: "\n")
-        // What all arenas have together comes last, after the last arena.
+        // The totals of all arenas come last, after the last arena.
         let total = lines[((lines.lastIndex { $0.hasPrefix("</heap>") } ?? 0))...]
         func bytes(_ start: String) throws -> Int {
             guard let line = total.first(where: { $0.hasPrefix(start) }),
@@ -85,7 +85,7 @@ func fileBytes(_ path: String) -> Int {
     return stat(path, &status) == 0 ? Int(status.st_size) : 0
 }
 
-/// What the process has read, as the kernel counts what was read.
+/// The bytes that the process has read, as the kernel counts them.
 enum Reads {
     /// Bytes that this process has asked for with read calls so far.
     static var bytes: UInt64 {

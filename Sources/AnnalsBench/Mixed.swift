@@ -14,7 +14,7 @@ struct Mixed {
         let isOver = Atomic<Bool>(false)
     }
 
-    /// Returns what was read and updated, in how many seconds, and the longest commit in seconds.
+    /// Returns the numbers of reads and updates, and in seconds the time and the longest commit.
     func run() throws -> (gets: Int, updates: Int, seconds: Double, longest: Double) {
         let shared = Shared()
         let reader = try CountingThread { [self] in try read(shared) }

@@ -1,4 +1,4 @@
-// The same rows as objects of a context: what they cost beside the untyped workloads, and how much memory they take.
+// The same rows as objects of a context: their cost compared with the untyped workloads, and the memory that they take.
 
 import Annals
 import FoundationEssentials

@@ -1,5 +1,5 @@
-// `tracker`: how soon a commit of another process is in the objects that this one holds; how long a tracker takes for
-// what waits when it starts; and what following a writer at full speed costs the writer.
+// `tracker`: the time until held objects show a commit of another process; the time that a tracker needs for commits
+// that wait when it starts; and the cost for a writer at full speed that it follows.
 
 import Annals
 import FoundationEssentials
@@ -55,7 +55,7 @@ enum Monotonic {
     }
 }
 
-/// Where a task leaves how it ended, for the thread that waits.
+/// The result of a task, for the thread that waits for it.
 final class TaskEnd: Sendable {
     private let gate = Gate()
     private let failure = Mutex<(any Error)?>(nil)

@@ -52,7 +52,7 @@ struct TwoProcesses {
         }
     }
 
-    /// Where the task leaves what it measured.
+    /// The measurements of the task.
     private final class Box: Sendable {
         private let value = Mutex(Result<[Double], any Error>.success([]))
 
@@ -143,7 +143,7 @@ struct TwoProcesses {
     }
 }
 
-/// What one thread waits for and another says.
+/// A signal that one thread sends and another waits for.
 ///
 /// Sound although it is shared: the memory is a semaphore's, which any thread may use.
 final class Gate: @unchecked Sendable {

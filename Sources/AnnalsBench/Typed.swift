@@ -1,4 +1,4 @@
-// The same work on values of a program's own type: what the typed layer costs beside the untyped workloads.
+// The same work on values of a program's own type: the cost of the typed layer, compared with the untyped workloads.
 //
 // The values are whole ones: `typed_load` makes three texts for each row before it is inserted, and each fetch makes
 // its predicate. The untyped workloads do neither.

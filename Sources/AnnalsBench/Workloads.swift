@@ -313,7 +313,7 @@ struct Workloads {
         try store.close()
     }
 
-    /// What was read of the history.
+    /// The history that was read.
     private struct HistorySum {
         var seconds = 0.0
         var transactions: UInt64 = 0

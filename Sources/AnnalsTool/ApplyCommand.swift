@@ -90,8 +90,8 @@ enum ApplyCommand {
     ) throws(ToolFailure) {
         let result: ApplyResult
         do {
-            // Made durable when the store is closed: transactions that a power failure removes before can be applied
-            // again.
+            // Made durable when the store is closed: transactions that a power failure removes before then can be
+            // applied again.
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
                 contextName: arguments.value(of: "context"), durability: .relaxed)

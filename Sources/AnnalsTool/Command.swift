@@ -2,7 +2,7 @@
 
 package import Annals
 
-/// The exit statuses. Those from 64 on, except for the last, are those of sysexits.h.
+/// The exit statuses. From 64 on, all but the last are those of sysexits.h.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case failed = 1

@@ -10,9 +10,9 @@ package enum DateText {
 
     // MARK: Writing
 
-    /// A text such as `2026-01-02T03:04:05.000006Z`. A date that cannot be written so is the seconds since 2001, such
-    /// as `2001-01-01T00:00:00Z+1e+20s`: before the year 0, after 9999, closer to that moment than a nanosecond, and
-    /// minus zero. Dates that are no moment are `NaN`, `Infinity` and `-Infinity`.
+    /// A text such as `2026-01-02T03:04:05.000006Z`. Other dates are the seconds since 2001, such as
+    /// `2001-01-01T00:00:00Z+1e+20s`: those before the year 0, after 9999, or less than a nanosecond from that moment,
+    /// and minus zero. Dates that are no moment are `NaN`, `Infinity` and `-Infinity`.
     package static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSinceReferenceDate
         if seconds.isNaN { return "NaN" }

@@ -57,7 +57,7 @@ enum DumpCommand {
         return .done
     }
 
-    /// Calls `body` with every object of the entity, or with so many. Ends if printing fails.
+    /// Calls `body` with every object of the entity, or with `limit` of them. Ends if printing fails.
     private static func forEach(
         _ entity: EntityHandle, _ snapshot: Snapshot, limit: Int = .max,
         _ body: (borrowing RowView) throws(ToolFailure) -> Void

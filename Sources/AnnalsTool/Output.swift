@@ -22,7 +22,7 @@ package struct Output {
     private var buffer: [UInt8] = []
     /// After the first failure nothing more is written: it would look as if it directly followed the earlier output.
     package private(set) var hasFailed = false
-    /// Whether the command has changed something. A failure to print does not undo that, which its message mentions.
+    /// Whether the command has changed something. A failure to print does not undo that, as its message explains.
     package var hasChanges = false
 
     package init(_ stream: Stream) { self.stream = stream }

@@ -9,7 +9,7 @@ struct SchemaDifference {
     private let prunes: Bool
     private var present: [EntityDescription]
 
-    /// Throws a failure for changes that are not possible. It names the entity, the attribute and the way out.
+    /// Throws a failure for changes that are not possible. It names the entity, the attribute and the remedy.
     init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws(ToolFailure) {
         self.present = present
         self.prunes = prunes

@@ -15,7 +15,7 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 /// A policy can resolve some conflicts: then the change is left out (`storeWins`) or written (`exportWins`). Both
 /// policies leave out changes that no policy can resolve: an update or deletion of an unknown object, a deletion that a
 /// delete rule denies here, a reference to an unknown object, values of a unique key that another object has, and
-/// values from which a derived value would follow that cannot be written here.
+/// values that would give a derived value that cannot be written here.
 public struct ApplyConflict: Hashable, Sendable {
     /// The reason for a conflict.
     public enum Reason: Hashable, Sendable {
@@ -31,7 +31,7 @@ public struct ApplyConflict: Hashable, Sendable {
         /// that object takes its place, unless it corresponds to another foreign object already. The key may be derived
         /// from values that the transaction writes.
         case keyTaken(by: ObjectID)
-        /// The object cannot be deleted: another one refers to it here, by a property whose rule denies that, or that
+        /// The object cannot be deleted: another object here refers to it, by a property that denies the deletion or
         /// must refer to an object.
         case stillReferred(by: ObjectID)
         /// The attributes refer to an unknown object, or are null but required here.

@@ -6,7 +6,7 @@ extension ApplyPlan {
         var bytes: [UInt8]
     }
 
-    /// Notes which keys of the object the change frees.
+    /// Notes the keys of the object that the change frees.
     mutating func noteKeysGivenUp(_ change: ExportedChange) throws(StoreError) {
         let foreign = foreign(change.object)
         guard change.kind != .insert, let object = try local(change.object), withheld.everything == nil,

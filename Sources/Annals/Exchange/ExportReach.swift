@@ -12,7 +12,7 @@
 
 internal import FoundationEssentials
 
-/// The last transaction of the exports up to a given one, which was applied or only noted.
+/// The last transaction that an export contains, up to one that applied another store's, or only noted it.
 struct ExportReach {
     /// The last transaction that is not a mere note (LX2): the given one, or one before it. Number 0 for none.
     var whole: HistoryToken
@@ -51,8 +51,7 @@ struct ExportReach {
 
     private static func number(_ value: Value) -> UInt64? { value.int.map { UInt64(bitPattern: $0) } }
 
-    /// Notes the last exported transaction, with the new transaction that applies the one in `origin`, or only notes
-    /// it.
+    /// Notes the last exported transaction, in the new transaction that applies one of `origin`, or only notes it.
     static func write(
         origin: UUID, isSkipped: Bool, on base: Snapshot, to draft: Draft
     ) throws(StoreError) {

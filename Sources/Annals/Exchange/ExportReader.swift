@@ -3,8 +3,8 @@
 // Invariants:
 // ER1  Each exported transaction names the one exported before it, so a missing one is found when they are applied. The
 //     receiver has everything in those that are left out.
-// ER2  An object is named by the store in which it was first inserted, on every way between stores. So a name means the
-//     same object in every store.
+// ER2  An object is named by the store in which it was first inserted, in every exchange. So a name means the same
+//     object in every store.
 
 internal import FoundationEssentials
 
@@ -68,7 +68,7 @@ struct ExportReader {
             renames: changesSchema ? renames(version) : [], changes: changes)
     }
 
-    /// All objects of a state, as the insertions of one transaction: for a receiver that has nothing from before.
+    /// All objects of a state, as the insertions of one transaction: for a receiver without earlier transactions.
     /// References to deleted objects are left out.
     mutating func readState(_ state: Snapshot) throws(StoreError) -> ExportedTransaction {
         let version = state.view.catalog.newestVersion

@@ -8,8 +8,8 @@ public import FoundationEssentials
 public struct ExportedTransaction: Hashable, Sendable {
     /// The transaction's place in the exporting store: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The place of the exported transaction before it, which the receiving store must have applied. Nil without one,
-    /// because the export begins here or all earlier ones were left out.
+    /// The place of the exported transaction before it, which the receiving store must have applied. Nil if the export
+    /// begins here, or all earlier ones were left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
@@ -21,8 +21,8 @@ public struct ExportedTransaction: Hashable, Sendable {
     public let origin: HistoryToken?
     /// The place of the transaction before the original one, if it exists.
     public let originPrevious: HistoryToken?
-    /// Not nil if this is not a transaction, but the state after one. Then these are the places of other stores up to
-    /// which the state contains their transactions.
+    /// Nil for a transaction. For a state after a transaction, the places of other stores up to which the state
+    /// contains their transactions.
     public let holds: [HistoryToken]?
     /// The entities after the transaction. Not nil for the first transaction of an export, and for those that change
     /// the schema.

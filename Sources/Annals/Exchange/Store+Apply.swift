@@ -65,8 +65,8 @@ extension Store {
                 guard var error = error as? StoreError else {
                     preconditionFailure("This body throws StoreError only.")
                 }
-                // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
-                // which they follow.
+                // Derived values are known only now. Nothing was written: the next attempt leaves out the values that
+                // they are derived from.
                 if let planned, withheld.add(error.upkeepObstacles, planned) { continue }
                 if error.path == nil { error.path = path }
                 throw error
@@ -74,7 +74,7 @@ extension Store {
         }
     }
 
-    /// Throws `originDiverged` if a transaction that claims to be from this store is not.
+    /// Throws `originDiverged` if a transaction names this store as its origin, but was not made here.
     private func requireOwn(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
             try require(token, engine)
@@ -128,8 +128,8 @@ extension Store {
 
 extension AppliedOrigins {
     /// Whether the transaction was applied before. Throws `originDiverged` if another one with its number was. Only the
-    /// last two are known. A tag depends on everything before it, so another history is found at the last transaction
-    /// at the latest.
+    /// last two are known. A tag depends on everything before it, so the last transaction shows another history, if no
+    /// earlier one does.
     func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let last = try record(of: transaction.store)?.record else { return false }
         for token in [transaction.previous, transaction.token].compactMap(\.self) where last.contradicts(token) {
@@ -143,7 +143,7 @@ extension AppliedOrigins {
         let record = try record(of: transaction.store)?.record
         let last = record?.token
         guard let previous = transaction.previous else {
-            // Everything that its store has exported before it may have been left out.
+            // The export may have left out all earlier transactions of its store.
             let mayFollow = transaction.holds == nil && record?.isAlwaysExported(to: storeIdentifier) == false
             guard last == nil || mayFollow else {
                 throw StoreError(

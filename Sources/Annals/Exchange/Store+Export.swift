@@ -12,24 +12,22 @@ extension Store {
     /// that change the schema, contain the entities.
     ///
     /// Entities whose history is off are only in that first transaction, which is then the newest state. Later
-    /// transactions come without their changes, and may be empty. A store that already has a part of the state cannot
-    /// take it. If `target` names a store from which a transaction was applied here, its export has no state and begins
-    /// with the history of the other entities. For another store, export after `.number(0)` to get the same. A
-    /// reference to an object that the other store never received is a reference to an unknown object there
-    /// (`ApplyConflict`). If the history of an entity was turned on after `place`, this throws `historyGap`: export
-    /// everything again.
+    /// transactions lack their changes, and may be empty. A store that already has a part of the state cannot apply it.
+    /// If a transaction of `target` was applied here, the export has no state and begins with the history of the other
+    /// entities. For another store, export after `.number(0)` to get the same. A reference to an object that the other
+    /// store never received is a reference to an unknown object there (`ApplyConflict`). If the history of an entity
+    /// was turned on after `place`, this throws `historyGap`: export everything again.
     ///
     /// Transactions that were applied from other stores are exported too, and name their origin. A store that has them
     /// already skips them. Transactions that only note a skipped one are left out. Objects keep the name from the store
     /// in which they were first inserted. So stores may export to each other, in chains and in circles.
     ///
-    /// A cleaned place is still valid if no transaction to export was cleaned after it. For transactions that are left
-    /// out because of `target`, this holds only if every call names that target, and if they were not cleaned by
-    /// author.
+    /// A cleaned place is still valid if no transaction to export was cleaned after it. Cleaned transactions that
+    /// `target` leaves out do not matter, if every call names that target and they were not cleaned by author.
     ///
-    /// Takes memory for one transaction at a time; for a first transaction with all objects, for these. Transactions
-    /// that are not durable yet are exported too. If a power failure must not remove transactions that other stores
-    /// have, export up to the snapshot of a durable place.
+    /// Takes memory for one transaction at a time, and the first may contain all objects. Transactions that are not
+    /// durable yet are exported too. If a power failure must not remove transactions that other stores have, export up
+    /// to the snapshot of a durable place.
     ///
     /// - Parameters:
     ///   - place: The transaction to begin after: use the other store's `lastApplied`. Nil for everything.
@@ -48,7 +46,7 @@ extension Store {
         var reader = try ExportReader(end, to: target)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
-        // Before the first call of `body`: a state alone is of no use to a receiver that cannot continue after it.
+        // Before the first call of `body`: a receiver that cannot continue after the state has no use for it.
         let rest = try state?.view.number == end.view.number ? nil : resolve(start, to: target, end)
         var previous: HistoryToken?
         if let state {
@@ -87,8 +85,8 @@ extension Store {
         return whole == nil || whole?.view.number == oldest.number ? nil : state
     }
 
-    /// The state after which history has every transaction complete; nil if it has all transactions that ever were. The
-    /// end, if the history of an entity is off and counts.
+    /// The state after which history has every transaction complete; nil if it has all transactions. The end, if the
+    /// history of an entity is off and counts.
     private func oldestWhole(_ end: Snapshot, countsHistoryOff: Bool = true) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
@@ -114,8 +112,8 @@ extension Store {
         return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// The place to begin after; nil if nothing is to export. A cleaned place is valid if no transaction to export was
-    /// cleaned after it.
+    /// The place to begin after; nil if nothing is left to export. A cleaned place is valid if no transaction to export
+    /// was cleaned after it.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
     ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest)? {

@@ -56,7 +56,7 @@ struct WithheldChanges {
 }
 
 extension ApplyPlan {
-    /// Whether an index is over attributes that are computed here: their exported values count for nothing.
+    /// Whether an index is over attributes that are computed here: their exported values are ignored.
     func isWorkedOut(_ index: IndexID) -> Bool { index.attributes.contains { isWorkedOut($0, index.entity) } }
 
     /// Notes the conflict if the whole change is left out.

@@ -4,7 +4,7 @@ public import FoundationEssentials
 
 /// The aggregates of one property's values: null does not count.
 struct Aggregate {
-    /// The mark of the store that the values are of (`UUIDBytes.mark`).
+    /// The mark of the values' store (`UUIDBytes.mark`).
     let storeMark: UInt32
     var sum = NumberSum()
     private(set) var least: Value = .null
@@ -36,7 +36,7 @@ struct Aggregate {
         }
     }
 
-    /// The extreme as a property; nil without one. Of equal ones it is always the same.
+    /// The extreme as a property; nil without one. Equal extremes give the same property.
     func property<V: AttributeValue>(_ extreme: Value) -> V? {
         if let object = extreme.object, let type = V.self as? any AnyReference.Type {
             return type.init(object, of: storeMark) as? V

@@ -49,7 +49,7 @@ package struct RelationshipStep {
 
     let name: String
     let way: Way
-    /// Of the objects that the step leads to.
+    /// The layout of the objects that the step leads to.
     let target: RowLayout
 }
 

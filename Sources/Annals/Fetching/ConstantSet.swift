@@ -1,4 +1,4 @@
-// Constants that a property may be one of: asking costs the same however many there are.
+// Constants that a property is compared with: the cost does not depend on their number.
 //
 // Invariants:
 // CO1  Values are equal as Swift compares them: both zeros are equal, NaN equals nothing, texts are equal if they look

@@ -165,7 +165,7 @@ package struct FetchRun {
 
     // MARK: Values
 
-    /// Makes the value of each wanted object at the end of the memory, where `body` must not leave it. See
+    /// Makes the value of each wanted object at the end of the memory, from which `body` must take it. See
     /// `EntityBinding.make`.
     mutating func forEachValue(
         _ binding: EntityBinding, at memory: ValueMemory, _ body: (ObjectID) throws(StoreError) -> Bool
@@ -237,7 +237,7 @@ struct Fetch<E: Entity> {
 
     init(_ run: FetchRun, _ binding: EntityBinding) { (self.run, self.binding) = (run, binding) }
 
-    /// - Parameter reads: Records the properties that are read of objects for evaluating a part of the predicate.
+    /// - Parameter reads: Records which properties of objects are read to evaluate a part of the predicate.
     init(
         _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>] = [], limit: Int? = nil,
         offset: Int = 0, reads: ReadRecorder? = nil
@@ -430,7 +430,8 @@ extension Snapshot {
         return try fetch.values()
     }
 
-    /// The references of the objects that satisfy a predicate. As `fetch`, without reading more of a row than decides.
+    /// The references of the objects that satisfy a predicate. As `fetch`, but reads only the parts of a row that
+    /// decide.
     public func references<E: Entity>(
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0

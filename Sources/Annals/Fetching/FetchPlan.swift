@@ -54,7 +54,7 @@ struct FetchPlan {
         let indexes = view.shape.indexes(of: layout.number)
         var use: (index: Int, IndexUse)?
         for number in indexes where Self.finds(number, view) {
-            // Of indexes that are as good, the one that decides more is better.
+            // Of indexes with the same rank, the one that decides more is better.
             guard let found = IndexUse(view.shape.indexes[number], conjuncts, layout),
                 (found.rank, -found.names.count) < (best, -(use?.1.names.count ?? 0))
             else { continue }

@@ -18,7 +18,7 @@ struct IndexUse {
     private(set) var decided: [PropertyTest] = []
     /// The equalities of the first attributes of the key.
     private(set) var equal: [PropertyTest] = []
-    /// The comparisons of the next attribute. Both are the same for several constants, and for a beginning.
+    /// The comparisons of the next attribute. Both are the same for a list of constants, and for a prefix.
     private var lower: PropertyTest?
     private var upper: PropertyTest?
 
@@ -98,8 +98,8 @@ struct IndexUse {
         }
     }
 
-    /// Constants with the same key are one range, and so are long ones with the same beginning of which the key has
-    /// nothing more: an object is found once.
+    /// Constants with the same key are one range, and so are long ones whose keys are cut after the same beginning: an
+    /// object is found once.
     private func ranges(
         _ constants: [Value], after values: [StoredValue], _ index: IndexShape
     ) throws(StoreError) -> [KeyRange] {
@@ -118,7 +118,7 @@ struct IndexUse {
 }
 
 extension Value {
-    /// The value as all that are equal to it: doubles and dates have two zeros and many NaNs, which an index has once.
+    /// The same value for all equal ones: doubles and dates have two zeros and many NaNs, but an index has one of each.
     var withOneZero: Value {
         switch self {
         case .double(let double): double == 0 ? .double(0) : double.isNaN ? .double(.nan) : self

@@ -33,8 +33,8 @@ extension Snapshot {
         }
     }
 
-    /// The objects that a property refers to one of, as values, in the order of the references. References to nothing
-    /// are left out. Throws as the subscript.
+    /// The objects that these references name, as values, in their order. References to nothing are left out. Throws as
+    /// the subscript.
     public func values<E: Entity>(_ references: some Sequence<Reference<E>>) throws -> [E] {
         var values: [E] = []
         for reference in references {
@@ -63,7 +63,7 @@ extension Snapshot {
         try values(references(path, of: reference))
     }
 
-    /// The object that refers to an object through a relationship to one that is unique, named by its other side:
+    /// The object that refers to an object through a unique relationship to one object, named by its other side:
     /// `snapshot.reference(\.passport, of: person)`. Nil if none does. Reads only the index. Throws as for several.
     public func reference<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
@@ -117,8 +117,7 @@ extension Snapshot {
 }
 
 extension EntityModel {
-    /// The entity whose property has the one at a place as its other side, and that property's name. Throws
-    /// `modelInvalid`.
+    /// The entity with the property whose other side is at an offset, and that property's name. Throws `modelInvalid`.
     func relationship(otherSideAt offset: Int?) throws(StoreError) -> (target: EntityModel, property: String) {
         guard let side = otherSides.first(where: { $0.offset == offset }) else {
             throw Self.invalid([

@@ -17,7 +17,7 @@ internal import FoundationEssentials
 public struct SortKey<E: Entity>: Sendable, ExpressibleByArrayLiteral {
     let parts: [SortPart<E>]
 
-    /// The keys of an array, the first of which counts first. None for no order but that of insertion.
+    /// The keys of an array, the first of which counts first. Without keys, the order is that of insertion.
     public init(_ keys: some Sequence<SortKey>) { parts = keys.flatMap(\.parts) }
 
     public init(arrayLiteral keys: SortKey...) { self.init(keys) }

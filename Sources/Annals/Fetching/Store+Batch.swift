@@ -193,7 +193,7 @@ extension StoreError {
         return error
     }
 
-    /// The same about the elements that have become the objects that the error is about.
+    /// The same error about elements: those that became the objects of the error.
     fileprivate func naming<E: Entity>(_ references: [Reference<E>]) -> StoreError {
         let failures = validationFailures
         let objects = Set(self.objects + failures.compactMap(\.object))

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: only the file decides.
-// H2  A wait continues with the same file as its handle: after compaction, and after a backup was put back that has
+// H2  A wait continues with the same file as its handle: after compaction, and after a restored backup that has
 //     everything that the handle has seen.
 
 internal import Synchronization
@@ -129,7 +129,7 @@ final class ChangeWait: Sendable {
 }
 
 extension Duration {
-    /// That moment of the monotonic clock; nil for never.
+    /// The end of a timeout on the monotonic clock; nil for never.
     static func deadline(after timeout: Duration?) -> UInt64? {
         guard let timeout else { return nil }
         let (moment, overflow) = RealEnvironment().monotonicMicroseconds().addingReportingOverflow(

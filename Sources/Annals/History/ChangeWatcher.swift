@@ -90,7 +90,7 @@ public final class ChangeWatcher: Sendable {
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
             var view = try { () throws(StoreError) in
-                // Getting the engine has just read the file, but does not report a failure of that.
+                // Getting the engine has just read the file, but does not report a failure to read it.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
             }()

@@ -91,7 +91,7 @@ extension Store {
             return try forEachTransaction(request, in: snapshot, body)
         }
         let (_, coverage) = try reading(snapshot, resolved.engine)
-        // As `changedObjects(after:in:atMost:of:)`, but finds this out without reading history.
+        // As in `changedObjects(after:in:atMost:of:)`, but known without reading history.
         let isWhole =
             coverage.gaps.isEmpty && coverage.cleanedEnd(after: range.after, before: .max, TransactionFilter()) == nil
         changed.begin(after: range.after, isWhole: isWhole)

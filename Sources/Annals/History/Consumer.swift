@@ -149,7 +149,7 @@ extension Store {
         }
     }
 
-    /// Moves a consumer to any place: after the token of a snapshot, if it is lost, or back, to read again.
+    /// Moves a consumer to any place: to the token of a snapshot if it is lost, or back to read again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and errors of `validate` for the token.
     @discardableResult

@@ -9,10 +9,10 @@ public import FoundationEssentials
 /// transaction without any change, such as a pure schema change, comes only if the request selects no changes.
 ///
 /// Changes of entities whose history is off come only if the request names no entities. Requesting such an entity (in
-/// `entities`, or by one of its objects or attributes) throws `historyGap`. So does a request that reaches back to
-/// before the history of a requested entity began again.
+/// `entities`, or by one of its objects or attributes) throws `historyGap`. So does a request that begins before the
+/// history of a requested entity was turned on again.
 ///
-/// All conditions must hold; of those in `anyOf`, one. A nil condition selects everything, an empty set selects
+/// All conditions must hold; in `anyOf`, at least one. A nil condition selects everything, an empty set selects
 /// nothing. Skipping a transaction by author, context or predicate takes constant time, for any number of changes. No
 /// condition reads rows.
 ///
@@ -77,7 +77,7 @@ public struct HistoryRequest: Sendable {
     public var contextNames: Set<String?>?
     /// No transactions with these context names; a nil element means no context.
     public var excludedContextNames: Set<String?>
-    /// Only transactions that one of these selects, or several; nil for all.
+    /// Only transactions that at least one of these selects; nil for all.
     public var anyOf: [Source]?
     /// Only transactions for which this is true; nil for all. Comparisons of `author` and `contextName` with constants
     /// (`==`, `!=`, `contains`), joined by `&&`, `||` and `!`, cost as much as `authors`. Other expressions are
@@ -92,7 +92,8 @@ public struct HistoryRequest: Sendable {
     /// Only changes of these kinds.
     public var kinds: Set<HistoryChange.Kind>?
     /// Names of attributes, by the name of their entity: only updates that changed one of them. Inserts and deletions
-    /// do not match. For a renamed attribute, use its newest name, or an earlier one that no other has had last.
+    /// do not match. For a renamed attribute, use its newest name, or an earlier one that is not another attribute's
+    /// last name.
     public var changedAttributes: [String: Set<String>]?
     /// The order in which transactions come.
     public var order: Order

@@ -10,7 +10,7 @@
 /// | yes | yes | an update; `attributes` are all that were written, even if they have their first values again |
 ///
 /// For an object that was deleted and inserted again, the net change is an update of the attributes that differ, or
-/// none if nothing differs. Whether an object existed before is known from its first change, and after from its last.
+/// none if nothing differs. The first change shows whether an object existed before, the last whether it exists after.
 public struct NetChange: Hashable, Sendable, Codable {
     /// The kind of the net change.
     public let kind: HistoryChange.Kind

@@ -13,9 +13,9 @@ extension Store {
     ///
     /// The objects keep the state in which these transactions left them. This takes one short frame, for any number of
     /// transactions; `compact` frees their space. Requesting history from before them throws `tokenExpired`. With
-    /// authors, this concerns a request after a place before a cleaned transaction, if it would show that transaction.
-    /// A request from the beginning of history selects the remaining transactions. The values of these transactions
-    /// stay in the file until everything before them is cleaned.
+    /// authors, only a request that begins before a cleaned transaction throws, if it would show that transaction. A
+    /// request from the beginning of history selects the remaining transactions. The values of these transactions stay
+    /// in the file until everything before them is cleaned.
     ///
     /// - Parameters:
     ///   - number: The first transaction that stays. A number above the last transaction's cleans everything.
@@ -62,11 +62,11 @@ extension Store {
     /// entities whose history is or was off, rows that only such history kept, and old indexes. The new file then
     /// replaces the old one.
     ///
-    /// Other handles can read and write at the same time. Writers wait for the last piece. If they write about as fast
-    /// as this copies, they also wait for 10 of every 12 milliseconds until this has caught up, and longer if single
+    /// Other handles can read and write at the same time. Writers wait for the last piece. If they are about as fast as
+    /// compaction, they also wait for 10 of every 12 milliseconds until it has caught up, and longer if single
     /// transactions are very large. Snapshots and histories in use stay valid, and keep the old file's space until they
     /// end. This needs space for the new file next to the old one. Its name is the store's with `.compacting` at the
-    /// end. If this is killed, cancelled or out of space, the store does not change.
+    /// end. If compaction is killed, cancelled or out of space, the store does not change.
     ///
     /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///

@@ -57,7 +57,7 @@ extension Store {
     ///
     /// Ages are measured with the machine's clock and the commit times of transactions. A jump of the clock by more
     /// than an hour is not believed at once: because of the jump alone, nothing is removed until the new time has
-    /// lasted an hour. Then the next commit removes it. If the clock is set back before, the jump has no effect. A
+    /// lasted an hour. Then the next commit removes it. If the clock is set back before then, the jump has no effect. A
     /// clock that stays wrong for more than an hour is believed. `clean` always believes the clock.
     ///
     /// Throws `StoreError`: `invalidArgument` for an age below zero; and as `write`.

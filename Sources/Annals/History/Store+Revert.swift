@@ -70,8 +70,8 @@ extension Store {
                 guard let error = error as? StoreError else {
                     preconditionFailure("This body throws StoreError only.")
                 }
-                // Derived values are known only now. Nothing was written: the next attempt leaves out the values from
-                // which they follow.
+                // Derived values are known only now. Nothing was written: the next attempt leaves out the values that
+                // they are derived from.
                 guard Self.withhold(error.upkeepObstacles, of: changed, in: &withheld) else { throw error }
             }
         }
@@ -106,8 +106,8 @@ extension Store {
             token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)
     }
 
-    /// Adds parts to leave out because of derived values, of objects that the plan changes. Each trial leaves out more.
-    /// Returns false if the plan changes nothing any more.
+    /// Adds changes to leave out, of objects that the plan changes, because of derived values. Each trial leaves out
+    /// more. Returns false if the plan changes nothing any more.
     private static func withhold(
         _ obstacles: [UpkeepObstacle], of changed: Set<ObjectID>, in withheld: inout [ObjectID: [WithheldChange]]
     ) -> Bool {

@@ -10,8 +10,8 @@ extension Store {
     }
 
     /// The place up to which everything is known to survive a power failure. If cleaning itself is not durable yet,
-    /// history may not reach back to this place. Linear in the bytes from the MiB in which the durable part ends to the
-    /// first transaction after it. Throws `StoreError`: `closed`, `damaged`.
+    /// history may not reach back to this place. Linear in the bytes from the beginning of the MiB where the durable
+    /// part ends to the next transaction. Throws `StoreError`: `closed`, `damaged`.
     public var durableToken: HistoryToken {
         get throws {
             let (engine, newest) = try newest()

@@ -15,13 +15,13 @@ extension Store {
     /// - Parameters:
     ///   - token: A token from another process or thread.
     ///   - isDurable: Whether to wait until the transaction survives a power failure. A store that is open for writing
-    ///     makes it durable itself. A store that is open for reading waits until the file records this, which may be
-    ///     only after another commit.
+    ///     makes it durable itself. A store that is open for reading waits until the file records this, perhaps only
+    ///     after another commit.
     ///   - timeout: The longest wait; nil for no limit.
     ///
-    /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the store has the transaction but it is not known to be
-    /// durable, in time or at all; `tokenForeign`; `tokenDiverged`; `tokenExpired` if it is older than history;
-    /// `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
+    /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the transaction has arrived, but is not durable in time,
+    /// or a sync fails; `tokenForeign`; `tokenDiverged`; `tokenExpired` if it is older than history; `closed`,
+    /// `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil
     ) throws {

@@ -130,7 +130,7 @@ extension AppliedRecord {
         [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
     }
 
-    /// Whether every export to a store that reaches beyond the transaction contains or names it. False if the
+    /// Whether an export to a store always contains or names the transaction, if it reaches that far. False if the
     /// transaction was made in that store, or the record is the place of a state.
     func isAlwaysExported(to store: UUID) -> Bool {
         origin.storeIdentifier != store && !(isState && first == nil)

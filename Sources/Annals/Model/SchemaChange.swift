@@ -2,8 +2,8 @@
 
 /// One step of a schema change. Steps are carried out in order, so a later step can use the additions of earlier ones.
 ///
-/// Renames can exchange names: as long as a step leaves two entities, or two attributes of one entity, with the same
-/// name, a later step means the one that no step has renamed. After the last step, all names are different.
+/// Renames can exchange names: while two entities, or two attributes of one entity, have the same name after a step,
+/// later steps mean the one that was not renamed. After the last step, all names are different.
 ///
 /// No step rewrites objects: an added attribute reads as its default, and a removed one is hidden. The file never
 /// reuses internal numbers. So an attribute that is removed and added again is a new one, without the old values.

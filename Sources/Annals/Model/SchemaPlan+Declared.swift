@@ -4,9 +4,9 @@ extension SchemaPlan {
     /// Returns the changes that add missing declared items: entities, attributes, indexes, keys.
     ///
     /// Nothing is ever removed. If the store is more permissive (an attribute may be null) or stricter through an index
-    /// (an attribute is unique), it stays so. A declaration without a default accepts any default. One without target,
-    /// inverse and delete rule accepts any of these, and one without an inverse any inverse. The store's history policy
-    /// stays: a program that declares none must not turn history on.
+    /// (an attribute is unique), it stays so. A declaration without a default accepts any default. Without target,
+    /// inverse and delete rule, it accepts any of these; without only an inverse, any inverse. The store's history
+    /// policy stays: a program that declares none must not turn history on.
     ///
     /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default,
     /// or is required but declared optional.

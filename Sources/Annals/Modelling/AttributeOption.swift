@@ -101,7 +101,7 @@ extension AttributeOption {
 struct RangeLimit: Sendable {
     /// Continues a sentence that begins with the property.
     let message: String
-    /// The range as a program writes it, if nothing can be in it.
+    /// The range as a program writes it, if it is empty.
     let emptyRange: String?
 
     /// A value must be in the range.

@@ -1,4 +1,4 @@
-// JSON of which equal values have the same text: sets and dictionaries are iterated in an order of their own.
+// JSON with the same text for equal values: sets and dictionaries are iterated in an order of their own.
 //
 // Invariants:
 // CJ1  Values that differ only in the order in which their sets and dictionaries are iterated have the same text.
@@ -101,7 +101,7 @@ extension Dictionary: UnorderedCollection where Key: Encodable, Value: Encodable
     }
 }
 
-/// Elements in the order of the texts of a part of theirs. Parts with the same text are stored alike, in any order.
+/// Elements in the order of the texts of one part of each. Parts with the same text are stored alike, in any order.
 private func canonicalOrder<Element, Part: Encodable>(
     _ elements: some Collection<Element>, _ part: (Element) -> Part
 ) throws -> [Element] {

@@ -1,7 +1,7 @@
 // The renames of a store's attributes, from `.renamed(from:)` in types: alone, in chains and in rings.
 //
-// A ring exchanges names: all of them are in the store before and after. So a store notes rings that it has had, or
-// never needs, in the transaction that renames or that adds the entity.
+// A ring exchanges names: all of them are in the store before and after. So a store notes a ring in the transaction
+// that renames, or in the one that adds the entity, which then needs no ring.
 
 /// The former names of the properties of one type.
 struct DeclaredRenames {

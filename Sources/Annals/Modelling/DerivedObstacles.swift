@@ -85,7 +85,7 @@ struct DerivedObstacles {
         return causes
     }
 
-    /// Adds the changes of objects that refer to one, or did before.
+    /// Adds the changes of objects that refer to an object, or did before.
     private func add(
         _ side: DerivedPlan.Side, _ object: ObjectID, to causes: inout [ObjectID: Set<UInt16>]
     ) throws(StoreError) {

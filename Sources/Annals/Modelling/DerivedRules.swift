@@ -12,20 +12,19 @@ public enum DerivedMoment: Sendable {
 extension AttributeOption {
     /// The number of objects on the other side of a relationship: `.derived(count: \.clips)`.
     ///
-    /// The value is computed once, when the body of a transaction has ended and the delete rules have been carried out:
-    /// for each object that the transaction has written, and for each whose other side it has changed. That writes the
-    /// object if the number differs. It takes as long as reading the other side from its index.
+    /// The value is computed once, after the body of a transaction and after the delete rules: for each object that the
+    /// transaction has written, and for each whose other side it has changed. The object is written if the number
+    /// differs. Computing takes as long as reading the other side from its index.
     ///
-    /// Programs that open the store without this type do not keep the value. It is right again when an object on its
-    /// other side or the object itself is next written by a program that declares it, or after
-    /// `Store.refreshDerived(of:)`.
+    /// Programs that open the store without this type do not update the value. It is right again when a program with
+    /// this type next writes the object or an object on its other side, or after `Store.refreshDerived(of:)`.
     public static func derived<T: Entity>(count side: any KeyPath<E, ToMany<T>> & Sendable) -> Self where V == Int {
         Self(.fromOtherSide(DerivedRule(kind: .count(side: MemoryLayout<E>.offset(of: side)))))
     }
 
     /// The sum of a property of all objects on the other side of a relationship: `.derived(sum: \.clips, \.rank)`. 0
-    /// without objects. As the number of objects, and it also reads each of them. A sum that the type does not have
-    /// throws `valueOutOfRange`.
+    /// without objects. Computed as the number is, but each object is read. A sum that does not fit the type throws
+    /// `valueOutOfRange`.
     public static func derived<T: Entity>(
         sum side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V> & Sendable
     ) -> Self where V: AttributeValue & AdditiveArithmetic {
@@ -40,15 +39,15 @@ extension AttributeOption {
     }
 
     /// When the object was inserted or last changed by a program that declares the property: the time in the body of
-    /// the transaction, which is shortly before the transaction's own. Delete rules and
-    /// other derived values change objects too. Saving an object that does not differ is no change.
+    /// the transaction, shortly before the time of the transaction. Delete rules and other derived values change
+    /// objects too. Saving an unchanged object is no change.
     public static func derived(_ moment: DerivedMoment) -> Self where V == Date { Self(.lastChange) }
 
     /// The same for an optional property.
     public static func derived(_ moment: DerivedMoment) -> Self where V == Date? { Self(.lastChange) }
 
-    /// The other side of a relationship must have this number of objects when a transaction ends that has inserted the
-    /// object or changed references to it.
+    /// The other side of a relationship must have this number of objects, after each transaction that inserts the
+    /// object or changes references to it.
     public static func count<T: Entity>(
         _ range: some RangeExpression<Int> & Sendable
     ) -> Self where V == ToMany<T> {
@@ -105,7 +104,7 @@ extension EntityModel {
             }
             guard case .sum(_, let offset, let valueType, let target) = rule.kind else { return nil }
             let summed = target.model.property(at: offset)
-            // A property and its first part are at the same place.
+            // A property and its first part have the same offset.
             let type = summed?.type == valueType ? summed?.codec.attributeType : nil
             guard type == .int || type == .double || type == .decimal else {
                 return "\(title) is the sum of a property of “\(target.model.name)” that is not stored as a number: "

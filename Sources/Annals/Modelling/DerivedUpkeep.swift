@@ -1,5 +1,5 @@
-// Updates, after a transaction's body, the attributes that objects derive from those that refer to them, and validates
-// changes by delete rules against the rules of the types.
+// After a transaction's body: updates the attributes that are derived from referring objects, and validates the changes
+// that delete rules have made.
 //
 // Invariants:
 // DU1  After a transaction, a derived attribute matches the other side, for each object that the transaction has
@@ -131,7 +131,7 @@ private struct DerivedWork {
     private(set) var outOfRange: [DerivedOutOfRange] = []
     private(set) var amendments: [ObjectID: [(position: Int, value: StoredValue)]] = [:]
     private(set) var failures: [ValidationFailure] = []
-    /// Whether a number of objects was checked, which another transaction may change without changing the object.
+    /// Whether a count was checked that another transaction may change without changing the object.
     private(set) var hasLimits = false
 
     init(_ plan: DerivedPlan, _ draft: Draft) {
@@ -315,7 +315,7 @@ extension NumberSum {
         if let value = try? Value(stored) { add(value) }
     }
 
-    /// The sum as a value of a type, 0 of nothing; nil if the type does not hold it.
+    /// The sum as a value of a type, 0 without numbers; nil if the type cannot hold it.
     fileprivate func value(_ type: AttributeType) -> Value? {
         guard let value, value.isNull else { return self.value }
         return type == .int ? .int(0) : type == .double ? .double(0) : .decimal(0)

@@ -32,7 +32,7 @@ public protocol Entity: Sendable {
 }
 
 extension Entity {
-    /// Not available: the compiler makes the real one of the initial values.
+    /// Not available: the compiler makes the real one from the initial values.
     @available(*, unavailable, message: "give each stored property an initial value, or write an init() that does")
     public init() { preconditionFailure("The initializer is not available.") }
 
@@ -45,7 +45,7 @@ extension Entity {
 }
 
 extension Entity where _SchemaForm == Schema<Self> {
-    /// The entity is called as the type is, and no property has options.
+    /// The entity has the type's name, and no property has options.
     public static var schema: Schema<Self> { Schema() }
 }
 
@@ -69,8 +69,8 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     /// The mark of the store (`UUIDBytes.mark`); 0 if it is not known.
     let store: UInt32
 
-    /// Refers to an object by its ID. That the ID is one of this entity is checked where it is used. Of which store it
-    /// is, is not known.
+    /// Refers to an object by its ID. The entity of the ID is checked where the reference is used. Its store is not
+    /// known.
     public init(_ id: ObjectID) { self.init(id, of: 0) }
 
     /// Refers to an object of the store with that mark.
@@ -219,8 +219,8 @@ public struct ToOne<E: Entity>: Hashable, Sendable {
     public init() {}
 }
 
-/// The other side of a relationship: the objects that refer to this one. A place to read from. It holds nothing, and
-/// takes no space in the store.
+/// The other side of a relationship: the objects that refer to this one. It is read-only, holds nothing, and takes no
+/// space in the store.
 ///
 /// Name it as the inverse of the relationship: `Relationship(\.folder, inverse: \.clips)`. A snapshot finds the objects
 /// through the index that every relationship has.
@@ -233,11 +233,11 @@ public struct ToMany<E: Entity>: Hashable, Sendable {
 }
 
 extension ToMany {
-    /// Not available: the other side of a relationship is a place to read from.
+    /// Not available: the other side of a relationship is read-only.
     @available(*, unavailable, message: "the other side is read only: set the property of the object that refers")
     public mutating func append(_ object: Object<E>) {}
 
-    /// Not available: the other side of a relationship is a place to read from.
+    /// Not available: the other side of a relationship is read-only.
     @available(*, unavailable, message: "the other side is read only: set the property of the object that refers")
     public mutating func append(_ reference: Reference<E>) {}
 }

@@ -1,4 +1,4 @@
-// Everything for which a value of a program's type cannot be stored. Writing it meets only the first reason.
+// All reasons why a value of a program's type cannot be stored. Writing it meets only the first reason.
 
 extension EntityBinding {
     /// The reasons for which properties of the value at an address cannot be stored, each with the property's name: all

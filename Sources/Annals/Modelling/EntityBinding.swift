@@ -440,7 +440,7 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// An object that a property refers to and that is of another store; nil if none is.
+    /// An object of another store that a property refers to; nil if none is.
     private func foreignReference(_ value: UnsafeRawPointer, _ index: Int) -> ObjectID? {
         let (codec, place) = (properties[index].codec, value + properties[index].offset)
         guard codec.form == .reference else { return codec.foreignReference(at: place, to: storeMark) }
@@ -478,7 +478,7 @@ final class EntityBinding: @unchecked Sendable {
         return try properties[index].codec.canonical(Value(left)).storedValue() == right
     }
 
-    /// Whether a property has its fallback, and the row a value that its type does not have. That one stays.
+    /// Whether a property has its fallback, and the row a value that its type does not have. The row's value stays.
     func keepsUnknown(_ value: Value, _ before: StoredValue?, _ index: Int) throws(StoreError) -> Bool {
         let codec = properties[index].codec
         guard let before, codec.fallback == value else { return false }
@@ -494,7 +494,7 @@ final class EntityBinding: @unchecked Sendable {
         return try keepsUnknown(Value(value), before, index)
     }
 
-    /// Whether a property may be stored outside its row, where rows are not compared.
+    /// Whether a property may be stored outside its row: such values are not compared.
     func mayHaveLongValues(_ value: UnsafeRawPointer) -> Bool {
         for index in 0..<count {
             let column = columns[index]

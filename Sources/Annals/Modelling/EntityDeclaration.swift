@@ -151,7 +151,7 @@ struct EntityDeclaration: StoreModels {
 // MARK: Uniqueness
 
 extension EntityDeclaration {
-    /// Another uniqueness is no addition: saving fails where it did not before, or no longer does.
+    /// A different uniqueness is no addition: it changes which saves fail.
     private func requireSameUniqueness(
         _ property: EntityModel.Property, _ there: AttributeDescription, of entity: String
     ) throws(StoreError) {
@@ -199,7 +199,7 @@ package enum ReservedNames {
     /// The owner of a member with that name, as a part of a sentence; nil if a property may have it.
     package static func owner(of name: String) -> String? {
         if ofObjects.contains(name) { return "every object" }
-        // The compiler then takes the schema of entities that declare none, without a word.
+        // The compiler then takes the schema of entities that declare none, without a warning.
         return name == "schema" ? "the entity's type" : nil
     }
 }

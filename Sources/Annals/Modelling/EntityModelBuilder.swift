@@ -211,7 +211,8 @@ struct EntityModelBuilder<E: Entity> {
         try withUnsafePointer(to: value) { try codec.value(at: UnsafeRawPointer($0) + offset) }
     }
 
-    /// Whether the values of two new objects show that all have the same: a time just now is not the same for long.
+    /// Whether the values of two new objects show that all have the same. A date close to now does not: later ones
+    /// differ.
     private static func isStable(_ values: (Value, Value)) -> Bool {
         if case .date(let date) = values.0, abs(date.timeIntervalSinceNow) < 60 { return false }
         return values.0 == values.1

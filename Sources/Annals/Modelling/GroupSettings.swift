@@ -3,7 +3,7 @@
 // Invariants:
 // GS1  A process has one handle for the settings of a folder, as long as they are held.
 // GS2  A follower of a key gets the value at the beginning, and then the newest one after each change of it. Waiting
-//      begins before the first value is read, so no change falls between them.
+//      begins before the first value is read, so no change is missed.
 
 internal import Synchronization
 

@@ -10,7 +10,7 @@
 final class KnownPaths: @unchecked Sendable {
     private let monitor = Monitor()
     private var known: [(path: AnyKeyPath, offset: Int)] = []
-    /// A list is searched from its beginning: of more properties the first ones are known.
+    /// The list is searched from its beginning, so it has only the first paths that were used.
     private static let mostKnown = 16
 
     /// `follow` finds the place of a path that is not known; nil if it leads to no stored property.

@@ -328,7 +328,7 @@ extension Transaction {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
     }
 
-    /// Changes the schema by the steps, and then to the declaration, as far as its parts exist at that point.
+    /// Carries out the steps, then changes the schema to the declaration, as far as its parts exist then.
     @discardableResult
     fileprivate func change(
         _ declaration: EntityDeclaration, _ steps: [Migration.Step], isOlder: Bool
@@ -483,7 +483,7 @@ extension SchemaPlan {
 extension EntityDeclaration {
     fileprivate func declares(_ entity: String) -> Bool { models.first(named: entity) != nil }
 
-    /// A property as it is declared; nil if none of that name is.
+    /// The declared property of that name; nil if none is.
     fileprivate func attribute(_ name: String, of entity: String) -> AttributeDescription? {
         models.first(named: entity)?.property(named: name)?.description(isNew: true)
     }

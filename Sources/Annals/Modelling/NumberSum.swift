@@ -5,7 +5,7 @@ internal import FoundationEssentials
 /// The sum of numbers of one type. Null does not count.
 struct NumberSum {
     private(set) var count = 0
-    /// So wide that no number of 64-bit integers that memory holds exceeds it.
+    /// So wide that it holds the sum of all 64-bit integers that fit in memory.
     private var integers: Int128 = 0
     private var doubles = 0.0
     private var decimals = Decimal(0)

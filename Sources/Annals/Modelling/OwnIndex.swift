@@ -1,7 +1,7 @@
 // An ordered index in memory over changes that are not committed yet: those of a transaction, or of a context.
 //
 // Invariants:
-// OI1  Entries ascend by key, then by object. No entry is in it twice, and no leaf but the only one is empty.
+// OI1  Entries ascend by key, then by object. No entry is in it twice, and no leaf is empty unless it is the only one.
 // OI2  An entry is only a hint: an object may have another key since, or be gone. So an object may be found under
 //      several keys, and the searcher checks the object itself.
 

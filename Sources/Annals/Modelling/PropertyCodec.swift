@@ -15,7 +15,7 @@ protocol PropertyCodec: Sendable {
     /// The value to store of a property at an address; null for none.
     func value(at address: UnsafeRawPointer) throws -> Value
     /// Replaces a property at an address by a stored value. False if its type does not have the value. References get
-    /// the mark of the store that the value is of (`UUIDBytes.mark`); 0 if it is not known.
+    /// the mark of the value's store (`UUIDBytes.mark`); 0 if it is not known.
     func store(_ value: Value, of mark: UInt32, at address: UnsafeMutableRawPointer) -> Bool
     /// Replaces a property at an address by the one at another.
     func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer)
@@ -25,14 +25,14 @@ protocol PropertyCodec: Sendable {
     func deinitialize(at address: UnsafeMutableRawPointer)
     /// The value to store of a value of the property's type, optional or not; nil for a value of another type.
     func value(of any: Any) throws -> Value?
-    /// An object that a list refers to and that is of another store than the one with a mark; nil if none is.
+    /// An object that a list refers to in another store than the one with a mark; nil if none is.
     func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID?
     /// The mark of the references of a property at an address; 0 without any, or if it is not known.
     func mark(at address: UnsafeRawPointer) -> UInt32
     /// The property of a value of the store with a mark, as `Any`; nil if the type has none.
     func property(of value: Value, in mark: UInt32) -> Any?
-    /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
-    /// version of the library stored sets in any order, and other programs may write JSON in another form.
+    /// The form in which a stored value would be stored now. Equal properties have the same one. An older version of
+    /// the library stored sets in any order, and other programs may write JSON in another form.
     func canonical(_ value: Value) -> Value
     /// The value of the property for stored values that its type does not have; nil without one.
     var fallback: Value? { get }
@@ -47,7 +47,7 @@ extension PropertyCodec {
     func property(of value: Value) -> Any? { property(of: value, in: 0) }
 }
 
-/// A codec that reads stored values which the type does not have as one that it has.
+/// A codec that reads stored values that the type lacks as a value that it has.
 struct FallbackCodec: PropertyCodec {
     private let base: any PropertyCodec
     private let value: Value
@@ -103,7 +103,7 @@ private protocol PropertyType {
     static func mark(of property: Property) -> UInt32
     /// Whether the same property may be stored in several forms.
     static var hasForms: Bool { get }
-    /// An object that a property refers to and that is of another store than the one with a mark; nil if none is.
+    /// An object that a property refers to in another store than the one with a mark; nil if none is.
     static func foreign(_ property: Property, to mark: UInt32) -> ObjectID?
 }
 

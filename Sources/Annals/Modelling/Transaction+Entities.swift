@@ -96,7 +96,7 @@ extension Transaction {
 
     /// Gives an object the properties of a value, all of them. As `update(_:_:)` with a closure.
     ///
-    /// A value that was read after its target was deleted refers to nothing, and so does the object then.
+    /// A value that was read after its target was deleted refers to nothing, and so will the object.
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, to value: E) throws -> Bool {
         let (binding, layout) = try binding(E.self)
@@ -199,7 +199,7 @@ extension Transaction {
     }
 
     /// The object for a change: with references to objects that this transaction has deleted, which the change may
-    /// remove. Without them, a property that is set to nothing would look like one that is left alone.
+    /// remove. Without them, a property that is set to nothing would look like one that is unchanged.
     func valueToChange<E: Entity>(
         _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) -> E? {

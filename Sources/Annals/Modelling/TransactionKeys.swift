@@ -48,8 +48,8 @@ extension Transaction {
 
     // MARK: Own changes
 
-    /// This transaction's writes, under the keys of an index (TK1). Linear in the writes since the last call, and the
-    /// first time in all.
+    /// This transaction's writes, under the keys of an index (TK1). Linear in the writes since the last call; the first
+    /// call in all writes.
     func ownIndex(_ index: IndexID, _ layout: RowLayout) throws(StoreError) -> OwnIndex {
         let (notes, draft) = (notes, draft)
         let own: TransactionIndex

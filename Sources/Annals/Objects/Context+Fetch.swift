@@ -116,7 +116,7 @@ struct ContextSearch<E: Entity> {
     private let overlay: Overlay?
     private let reads: ReadRecorder?
 
-    /// - Parameter reads: Records the properties that are read of objects for evaluating a part of the predicate.
+    /// - Parameter reads: Records which properties of objects are read to evaluate a part of the predicate.
     init(
         _ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool, reads: ReadRecorder? = nil
     ) throws(StoreError) {
@@ -194,7 +194,7 @@ struct ContextSearch<E: Entity> {
         return own
     }
 
-    /// The unsaved objects among which those are that satisfy the predicate (FU2).
+    /// Unsaved objects: all that satisfy the predicate, and perhaps more (FU2).
     private func candidates() throws(StoreError) -> [any LiveObject] {
         switch overlay?.plan.access ?? .scan {
         case .nothing: return []

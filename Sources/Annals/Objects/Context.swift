@@ -310,8 +310,8 @@ extension ContextCore {
         }
     }
 
-    /// Applies a rule to the objects that refer to a deleted object. A rule that denies is left to saving: until then
-    /// they may be deleted, too.
+    /// Applies a rule to the objects that refer to a deleted object. `deny` is left to saving: until then these objects
+    /// may be deleted, too.
     private func follow(
         _ rule: DeleteRule, of target: ObjectID, _ model: EntityModel, _ slot: Int, _ waiting: inout [any LiveObject]
     ) {

@@ -1,4 +1,4 @@
-// Objects of a context that are deleted before they were ever saved: delete rules are those of saved ones.
+// Objects of a context that are deleted before they were ever saved: the same delete rules apply to them.
 
 internal import FoundationEssentials
 
@@ -9,7 +9,7 @@ extension ContextCore {
         deletedUnsaved.insert(object)
     }
 
-    /// Undo may have brought one back, and another writer may have inserted one again that was in the store before.
+    /// Undo may have restored one, and another writer may have inserted one that was in the store before.
     private func isDeletedUnsaved(_ object: ObjectID) -> Bool {
         deletedUnsaved.contains(object) && pending[object] == nil && (object.isTemporary || isMissing(object))
     }

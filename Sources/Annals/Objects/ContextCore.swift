@@ -33,7 +33,7 @@ protocol ChangeRecorder: AnyObject {
 /// The shared state of a context and its objects. It is released with the last of them.
 final class ContextCore: ObjectSource {
     private struct Registered {
-        // Sound because an object takes itself out before it goes.
+        // Sound because an object removes itself before it is released.
         unowned(unsafe) let object: any LiveObject
     }
 
@@ -257,7 +257,7 @@ final class ContextCore: ObjectSource {
         return value(reference)
     }
 
-    /// The value of a state that the changes that are being saved lie over; nil if they do not.
+    /// The value in a state, under the changes that are being saved; nil if none lie over it.
     func valueUnderSave<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         guard let inFlight, inFlight.objects[reference.id] != nil, !reference.id.isTemporary,
             !inFlight.isContained(in: state)

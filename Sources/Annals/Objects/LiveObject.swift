@@ -182,7 +182,7 @@ extension Object: LiveObject {
 }
 
 extension ObjectID {
-    /// Whether an object in a context has it that was not saved yet. No object of a store has such a number.
+    /// Whether it is the ID of an unsaved object in a context. No object of a store has such a number.
     var isTemporary: Bool { number >= ObjectID.firstTemporaryNumber }
 
     /// Half of all numbers: a store that inserts a million objects each second needs four years to reach them.

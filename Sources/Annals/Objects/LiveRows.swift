@@ -91,7 +91,7 @@ struct LiveRows<Content> {
 
     /// The next list (LR1). Costs a binary search for each change, and one copy of the order.
     func plan(_ changes: [Change]) -> Plan {
-        // The objects that leave their place, and those that come to one.
+        // The objects that leave a position, and those that get one.
         var leaving: [(position: Int, change: Int)] = []
         var coming: [(position: Int, change: Int)] = []
         for (index, change) in changes.enumerated() {
@@ -165,7 +165,7 @@ struct LiveRows<Content> {
                 diff.inserted.append(place)
                 continue
             }
-            // Between the same objects as before, and after those that stay there as well, it has not moved.
+            // It has not moved if the same objects precede it, and it follows the last unmoved one.
             let isInSameSection = rows[order[origin.position]]?.key.section == changes[change].new?.row.key.section
             if isInSameSection, origin.kept == place - index, origin.position > last {
                 last = origin.position

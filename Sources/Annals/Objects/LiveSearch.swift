@@ -52,7 +52,7 @@ struct LiveSearch<E: Entity>: Sendable {
         isSectioned = section != nil
         var keys = sort
         if let section {
-            // Sections may be in the direction in which the list is sorted anyway.
+            // If the first sort key has the property of the sections, they follow its direction.
             let first = keys.firstIndex { $0.isOfSameProperty(as: section) }
             if first == 0 {
                 keys = [keys[0]] + keys.dropFirst().filter { !$0.isOfSameProperty(as: section) }

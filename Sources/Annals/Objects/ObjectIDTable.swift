@@ -1,7 +1,7 @@
 // A table of a context's data by object ID. Every object passes through several, so a lookup takes few steps.
 //
 // Invariants:
-// OT1  An ID is in the first slot from its place on that was free: between the two no slot is free. So a lookup ends at
+// OT1  An ID is in the first slot that was free from its place on: between the two no slot is free. So a lookup ends at
 //      the first free slot.
 // OT2  At least a quarter of the slots is free.
 

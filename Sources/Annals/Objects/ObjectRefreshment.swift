@@ -35,7 +35,7 @@ extension Object {
         }
         guard let saved, let mine = loaded, hasChanges else {
             guard loaded != nil || registrar != nil else {
-                // Read at the first use, unless nothing will be left to read.
+                // Read at the first use, unless the newer state no longer has it.
                 if try core.has(reference, in: newer) { return nil }
                 return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }

@@ -34,9 +34,9 @@ public class Results<E: Entity>: Observable {
     private var waiting = ContextChange()
     private var isUpdating = false
     private var lastError: StoreError?
-    /// The error because of which the list could not follow the last change; nil if it did. It tries again with the
-    /// next change. Code that observes it is notified, and standard error gets a line for each reason that differs from
-    /// the last one.
+    /// The error that kept the list from following the last change; nil if it followed. It tries again with the next
+    /// change. Code that observes it is notified, and standard error gets a line for each reason that differs from the
+    /// last one.
     public private(set) var updateError: StoreError? {
         get {
             noteAccess()

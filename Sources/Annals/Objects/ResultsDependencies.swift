@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// The properties and objects that decide about an object beside its own properties.
+/// The properties and objects that decide about an object besides its own properties.
 struct ResultsDependencies: Sendable {
     private struct Dependency {
         let model: EntityModel

@@ -26,8 +26,8 @@
 // BS2  A context has at most one save in flight.
 // BS3  A context never writes an attribute that it never set: an overlay changes only properties that were edited
 //      before the save began, and an edit is compared with the value that was shown when it was made.
-// BS4  An overlay is relative to the state whose value its object shows: code that shows another state's value,
-//      forwards or back, rebases it (`ContextCore.valueToShow`, `ObjectRefreshment`).
+// BS4  An overlay is relative to the state whose value its object shows: code that shows the value of a newer or older
+//      state rebases it (`ContextCore.valueToShow`, `ObjectRefreshment`).
 
 internal import FoundationEssentials
 
@@ -120,8 +120,8 @@ final class SaveInFlight {
         return write
     }
 
-    /// Keeps the transaction from being written, unless it is being appended: then waits for that. Afterwards it is
-    /// written or will not be.
+    /// Prevents the transaction, unless it is being appended: then waits for that. Afterwards it is written or will not
+    /// be.
     func recall() {
         if case .waiting = outcome.state, write?.recall() == false { outcome.wait() }
     }

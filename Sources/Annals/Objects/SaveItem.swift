@@ -13,7 +13,7 @@ protocol SaveItem: AnyObject, Sendable {
     var isAgain: Bool { get }
     /// The ID of an inserted object that updates one of the store; `id` is then that of the store's.
     var insertedID: ObjectID? { get }
-    /// Whether the store's version has been seen to be another one than the changes are relative to.
+    /// Whether the store is known to have another version than the one that the changes are relative to.
     var isContested: Bool { get }
     /// The properties that break the schema's rules.
     var failures: [ValidationFailure] { get }
@@ -24,8 +24,8 @@ protocol SaveItem: AnyObject, Sendable {
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)?
     /// For an inserted object, an update of the object in the store that has the same unique values; nil without one.
-    /// `planned` are objects that must not be taken, `existing` are the IDs of those that are taken by the IDs of the
-    /// inserted ones.
+    /// `planned` are objects that must not be taken, `existing` maps the IDs of inserted objects to those of the taken
+    /// ones.
     func updatingExisting(
         in newer: Snapshot, except planned: Set<ObjectID>, _ existing: PermanentIDs
     ) throws(StoreError) -> (any SaveItem)?
@@ -39,7 +39,7 @@ protocol SaveItem: AnyObject, Sendable {
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError)
-    /// Everything for which it cannot be written, if an error was met first.
+    /// All reasons why it cannot be written, if an error was met first.
     func reasons(
         of error: StoreError, in transaction: Transaction, _ permanent: PermanentIDs
     ) throws(StoreError) -> [StoreError]
@@ -72,7 +72,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// By position, if the program's own code encodes some of the values (OS1).
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
-    /// The error because of which the program's own code cannot encode one of the values.
+    /// The error of the program's own code for a value that it cannot encode.
     private let unstorable: StoreError?
     /// The object's attributes that the type does not know, if the context keeps them (UV1).
     private let unknown: UnknownValues?

@@ -20,8 +20,8 @@ struct SaveRetry {
         deadline = Duration.deadline(after: store.options.lockTimeout)
     }
 
-    /// The plan for the newest state. Throws `mergeConflict`, with all conflicts, and if objects cannot be written as
-    /// they are, all reasons for which the store would refuse the plan.
+    /// The plan for the newest state. Throws `mergeConflict` with all conflicts, or, if objects cannot be written as
+    /// they are, all reasons why the store would refuse the plan.
     func newestPlan() throws(StoreError) -> SavePlan {
         while true {
             let newest: SavePlan

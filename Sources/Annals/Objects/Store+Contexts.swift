@@ -49,7 +49,7 @@ extension Store {
 
 extension Store {
     /// The context of the main actor. The store makes it at the first access, and keeps it. It does not keep the store:
-    /// when nothing else does, everything of it throws `contextClosed`. Set its author and its name.
+    /// when nothing else does, all its functions throw `contextClosed`. Set its author and its name.
     @MainActor public var mainContext: Context {
         if let kept = mainContextKeeper as? MainContext { return kept.context }
         let made = MainContext(Context(self, author: nil, name: nil, isOwned: true))

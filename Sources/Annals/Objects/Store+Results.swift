@@ -3,7 +3,7 @@
 // Invariants:
 // SR1  Each element has the values that fetching finds in its state, in the order of fetching; without sort keys, in
 //      the order of insertion. Its difference leads from the element before it to this one.
-// SR2  Waiting begins before the first state is read, so no transaction falls between them.
+// SR2  Waiting begins before the first state is read, so no transaction is missed.
 
 public import FoundationEssentials
 

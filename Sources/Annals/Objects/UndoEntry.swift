@@ -164,7 +164,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         }
     }
 
-    /// Whether a property refers to an object that is not shown, and that another value does not refer to as well.
+    /// Whether a property refers to an object that is not shown, unless another value refers to it, too.
     private func isMissing(
         _ slot: Int, in value: E, beside other: E?, _ core: ContextCore, _ returning: Set<ObjectID>
     ) -> Bool {

@@ -68,7 +68,7 @@ final class UndoGroup {
             let found = entry.conflicts(core, returning: returning)
             if !found.isEmpty { conflicts[key] = found }
         }
-        // An object stays if one refers to it that is none of this group, or that stays as it is.
+        // An object stays if another one, outside this group or itself unchanged, refers to it.
         let models = try core.requireStore().declaredModels
         var isComplete = false
         let deletesUnsaved = entries.values.contains { $0.step == .delete && $0.live.phase == .inserted }
@@ -135,7 +135,7 @@ final class UndoGroup {
         guard skippingConflicts || conflicts.isEmpty else {
             throw .undoConflict(order.flatMap { conflicts[$0] ?? [] })
         }
-        // Objects come back before references to them do, and go when no reference is left.
+        // Objects are restored before references to them, and deleted when no reference is left.
         for step in [UndoStep.restore, .edit, .delete] {
             for key in order {
                 guard let entry = entries[key], entry.step == step else { continue }

@@ -2,8 +2,8 @@
 // inserts it again, even after compaction has forgotten the deletion.
 //
 // Invariants:
-// UV1  Values that the file still has take precedence. Those that a context keeps are for a file that has forgotten the
-//      object.
+// UV1  Values that the file still has take precedence. Values that a context keeps count only if the file has forgotten
+//      the object.
 
 internal import FoundationEssentials
 

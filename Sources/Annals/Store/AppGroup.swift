@@ -4,7 +4,7 @@ public import FoundationEssentials
 
 /// A folder for the stores of several programs.
 ///
-/// By itself the folder is in the user's data folder under `app-groups`: in `$XDG_DATA_HOME`, otherwise in
+/// By default the folder is in the user's data folder under `app-groups`: in `$XDG_DATA_HOME`, otherwise in
 /// `$HOME/.local/share`. The first program creates it, for this user alone. Services of several users share a folder
 /// elsewhere:
 ///

@@ -3,8 +3,8 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// Removes the file of a store and everything in it. Also removes the files that killed compactions of the store,
-    /// and killed backups and salvages to its name, have left beside it.
+    /// Removes the file of a store and everything in it. Also removes the files beside it that were left by killed
+    /// compactions of the store, and by killed backups and salvages to its name.
     ///
     /// Open handles, in any process, can still read their data. Writing throws `storeRemoved`. A store that is damaged
     /// after its header can be removed, too.
@@ -82,7 +82,7 @@ extension Store {
             throw StoreError(.storeReplaced, "Another file has just replaced the store's file: try again.")
         }
         guard try condition(header, place, files) else { return false }
-        // The store goes last: without it, another attempt would not find the leftovers.
+        // The store is removed last: without it, another attempt would not find the leftovers.
         try CompactionLeftover(of: place, header, files).removeOwn()
         try UnfinishedStore.removeLeftovers(of: place, files, processID: environment.processID())
         try files.unlink(place.name, in: place.directory)

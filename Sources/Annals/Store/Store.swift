@@ -54,8 +54,8 @@ public final class Store: Sendable {
     public enum Sharing: Sendable, Hashable {
         /// This user alone: mode 0600, a folder 0700.
         case user
-        /// The members of the group, too, that the file or folder gets from the folder above it: mode 0660, a folder
-        /// 2770, so that new files in it get the same group. The umask does not matter.
+        /// Also the members of the group that the file or folder gets from the folder above it: mode 0660, a folder
+        /// 2770, so new files in it get the same group. The umask does not matter.
         case group
     }
 

@@ -10,7 +10,7 @@ internal import FoundationEssentials
 ///   consumer of the store;
 /// - history older than `maximumDuration`, or beyond the store's retention, even if a reader has not read it.
 ///
-/// Both apply to transactions by every author and by none. An author that never ran holds up cleaning until
+/// Both apply to transactions with and without an author. An author that never ran delays cleaning until
 /// `maximumDuration` is over. `Store.compact` then frees the space in the file.
 public struct HistoryCleaner: Sendable {
     private let store: Store
@@ -32,7 +32,7 @@ public struct HistoryCleaner: Sendable {
         return try store.horizon - before
     }
 
-    /// Registers those for whom cleaning waits, at the beginning of history, if they are not registered yet.
+    /// Registers the readers that cleaning waits for, at the beginning of history, unless they are registered.
     func registerReaders() throws {
         for name in settings.readers where try store.consumer(name) == nil {
             try store.registerConsumer(name, kind: .reads, at: .oldest)

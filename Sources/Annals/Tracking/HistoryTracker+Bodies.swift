@@ -28,7 +28,7 @@ struct Observer: Sendable {
 
 /// The decision of a merge hook.
 public enum MergeHookResult: Hashable, Sendable {
-    /// Go on: with the next hook, and in the end with the merge.
+    /// Continue with the next hook, and in the end with the merge.
     case goOn
     /// Call no other hook, and do not merge in this round.
     case finish
@@ -45,8 +45,8 @@ extension HistoryTracker {
     ///
     /// A body that throws is called again up to three times, after 0.1, 0.4 and 1.6 seconds. After that its work is
     /// parked (see `parked`), and all other work continues. Until the body succeeds, it is then called again after 1, 4
-    /// and 16 milliseconds, so that one that always fails holds up little. If the process is killed, the body is called
-    /// again for transactions that the cursor had not passed.
+    /// and 16 milliseconds, so a body that always fails causes little delay. If the process is killed, the body is
+    /// called again for transactions that the cursor had not passed.
     ///
     /// The store must have the entity, and its history must be on. If not, the log gets a message when the observer is
     /// registered, and `metrics.lastError` is `unknownEntity` or `historyGap`. The observer is called once that has
@@ -78,7 +78,7 @@ extension HistoryTracker {
     /// commit, so it takes effect exactly once, even if a process is killed at any moment. No other effect can happen
     /// exactly once: do not print, send or count elsewhere.
     ///
-    /// The cursor is a consumer of the store of its own, `"\(consumer)/\(name)"`. The body is called outside the writer
+    /// The cursor is a separate consumer of the store, `"\(consumer)/\(name)"`. The body is called outside the writer
     /// lock, up to three times if other writers commit during it. The transaction has the current author. If the body
     /// throws, nothing is written, and it is tried again and parked like other bodies.
     ///
@@ -145,8 +145,7 @@ extension HistoryTracker {
     /// closure. A hook that throws is called again up to three times, then parked, and the round continues.
     ///
     /// - Parameters:
-    ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that is not
-    ///     registered.
+    ///   - hook: The ID of the hook to call it before; nil, or an ID that is not registered, for the last place.
     ///   - body: Makes the decision.
     /// - Returns: The ID for `removeMergeHook`.
     @discardableResult

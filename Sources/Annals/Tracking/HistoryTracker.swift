@@ -205,9 +205,9 @@ public final class HistoryTracker: Sendable {
     }
 
     /// Ends everything that the tracker started, and waits for it. The current round is ended properly: transactions
-    /// that observers have got are not delivered again. Only if the cursor cannot be moved just then, because the store
-    /// is busy or full, does another tracker deliver it again. Called by a body of the tracker itself, it does not
-    /// wait. Attached contexts follow again after the next `start()`.
+    /// that observers have got are not delivered again. If the cursor cannot be moved at that moment, because the store
+    /// is busy or full, another tracker delivers them again. If a body of the tracker calls this, it does not wait.
+    /// Attached contexts follow again after the next `start()`.
     ///
     /// Releasing the tracker ends it too, without waiting.
     public func stop() async { await core.stop() }

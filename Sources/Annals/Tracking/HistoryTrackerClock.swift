@@ -26,8 +26,8 @@ package struct SystemTrackerClock: HistoryTrackerClock {
     package func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
 }
 
-/// Whether the time of day can be believed. A jump of more than an hour is not, until the new time has lasted an hour
-/// or the clock is set back: cleaning by age must not remove everything because of a mistyped year.
+/// Whether the time of day can be believed. A jump of more than an hour is not believed until the new time has lasted
+/// an hour or the clock is set back: cleaning by age must not remove everything because of a mistyped year.
 struct ClockTrust: Sendable {
     private static let tolerance = Duration.seconds(3600)
     private var last: (now: Date, uptime: Duration)?

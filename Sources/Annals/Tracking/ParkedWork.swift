@@ -72,7 +72,7 @@ extension Store {
 
 extension Transaction {
     /// Adds parked work of an observer with a name. A process may have parked it before, and died before the cursor
-    /// moved: then that is the work.
+    /// moved: then that entry is updated.
     func park(_ work: ParkedWork, ofConsumer consumer: String) throws {
         try changeParkedWork(consumer) { works in
             if let position = works.firstIndex(where: { $0.isSameWork(as: work) }) {
@@ -143,7 +143,7 @@ extension TrackerCore {
         }
     }
 
-    /// Reads the work's transactions from history again. Throws if history has them no more, or if this tracker does
+    /// Reads the work's transactions from history again. Throws if history no longer has them, or if this tracker does
     /// not observe them.
     private func transactions(of work: ParkedWork) throws -> [HistoryTransaction] {
         do {

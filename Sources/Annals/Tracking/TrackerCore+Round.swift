@@ -298,7 +298,7 @@ extension TrackerCore {
     private func callHooks(_ batch: Batch) async throws -> Bool {
         guard let last = batch.transactions.last else { return true }
         let (hooks, hooked, goesOn) = state.withLock { ($0.hooks, $0.hooked, $0.hooksGoOn) }
-        // After an error the round is repeated, and its hooks have decided already.
+        // When a round is repeated after an error, its hooks have decided already.
         guard last.number > hooked else { return goesOn }
         var result = MergeHookResult.goOn
         for hook in hooks where result == .goOn {

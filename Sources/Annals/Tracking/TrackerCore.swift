@@ -173,7 +173,7 @@ final class TrackerCore: Sendable {
         }
     }
 
-    /// Returns when the actor has been free. Without a call that needs the actor, the optimizer leaves out going there.
+    /// Returns when the actor has been free. Without a call that needs the actor, the optimizer omits the switch to it.
     private static func wait(for actor: isolated (any Actor)?) async { actor?.preconditionIsolated() }
 
     func end() {
@@ -452,9 +452,9 @@ final class TrackerCore: Sendable {
 
     private static let (delays, shortDelays) = ([100, 400, 1600], [1, 4, 16])
 
-    /// Calls a body up to four times, with longer and longer waits. Returns its result, or throws its last error; an
-    /// error of the store at once. An observer that has failed for good waits less from then on, until it succeeds: if
-    /// it fails for every transaction, the rest of the round must not wait two seconds for each.
+    /// Calls a body up to four times, with longer and longer waits. Returns its result, or throws its last error;
+    /// throws an error of the store at once. An observer that has failed for good waits less from then on, until it
+    /// succeeds: if it fails for every transaction, the rest of the round must not wait two seconds for each.
     func attempts<Result>(of observer: UUID? = nil, _ body: () async throws -> Result) async throws -> Result {
         let isFailing = observer.map { id in state.withLock { $0.failing.contains(id) } } ?? false
         for delay in isFailing ? Self.shortDelays : Self.delays {

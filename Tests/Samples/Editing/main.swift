@@ -3,7 +3,7 @@ import FoundationEssentials  // #Predicate
 
 struct Folder: Entity {
     var name = ""
-    var clips = ToMany<Clip>()  // the other side of Clip.folder: a place to read from
+    var clips = ToMany<Clip>()  // the other side of Clip.folder, read-only
 
     static let schema = Schema<Folder> { Attribute(\.name, .unique) }
 }
@@ -28,11 +28,11 @@ let folder = context.insert(Folder(name: "Reading"))
 let clip = context.insert(Clip(title: "Swift", url: "https://swift.org", rank: 12, folder: folder.objectReference))
 try context.save()
 
-let other = try Store(at: store.path, entities: [Folder.self, Clip.self])  // mostly another process
+let other = try Store(at: store.path, entities: [Folder.self, Clip.self])  // usually another process
 try other.update(Clip.self, where: #Predicate { $0.rank > 10 }, author: "import") { $0.rank *= 2 }
 
 clip.title = "Swift.org"  // not saved yet
-try context.merge()  // what others did; own edits stay
+try context.merge()  // other writers' changes; own edits stay
 print(clip.title, clip.rank, clip.folder?.name ?? "-")  // Swift.org 24 Reading
 
 let best = try context.fetch(Clip.self, where: #Predicate { $0.rank > 20 }, sortedBy: .descending(\.rank))

@@ -3,7 +3,7 @@ import FoundationEssentials  // #Predicate
 
 struct Folder: Entity {
     var name = ""
-    var clips = ToMany<Clip>()  // the other side of Clip.folder: a place to read from
+    var clips = ToMany<Clip>()  // the other side of Clip.folder, read-only
 
     static let schema = Schema<Folder> { Attribute(\.name, .unique) }
 }

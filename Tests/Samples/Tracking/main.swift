@@ -80,7 +80,7 @@ try store.close()
         store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share", "import"],
         batchAuthors: ["import"], cleanStrategy: .byNotification(times: 10))
     tracker.observe(Clip.self, [.insert]) { changes in print(changes.count, "new clips") }
-    // Objects of `context` now follow what the others write, and history goes when all have read it.
+    // Objects of `context` now follow other writers, and history is removed when all have read it.
     let reading = context.insert(Folder(name: "Reading"))
     try context.save()
     reading.name = "Not saved"

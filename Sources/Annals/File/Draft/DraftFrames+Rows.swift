@@ -58,8 +58,8 @@ extension DraftFrames {
 
     /// Drops an unfinished row and its large values. Their pieces stay in the spool, unused.
     private func rollBackRow(to before: RowBoundary) {
-        // A transaction whose frames could not be kept is never committed. And a frame that was ended before the row
-        // was refused has no part of the row; the row's large values then stay, unused.
+        // A transaction whose frames could not be kept is never committed. If the frame was ended before the row was
+        // refused, it has no part of the row; the row's large values then stay unused.
         if state == .broken || changesInFrame != before.changesInFrame { return }
         assert(body.count >= before.row, "A row that is dropped has left its frame.")
         body.truncate(to: before.row)

@@ -2,10 +2,10 @@
 //
 // Invariants:
 // HC1  A place can be requested from the horizon to the newest transaction; a transaction, if it is above the horizon.
-// HC2  No answer lacks a transaction that was requested only because its author's were cleaned: it is `tokenExpired`. A
-//      request from the beginning of history requests only uncleaned transactions.
-// HC3  No answer lacks changes of an entity that was requested only because its history was not kept: it is
-//      `historyGap`. A request for all entities concerns those that have a history, even if not from its beginning.
+// HC2  No answer lacks a requested transaction because those of its author were cleaned: it is `tokenExpired` instead.
+//      A request from the beginning of history requests only uncleaned transactions.
+// HC3  No answer lacks changes of a requested entity because its history was not kept: it is `historyGap` instead. A
+//      request for all entities concerns those that have a history, even if not from its beginning.
 // HC4  Omissions depend only on the present knowledge of the file that answers, not on the state that is read or on
 //      compaction.
 

@@ -9,7 +9,7 @@ package struct TransactionFilter {
     /// Nil for all.
     package var contexts: Set<UInt32>?
     package var excludedContexts: Set<UInt32> = []
-    /// Pairs of which one must match, each set of a pair being nil for all; nil for no such condition.
+    /// At least one pair must match; a nil set in a pair matches all. Nil without such a condition.
     package var anyOf: [(authors: Set<UInt32>?, contexts: Set<UInt32>?)]?
 
     package init() {}

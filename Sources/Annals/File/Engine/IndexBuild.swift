@@ -11,11 +11,12 @@ struct PreparedIndex {
     var content: OrderedIndex
 }
 
-/// For one use by one thread: `run`, then `finish` with the writer lock, in which the transaction is appended.
+/// For one use by one thread: `run`, then `finish` with the writer lock, which is held until the transaction is
+/// appended.
 ///
 /// Reads the rows of a view in the order of their numbers and sorts their keys. Writes the index from its least key on,
 /// in slices with a short hold of the lock each. Then it catches up: it applies later commits from the history, in ever
-/// shorter rounds. The last one is in the hold in which the transaction is appended.
+/// shorter rounds. The last one and the append are under the same lock.
 final class IndexBuild {
     /// The indexes to build, including those that were empty at the beginning: they may no longer be empty at the end.
     var indexes: [PreparedIndex] = []

@@ -28,8 +28,8 @@ final class ClockSteps: Sendable {
 }
 
 extension TrackedView {
-    /// The number of the last transaction in the view that was not committed later than a time; that of the beginning
-    /// of history without one. Transactions before a clock step count as older than those after it.
+    /// The number of the view's last transaction that was committed at a time or before; without one, that of the
+    /// beginning of history. Transactions before a clock step count as older than those after it.
     ///
     /// The first call of a handle reads the header of every frame, later ones those of newer frames; the rest is
     /// logarithmic. Throws `damaged`, `closed`.

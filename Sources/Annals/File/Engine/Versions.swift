@@ -4,9 +4,9 @@
 extension TrackedView {
     /// Lends the changes of an object and the transactions that made them, newest first, until `body` returns false.
     ///
-    /// Follows the links between versions: linear in their number, and for each in the frames between it and the
-    /// landmark before it, a MiB at most; in a transaction of several frames also in those after it. A row that
-    /// compaction has kept without its history is not lent: returns true if the walk came to one. Throws `damaged`.
+    /// Follows the links between versions: linear in their number. For each it reads the frames from the landmark
+    /// before it, a MiB at most, and those after it in a transaction of several frames. A row that compaction has kept
+    /// without its history is not lent: returns true if the walk came to one. Throws `damaged`.
     @discardableResult
     package func forEachVersion(
         of object: ObjectID, _ body: (TransactionView, ChangeView) throws(StoreError) -> Bool

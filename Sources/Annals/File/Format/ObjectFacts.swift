@@ -16,9 +16,9 @@ package struct ObjectFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// The entity that the error concerns: of `uniqueViolation`, `requiredMissing`, `typeMismatch`, `unknownEntity` and
-    /// `unknownAttribute`; of `referenceMissing` and `deleteDenied` that of the objects that refer; of a value that
-    /// cannot be stored that of its object. Nil for other errors.
+    /// The entity that the error concerns, for `uniqueViolation`, `requiredMissing`, `typeMismatch`, `unknownEntity`
+    /// and `unknownAttribute`; for `referenceMissing` and `deleteDenied`, that of the objects that refer; for a value
+    /// that cannot be stored, that of its object. Nil for other errors.
     public var entity: String? { (facts as? ObjectFacts)?.entity }
 
     /// The names of the attributes that the error concerns, in the order of their key. Empty without any.

@@ -1,4 +1,4 @@
-// Numbers in a literal, six bits a character: static data that no program start makes.
+// Numbers in a literal, six bits a character: static data that costs no time at program start.
 //
 // Sound because the literal has all entries that are read: Tests/Scripts/unicode.py makes the entries and their number,
 // and the tests read every entry.

@@ -143,7 +143,7 @@ extension UnsafeRawBufferPointer {
         return ((word &- 0x01_0101) | word) & 0x80_8080 == 0
     }
 
-    /// A byte of 0 borrows from the next one, which then may look wrong too; without one, no byte borrows.
+    /// A byte of 0 borrows from the next one, which then may look wrong too; without a 0, no byte borrows.
     @inline(__always)
     private static func areASCIIWithoutZeros(_ first: UInt64, _ second: UInt64) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101

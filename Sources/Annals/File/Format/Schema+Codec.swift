@@ -142,7 +142,7 @@ extension ByteReader {
         }
         var part = try readPart(size - 4)
         let definition = try part.readEntityBody()
-        // The part begins after the size, so its multiples of 8 are 4 off: the rest is padding, and less than 8 bytes.
+        // The rest is padding: less than 8 bytes. The part begins after the size, so its multiples of 8 are 4 off.
         guard part.remaining < 8 else { throw part.damaged("Bytes follow the last field.") }
         try part.readZeros(part.remaining)
         do {

@@ -1,4 +1,4 @@
-// Handle: an open store, in whichever file it is now.
+// Handle: an open store, also after a compaction has replaced its file.
 //
 // Uses: all folders before it. The layers above use the file layer through it.
 //

@@ -9,7 +9,7 @@
 
 internal import Synchronization
 
-/// An open store, of whichever generation. Any thread may call it.
+/// An open store, through all generations of its file. Any thread may call it.
 ///
 /// Sound although it is shared: mutable state is only touched with `monitor` locked. In a child after `fork` only one
 /// thread is left, and it changes nothing.
@@ -193,7 +193,7 @@ package final class StoreHandle: @unchecked Sendable {
         for engine in older { try? engine.log.closeReplaced() }
         var failure: StoreError?
         if asksForName, engine.log.access == .readWrite {
-            // Until the name is durable, no commit in a compacted file is.
+            // In a compacted file, no commit is durable before the file's name is.
             do throws(StoreError) { try engine.log.makeNameDurable() } catch { failure = error }
         }
         do throws(StoreError) {

@@ -2,17 +2,17 @@
 
 /// Keys as ordered indexes store them.
 ///
-/// A key is the encoded components one after the other (`OrderedKey`), of texts their normal form. One of more than 240
-/// bytes is *cut*: its first 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian;
-/// 256 bytes, which no other key has. The hash begins with 0 and takes the key in blocks of 4096 bytes, the last one
-/// shorter: hash = `Checksum.hash`(block, seed: hash).
+/// A key is the encoded components one after the other (`OrderedKey`); for texts, their normal form. One of more than
+/// 240 bytes is *cut*: its first 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64
+/// big-endian; 256 bytes, which no other key has. The hash begins with 0 and takes the key in blocks of 4096 bytes, the
+/// last one shorter: hash = `Checksum.hash`(block, seed: hash).
 ///
 /// So for any two keys:
 /// 1. Equal keys are stored as equal bytes. Different keys are stored as different bytes, unless both are cut, equally
 ///    long, and agree in their first 240 bytes and their hash. To be certain, compare the rows.
 /// 2. Stored keys compare as the keys do, unless both are cut and begin with the same 240 bytes: these lie together in
 ///    an order of their own, and reading them in order sorts them by their rows. (An uncut key never lies among them:
-///    it would have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key is.)
+///    it would have to be exactly these 240 bytes, and no key is the beginning of another key.)
 /// 3. Keys that begin with certain bytes, at most 240, are stored with these bytes at their beginning.
 package enum IndexKey {
     package static let maximumBytes = OrderedLimits.maximumKeyBytes

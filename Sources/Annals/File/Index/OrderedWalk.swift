@@ -21,7 +21,7 @@ struct OrderedWalk {
     private var depth = 0
     private(set) var leaf: OrderedNodeView
 
-    /// Begins with the leaf in or beside which the cut is; without a cut at the very beginning, or the end.
+    /// Begins with the leaf in or beside which the cut is; without a cut, at the very beginning or end.
     init(
         _ root: OrderedNodeView, at cut: OrderedTarget?, isReversed: Bool, isValidating: Bool = false,
         _ source: any NodeSource

@@ -298,7 +298,7 @@ final class VerifiedFile: @unchecked Sendable {
         }
     }
 
-    /// A window that reads a short way at once, and no byte above it; a long way in large steps.
+    /// A window that reads a short way at once, without bytes above it, and a long way in large steps.
     private func window(from position: UInt64, to end: UInt64) throws(StoreError) -> ByteWindow {
         guard position < end, end - position <= 2 * Self.blockBytes else {
             return ByteWindow(files, file, stepBytes: 1 << 18)

@@ -64,7 +64,7 @@ package struct CompactionLeftover {
         guard let hint = written.first else { return .ofThisStore }
         // The next hint is written when the file has the store's name, durably.
         if written.count > 1 { return .foreign }
-        // A power failure may have taken that name away, from a file that was written to since (LF1).
+        // A power failure may have undone that name, although the file was written to since (LF1).
         if other.generation == header.generation &+ 1 { return .ofThisStore }
         return try isEnd(hint, window) ? .ofThisStore : .foreign
     }

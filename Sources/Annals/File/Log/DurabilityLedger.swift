@@ -181,8 +181,9 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Lets the committers of the last sync commit again, so that one sync covers them all instead of every other sync
-    /// half of them. A single committer does not wait, and the wait for slow ones is limited. With `monitor` locked.
+    /// Lets the committers of the last sync commit again, so that one sync covers them all. Otherwise each sync would
+    /// cover half of them. A single committer does not wait, and the wait for slow ones is limited. With `monitor`
+    /// locked.
     private func waitForOthers() {
         guard callers < lastCallers else { return }
         let deadline = environment.monotonicMicroseconds() &+ Self.longestGathering

@@ -138,8 +138,8 @@ extension Log {
         writing.keeping.isWatched = true
     }
 
-    /// Releases the lock if it was kept and no commit has come for a while. A thread calls this as long as the lock
-    /// is kept; if the handle releases it by hand, that code does.
+    /// Releases the lock if it was kept and no commit has come for a while. A thread calls this as long as the lock is
+    /// kept; with `releasesLockByHand`, the handle's user does.
     ///
     /// - Returns: when to call it again.
     @discardableResult

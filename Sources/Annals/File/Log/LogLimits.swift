@@ -19,7 +19,7 @@ package struct LogLimits: Equatable, Sendable {
     package var expectedFileBytes: UInt64 = 0
     /// A longer transaction waits in an unnamed file for its commit.
     package var spoolBytes = 8 << 20
-    /// That file is written in steps of about this.
+    /// That file is written in steps of about this size.
     package var spoolStepBytes = 512 << 10
     /// Files are read in steps of this.
     package var windowBytes = 1 << 20

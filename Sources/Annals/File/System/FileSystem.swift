@@ -1,4 +1,4 @@
-// The storage seam: the only door to files, directories and locks, so that tests can own the disk.
+// The storage seam: the only access to files, directories and locks, so tests can replace the disk.
 
 /// An open file or directory. The number is valid only for the file system that assigned it, and in the process that
 /// opened it: in a child after `fork` it may be another file's, and is -1 here.

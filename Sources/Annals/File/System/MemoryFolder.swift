@@ -28,7 +28,7 @@ package final class MemoryFolder: FileSystem {
     /// The beginning of each folder's path.
     package static let scheme = "memory:/"
 
-    /// Whether a path names a file in memory. A file of the system with such a path is reached by "./" before it.
+    /// Whether a path names a file in memory. To name a real file with such a path, put "./" before it.
     package static func isPath(_ path: String) -> Bool { path.hasPrefix(scheme) }
 
     /// The path of the folder's store.

@@ -1,5 +1,5 @@
 // One sort for all types. The standard library's is compiled for each type and each closure that it is used with, some
-// 2,400 lines of optimized code each time: for what is seldom sorted, a build would take a tenth longer.
+// 2,400 lines of optimized code each time. Without this sort, a build would take a tenth longer.
 
 /// A comparison in an object, because the optimizer copies a function for each closure that it is passed.
 private final class Comparison {
@@ -12,7 +12,7 @@ private final class Comparison {
 }
 
 extension Sequence {
-    /// The elements in order; equal ones keep theirs. For a few elements, or where their number hardly matters: a
+    /// The elements in order; equal ones keep their order. For a few elements, or where their number hardly matters: a
     /// comparison costs a call more than with `sorted(by:)`.
     package func inOrder(by isBefore: (Element, Element) -> Bool) -> [Element] {
         let elements = Array(self)

@@ -2,7 +2,7 @@
 
 /// Memory that is allocated page by page when it is touched, and freed with its owner.
 ///
-/// Sound although it is shared: the range never changes; the writing code documents how it keeps readers out.
+/// Sound although it is shared: the range never changes, and code that writes documents how it excludes readers.
 package final class PrivateMemory: @unchecked Sendable {
     package let bytes: UnsafeMutableRawBufferPointer
 

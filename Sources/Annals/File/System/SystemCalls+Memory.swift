@@ -28,7 +28,7 @@ extension SystemCalls {
         munmap(base, memory.count)
     }
 
-    /// Makes the memory zeros again and releases its pages.
+    /// Fills the memory with zeros and releases its pages.
     static func clearMemory(_ memory: UnsafeMutableRawBufferPointer) {
         guard let base = memory.baseAddress, memory.count > 0 else { return }
         madvise(base, memory.count, MADV_DONTNEED)

@@ -24,7 +24,7 @@ struct CompactionFile {
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
             try WriterLock.acquireForCompaction(log.files, log.environment, lock, processID: log.processID)
-            // By name, and after locking: from now on no compactor gives the name to another file.
+            // Checks the name after locking: from now on no compactor gives the name to another file.
             _ = try log.identityInPlace()
             try log.leftover.makeRoom()
         } catch {

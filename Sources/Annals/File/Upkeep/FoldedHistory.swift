@@ -1,7 +1,7 @@
 // Entities without kept history: which changes compaction omits, and where it writes the rows instead.
 //
-// The base cannot hold them as of a later transaction, since their entity or their rows' schema version may only come
-// after it. So their rows follow the last transaction whose changes are omitted.
+// The base cannot hold the rows of a later state, since their entity or their schema version may only come after it. So
+// their rows follow the last transaction whose changes are omitted.
 //
 // Invariants:
 // L1  After transaction `through[entity]` the new file has the entity's objects in their state at that point, and no

@@ -44,7 +44,7 @@ struct IndexedObjects {
         return nil
     }
 
-    /// Nil if `number` has no object; then `number` has moved on.
+    /// Nil if `number` has no object; then `number` was advanced.
     private mutating func next(below root: EntityRoot, _ limit: UInt64) throws(StoreError) -> Item? {
         var reference = root.root
         var depth = UInt64(root.depth)

@@ -55,8 +55,8 @@ public struct SalvageReport: Hashable, Sendable {
     /// The number of changes that the newest readable checkpoint counted and that were not found. Some may be of
     /// older versions.
     public internal(set) var changesMissing: UInt64 = 0
-    /// The number of unreadable bytes that contained an unknown number of objects. Not 0 only if a compacted store
-    /// has no readable checkpoint.
+    /// The number of unreadable bytes that contained an unknown number of objects. 0 unless a compacted store has no
+    /// readable checkpoint.
     public internal(set) var bytesUncounted: UInt64 = 0
     /// Whether committed content is missing, or may be: objects, values, or rules of the schema.
     public var hasLosses: Bool {
