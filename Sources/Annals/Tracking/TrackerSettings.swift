@@ -43,7 +43,9 @@ package struct TrackerSettings: Sendable {
     /// Throws `invalidArgument`.
     func requireValid() throws(StoreError) {
         func refuse(_ sentence: String) -> StoreError { StoreError(.invalidArgument, sentence) }
-        func isTooLong(_ name: String) -> Bool { name.utf8.count > FormatLimits.maximumNameBytes }
+        // The limit of the file, which is not public: trackers use the public API alone.
+        let maximumNameBytes = 1024
+        func isTooLong(_ name: String) -> Bool { name.utf8.count > maximumNameBytes }
         if author.isEmpty { throw refuse("`currentAuthor` is empty: name the author of this program's changes.") }
         if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
         if (allAuthors + batchAuthors).contains("") {
@@ -52,7 +54,7 @@ package struct TrackerSettings: Sendable {
         if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: isTooLong) {
             throw refuse(
                 "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: use a name "
-                    + "of at most \(FormatLimits.maximumNameBytes) bytes.")
+                    + "of at most \(maximumNameBytes) bytes.")
         }
         if batchAuthors.contains(author) {
             throw refuse(
