@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 @Suite struct CrashTests {
-    /// Whether a moment has twice as many images or more.
+    /// Whether more images of each moment are looked at than in the suite.
     static let looksAtMore = ProcessInfo.processInfo.environment["ANNALS_CRASH_IMAGES"] == "more"
 
     /// The numbers of images depend on how many there are.

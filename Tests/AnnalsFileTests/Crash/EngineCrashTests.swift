@@ -57,11 +57,11 @@ import Testing
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
         let isLarge = EngineCrashWorkloads.large.contains { name.hasPrefix("\($0)/") }
-        let looksAtMore = CrashTests.looksAtMore && !isLarge
+        let looksAtMore = CrashTests.looksAtMore
         options.exhaustiveBits = isLarge ? 2 : looksAtMore ? 5 : 3
         options.maximumSizes = 2
-        options.randomChoices = looksAtMore ? 4 : 1
-        options.maximumOfEachList = looksAtMore ? 3 : 1
+        options.randomChoices = !looksAtMore ? 1 : isLarge ? 2 : 4
+        options.maximumOfEachList = looksAtMore && !isLarge ? 3 : 1
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {
             replay = (point, image)
