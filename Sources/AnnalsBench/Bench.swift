@@ -41,6 +41,7 @@ struct BenchArguments {
           tracker   how soon a held object shows a commit of another process, how long 10,000 waiting transactions take
                     at start, and what following a writer at full speed costs the writer
           mixed     reads random rows in one thread and updates one row a transaction in another, for S seconds
+          threads   reads N random rows by ID in one thread, then in each of two at once
           contention  commits of one and of two processes, of one thread and of eight, and of eight processes
           compaction  how fast N rows are compacted, and how long a writer waits for it
           typed_load, typed_get, typed_scan, typed_query

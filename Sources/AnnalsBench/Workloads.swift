@@ -33,6 +33,7 @@ struct Workloads {
         case "tracker": try TaskEnd.run { [arguments] in try await Tracked(arguments: arguments).run() }
         case "tracker_writer": try Tracked(arguments: arguments).write()
         case "mixed": try mixed()
+        case "threads": try threads()
         case "contention": try Contention(arguments: arguments).run()
         case "contention_writer": try Contention(arguments: arguments).write()
         case "compaction": try Compaction(arguments: arguments).run()
@@ -258,6 +259,13 @@ struct Workloads {
                 report(arguments.rows, elapsed, arguments.rows, ",\"store_rows\":\(count),\"checksum\":\(sum)")
             }
         }
+        try store.close()
+    }
+
+    private func threads() throws {
+        let (store, items) = try openStore()
+        let count = try largestNumber(store, items)
+        try Parallel(arguments: arguments, store: store, items: items, count: count).run()
         try store.close()
     }
 

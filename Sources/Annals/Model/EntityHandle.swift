@@ -5,20 +5,19 @@
 /// A handle belongs to one schema version. Reading with it still works after the schema has changed: positions stay the
 /// same, and a removed attribute reads as null. Writing then throws `schemaChanged`: get a new handle.
 public struct EntityHandle: Sendable {
-    /// The name of the entity.
-    public let name: String
-    /// The names of its attributes, in order. A *position* is an index into this array.
-    public let attributes: [String]
-    /// The types of its attributes, in the same order.
-    public let types: [AttributeType]
+    /// The only stored reference: a copy of a handle counts one.
     let layout: RowLayout
 
-    init(_ layout: RowLayout) {
-        self.layout = layout
-        name = layout.entity.name.text
-        attributes = layout.names
-        types = layout.entity.attributes.map { $0.type }
-    }
+    init(_ layout: RowLayout) { self.layout = layout }
+
+    /// The name of the entity.
+    public var name: String { layout.entity.name.text }
+
+    /// The names of its attributes, in order. A *position* is an index into this array.
+    public var attributes: [String] { layout.names }
+
+    /// The types of its attributes, in the same order.
+    public var types: [AttributeType] { layout.types }
 
     /// The number of the entity in its store. The IDs of its objects begin with it.
     public var number: UInt16 { layout.entity.number }

@@ -20,8 +20,9 @@ public import FoundationEssentials
 public struct RowView: ~Copyable {
     /// The ID of the object.
     public let id: ObjectID
-    private let row: UnsafePointer<RowImage>
-    private let isCurrent: Bool
+    @usableFromInline let row: UnsafePointer<RowImage>
+    /// Whether positions of the row are those of `layout` (R2).
+    @usableFromInline let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
     private let role: Role
@@ -60,32 +61,24 @@ public struct RowView: ~Copyable {
     }
 
     /// The value, or nil for null. Throws `damaged`.
+    @inlinable @inline(__always)
     public func bool(at position: Int) throws(StoreError) -> Bool? {
-        guard let place = isCurrent ? position : place(of: position) else {
-            if case .bool(let bool) = fallback(position) { return bool }
-            return nil
+        guard isCurrent, let byte = row.pointee.cells.bool(position), byte <= 1 else {
+            return try otherBool(at: position)
         }
-        guard let byte = row.pointee.cells.bool(place) else { return nil }
-        if byte <= 1 { return byte == 1 }
-        return try row.pointee.bool(at: place)
+        return byte == 1
     }
 
     /// The value, or nil for null.
+    @inlinable @inline(__always)
     public func int(at position: Int) -> Int64? {
-        guard let place = isCurrent ? position : place(of: position) else {
-            if case .int(let int) = fallback(position) { return int }
-            return nil
-        }
-        return row.pointee.cells.int(place)
+        isCurrent ? row.pointee.cells.int(position) : olderInt(at: position)
     }
 
     /// The value, or nil for null.
+    @inlinable @inline(__always)
     public func double(at position: Int) -> Double? {
-        guard let place = isCurrent ? position : place(of: position) else {
-            if case .double(let double) = fallback(position) { return double }
-            return nil
-        }
-        return row.pointee.cells.double(place)
+        isCurrent ? row.pointee.cells.double(position) : olderDouble(at: position)
     }
 
     /// The value, or nil for null.
@@ -136,29 +129,13 @@ public struct RowView: ~Copyable {
     /// Calls `body` with the bytes of a string, of JSON (both UTF-8) or of data, in place. They are valid until `body`
     /// returns. Returns false, without calling `body`, for null. A value over 64 KiB is first assembled in memory.
     /// Throws `damaged`.
+    @inlinable @inline(__always)
     public func withBytes(at position: Int, _ body: (UnsafeRawBufferPointer) -> Void) throws(StoreError) -> Bool {
-        guard let place = isCurrent ? position : place(of: position) else {
-            return Self.withBytes(of: fallback(position), body)
+        guard isCurrent, let bytes = row.pointee.cells.variableBytes(position) else {
+            return try withOtherBytes(at: position, body)
         }
-        if let bytes = row.pointee.cells.variableBytes(place) {
-            body(bytes)
-            return true
-        }
-        return try withOtherBytes(at: place, body)
-    }
-
-    @inline(never)
-    private func withOtherBytes(
-        at place: Int, _ body: (UnsafeRawBufferPointer) -> Void
-    ) throws(StoreError) -> Bool {
-        let variable = try row.pointee.variable(at: place)
-        switch variable {
-        case .absent: return false
-        case .inline(let bytes):
-            body(bytes)
-            return true
-        case .large: return Self.withBytes(of: try whole(place), body)
-        }
+        body(bytes)
+        return true
     }
 
     private static func withBytes(of value: StoredValue, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
@@ -194,7 +171,7 @@ public struct RowView: ~Copyable {
         return Row(id: id, entity: entity, attributes: names, values: values)
     }
 
-    // MARK: Another schema version
+    // MARK: Another schema version, and what is seldom read
 
     /// The position in the row of the attribute at `position` of the layout. Nil if the row has none of that number and
     /// type (R2).
@@ -206,6 +183,50 @@ public struct RowView: ~Copyable {
             mine.entity.attributes[place].type == attribute.type
         else { return nil }
         return place
+    }
+
+    @usableFromInline @inline(never)
+    func otherBool(at position: Int) throws(StoreError) -> Bool? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .bool(let bool) = fallback(position) { return bool }
+            return nil
+        }
+        return try row.pointee.bool(at: place)
+    }
+
+    @usableFromInline @inline(never)
+    func olderInt(at position: Int) -> Int64? {
+        guard let place = place(of: position) else {
+            if case .int(let int) = fallback(position) { return int }
+            return nil
+        }
+        return row.pointee.cells.int(place)
+    }
+
+    @usableFromInline @inline(never)
+    func olderDouble(at position: Int) -> Double? {
+        guard let place = place(of: position) else {
+            if case .double(let double) = fallback(position) { return double }
+            return nil
+        }
+        return row.pointee.cells.double(place)
+    }
+
+    /// Of a row of another version, a large value, no value, and damage.
+    @usableFromInline @inline(never)
+    func withOtherBytes(
+        at position: Int, _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(StoreError) -> Bool {
+        guard let place = isCurrent ? position : place(of: position) else {
+            return Self.withBytes(of: fallback(position), body)
+        }
+        switch try row.pointee.variable(at: place) {
+        case .absent: return false
+        case .inline(let bytes):
+            body(bytes)
+            return true
+        case .large: return Self.withBytes(of: try whole(place), body)
+        }
     }
 
     @inline(never)

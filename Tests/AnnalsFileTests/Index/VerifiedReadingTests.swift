@@ -31,6 +31,19 @@ import Testing
         return frames
     }
 
+    /// Changes one bit of the file.
+    private static func damage(_ folderPath: String, at place: UInt64) throws {
+        let files = RealFileSystem()
+        let folder = try files.openDirectory(folderPath)
+        let file = try files.open("store.annals", in: folder, access: .readWrite)
+        var byte = [UInt8](repeating: 0, count: 1)
+        _ = try byte.withUnsafeMutableBytes { try files.read(file, at: place, into: $0) }
+        byte[0] ^= 0x10
+        _ = try byte.withUnsafeBytes { try files.write(file, at: place, from: $0) }
+        files.close(file)
+        files.close(folder)
+    }
+
     @Test(arguments: [FileReading.mapped, .copied], 1...6 as ClosedRange<UInt64>)
     func noOrderOfReadingShowsDamage(reading: FileReading, seed: UInt64) throws {
         let directory = try TemporaryDirectory()
@@ -40,20 +53,11 @@ import Testing
         var random = SeededRandom(seed)
         let damaged = Int.random(in: 1..<frames.count, using: &random)
         let place = UInt64.random(in: frames[damaged].start + 200..<frames[damaged].end, using: &random)
-        let files = RealFileSystem()
-        let folder = try files.openDirectory(directory.path)
-        let file = try files.open("store.annals", in: folder, access: .readWrite)
-        var byte = [UInt8](repeating: 0, count: 1)
-        _ = try byte.withUnsafeMutableBytes { try files.read(file, at: place, into: $0) }
-        byte[0] ^= 0x10
-        _ = try byte.withUnsafeBytes { try files.write(file, at: place, from: $0) }
-        files.close(file)
-        files.close(folder)
-
+        try Self.damage(directory.path, at: place)
         var options = EngineOptions()
         options.reading = reading
         let engine = try Engine.open(
-            path, access: .readOnly, options: options, files: files, environment: RealEnvironment())
+            path, access: .readOnly, options: options, files: RealFileSystem(), environment: RealEnvironment())
         let view = try engine.view()
         var order = frames.indices.flatMap { frame in frames[frame].objects.map { (frame: frame, object: $0) } }
         order.shuffle(using: &random)
@@ -70,6 +74,54 @@ import Testing
                 #expect(bad.overlaps(blocks(frames[frame].start, frames[frame].end)), "a whole frame was refused")
             }
             if frame == damaged { #expect(!isShown, "seed \(seed): a row of the damaged frame was shown") }
+        }
+        try engine.close()
+    }
+
+    /// A scan knows which bytes around its last row were verified, and must not go beyond them.
+    @Test(arguments: [FileReading.mapped, .copied], 1...12 as ClosedRange<UInt64>)
+    func noScanShowsDamage(reading: FileReading, seed: UInt64) throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path + "/store.annals"
+        let frames = try Self.make(path)
+        var random = SeededRandom(seed)
+        let damaged = Int.random(in: 1..<frames.count - 1, using: &random)
+        let place = UInt64.random(in: frames[damaged].start + 200..<frames[damaged].end, using: &random)
+        try Self.damage(directory.path, at: place)
+        let hidden = Set(frames[damaged].objects)
+        let blocks = { (start: UInt64, end: UInt64) in start >> 14...(end - 1) >> 14 }
+        let bad = blocks(frames[damaged].start, frames[damaged].end)
+        let objects = frames.flatMap(\.objects)
+        let whole = Set(frames.filter { !bad.overlaps(blocks($0.start, $0.end)) }.flatMap(\.objects))
+        var options = EngineOptions()
+        options.reading = reading
+        let engine = try Engine.open(
+            path, access: .readOnly, options: options, files: RealFileSystem(), environment: RealEnvironment())
+        let view = try engine.view()
+        for _ in 0..<12 {
+            let first = UInt64.random(in: 1...UInt64(objects.count), using: &random)
+            let last = UInt64.random(in: first...UInt64(objects.count), using: &random)
+            let expected = objects.filter { (first...last).contains($0.number) }
+            for isReversed in [false, true] {
+                var seen: [ObjectID] = []
+                do throws(StoreError) {
+                    try view.scan(entity: EngineNote.entity, from: first, through: last, reversed: isReversed) {
+                        (object, row) throws(StoreError) in
+                        _ = try row.values()
+                        seen.append(object)
+                        return true
+                    }
+                    #expect(seen.count == expected.count, "seed \(seed): a scan ended early without an error")
+                } catch {
+                    #expect(error.code == .damaged)
+                    let isWhole = whole.isSuperset(of: expected)
+                    #expect(!isWhole, "seed \(seed): whole frames were refused")
+                }
+                let showsDamage = !hidden.isDisjoint(with: seen)
+                #expect(!showsDamage, "seed \(seed): a row of the damaged frame was shown")
+                let isInOrder = seen.elementsEqual((isReversed ? expected.reversed() : expected).prefix(seen.count))
+                #expect(isInOrder, "seed \(seed): objects are missing or out of order")
+            }
         }
         try engine.close()
     }

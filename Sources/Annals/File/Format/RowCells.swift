@@ -5,10 +5,10 @@
 ///
 /// Safe for arbitrary bytes, provided that they and the layout outlive this value; the owner of the `RowImage`
 /// guarantees it. A position or a type that the layout does not have is a mistake of the program, and traps.
-package struct RowCells {
-    let base: UnsafeRawPointer
-    let shape: RowShape
-    let rowBytes: Int
+@usableFromInline package struct RowCells {
+    @usableFromInline let base: UnsafeRawPointer
+    @usableFromInline let shape: RowShape
+    @usableFromInline let rowBytes: Int
 
     init(_ base: UnsafeRawPointer, _ shape: RowShape, rowBytes: Int) {
         precondition(rowBytes >= shape.variableOffset, "A row is shorter than its slots.")
@@ -18,42 +18,42 @@ package struct RowCells {
     }
 
     /// Whether the attribute is present. The position must have been checked.
-    @inline(__always)
+    @inlinable @inline(__always)
     func presence(_ position: Int) -> Bool {
         let byte = base.load(fromByteOffset: shape.content.pointee.presenceOffset &+ position >> 3, as: UInt8.self)
         return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
     }
 
     /// The slot of a present value of the type with that number (FileFormat.md, "Rows"); nil for an absent one.
-    @inline(__always)
+    @inlinable @inline(__always)
     func slot(_ position: Int, type: UInt8) -> UnsafeRawPointer? {
         let slot = shape.slot(position)
         precondition(slot.typeNumber == type, "The attribute has another type.")
         return presence(position) ? base + Int(slot.offset) : nil
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     func bits(_ position: Int, type: UInt8) -> UInt64? {
         slot(position, type: type).map { UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self)) }
     }
 
     /// 0 or 1; other bytes are damage.
-    @inline(__always)
+    @inlinable @inline(__always)
     package func bool(_ position: Int) -> UInt8? { slot(position, type: 1).map { $0.load(as: UInt8.self) } }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func int(_ position: Int) -> Int64? { bits(position, type: 2).map { Int64(bitPattern: $0) } }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func double(_ position: Int) -> Double? { bits(position, type: 3).map { Double(bitPattern: $0) } }
 
     /// Seconds since 2001-01-01T00:00:00Z.
-    @inline(__always)
+    @inlinable @inline(__always)
     package func date(_ position: Int) -> Double? { bits(position, type: 6).map { Double(bitPattern: $0) } }
 
     /// The bytes of a variable value inside the row, not yet checked against its type. Nil for an absent one, a
     /// reference, and damage: `RowImage.variable` distinguishes them.
-    @inline(__always)
+    @inlinable @inline(__always)
     package func variableBytes(_ position: Int) -> UnsafeRawBufferPointer? {
         let slot = shape.slot(position)
         precondition(slot.isVariable, "The attribute has another type.")
@@ -68,7 +68,7 @@ package struct RowCells {
         return UnsafeRawBufferPointer(start: base + Int(start), count: Int(end &- start))
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     func word(_ offset: UInt16) -> UInt32 {
         UInt32(littleEndian: base.loadUnaligned(fromByteOffset: Int(offset), as: UInt32.self))
     }

@@ -36,9 +36,9 @@ package struct RowHeader: Equatable, Sendable {
 /// So it is safe for arbitrary bytes. The caller keeps the memory unchanged, and the layout alive, while the view or a
 /// buffer from it is used. (Readers of rows retain the catalog that owns the layout; a view with reference counts would
 /// slow a scan by a fifth.) A position or a type that the layout does not have is a mistake of the program, and traps.
-package struct RowImage {
+@usableFromInline package struct RowImage {
     /// Reads values without calling into this module.
-    package let cells: RowCells
+    @usableFromInline package let cells: RowCells
     /// The row's offset in the file.
     package let fileOffset: UInt64
     /// The number of bytes from the row's beginning on.

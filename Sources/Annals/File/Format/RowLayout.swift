@@ -8,6 +8,14 @@ package enum RowField {
     package static let schemaVersion = 2
     package static let rowBytes = 4
     package static let bytes = 8
+
+    /// The schema version and the size in a header, read as one word.
+    @inline(__always)
+    static func versionAndBytes(of header: UInt64) -> (version: UInt16, rowBytes: Int) {
+        let version = UInt16(truncatingIfNeeded: header >> UInt64(schemaVersion * 8))
+        return (version, Int(truncatingIfNeeded: header >> UInt64(rowBytes * 8) & UInt64(UInt32.max)))
+    }
+
     /// Set in a variable slot whose value lies in value frames.
     package static let largeBit: UInt32 = 1 << 31
 }
@@ -28,6 +36,8 @@ package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
     /// The names of its attributes: shared by the rows that are copied.
     package let names: [String]
+    /// The types of its attributes.
+    let types: [AttributeType]
     /// The entity's number.
     let number: UInt16
     /// The mark of the store (`UUIDBytes.mark`); 0 if that does not matter.
@@ -65,6 +75,7 @@ package final class RowLayout: @unchecked Sendable {
         self.entity = entity
         storeMark = mark
         names = entity.attributes.map(\.name.text)
+        types = entity.attributes.map { $0.type }
         number = entity.number
         isReserved = entity.name.isReserved
         let isAlike =

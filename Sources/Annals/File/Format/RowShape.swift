@@ -1,15 +1,15 @@
 // The locations of an entity's attributes in a row, arranged for fast reading and writing of one value.
 
 /// The location of an attribute in a row.
-package struct RowSlot: Sendable {
+@usableFromInline package struct RowSlot: Sendable {
     /// From the row's start.
-    package let offset: UInt16
+    @usableFromInline package let offset: UInt16
     /// The slot of the previous variable attribute, which holds the start of this one's value; 0 for the first.
-    let previousOffset: UInt16
+    @usableFromInline let previousOffset: UInt16
     /// The index among the variable attributes; meaningless for fixed ones.
     let variableIndex: UInt16
-    let typeNumber: UInt8
-    let isVariable: Bool
+    @usableFromInline let typeNumber: UInt8
+    @usableFromInline let isVariable: Bool
     let isText: Bool
     package let type: AttributeType
     package let isOptional: Bool
@@ -32,22 +32,22 @@ package struct RowSlot: Sendable {
 ///
 /// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so holding the
 /// catalog keeps it.
-package struct RowShape {
+@usableFromInline package struct RowShape {
     /// The content that a layout keeps in memory of its own, for as long as it lives.
-    struct Content {
+    @usableFromInline struct Content {
         let layout: Unmanaged<RowLayout>
         let family: ObjectIdentifier
-        let slots: UnsafePointer<RowSlot>
+        @usableFromInline let slots: UnsafePointer<RowSlot>
         let variables: UnsafePointer<UInt16>
-        let count: Int
+        @usableFromInline let count: Int
         let variableCount: Int
-        let presenceOffset: Int
-        let variableOffset: Int
+        @usableFromInline let presenceOffset: Int
+        @usableFromInline let variableOffset: Int
         /// Whether an attribute has a default value.
         let hasDefaults: Bool
     }
 
-    let content: UnsafePointer<Content>
+    @usableFromInline let content: UnsafePointer<Content>
 
     init(_ layout: RowLayout) { content = layout.shapeMemory }
 
@@ -64,7 +64,7 @@ package struct RowShape {
     var variableOffset: Int { content.pointee.variableOffset }
     var hasDefaults: Bool { content.pointee.hasDefaults }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     func slot(_ position: Int) -> RowSlot {
         precondition(position >= 0 && position < content.pointee.count, "The entity has no attribute at that position.")
         return content.pointee.slots[position]

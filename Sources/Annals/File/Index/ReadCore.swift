@@ -101,9 +101,7 @@ final class ReadCore: Sendable {
     /// The row at an offset. Inside a read section.
     @inline(__always)
     func row(at offset: UInt64, _ entity: UInt16, _ shape: StoreShape) throws(StoreError) -> RowImage {
-        let header = try file.bytes(at: offset, count: RowField.bytes)
-        let version = header.integer(at: RowField.schemaVersion, as: UInt16.self)
-        let rowBytes = Int(truncatingIfNeeded: header.integer(at: RowField.rowBytes, as: UInt32.self))
+        let (version, rowBytes) = RowField.versionAndBytes(of: try file.word(at: offset))
         guard let rowShape = shape.shape(version: version, entity: entity),
             rowBytes <= FormatLimits.maximumFrameBytes, rowBytes >= RowField.bytes
         else { throw Self.badRow(offset) }
@@ -112,7 +110,7 @@ final class ReadCore: Sendable {
     }
 
     @inline(never)
-    private static func badRow(_ offset: UInt64) -> StoreError {
+    static func badRow(_ offset: UInt64) -> StoreError {
         StoreError(
             .damaged, "F21: no row of that entity begins here. Restore the store from a backup.", offset: offset)
     }

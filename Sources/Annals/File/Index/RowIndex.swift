@@ -19,6 +19,8 @@ final class RowIndex: @unchecked Sendable {
     /// The uppermost four bits of a root's word are its depth.
     private static let depthShift: UInt64 = 60
     private static let referenceMask: UInt64 = 1 << depthShift - 1
+    /// Set in no reference to the file.
+    private static let impossibleBits = ~referenceMask | 7
 
     private let roots: PrivateMemory
     private let sections: ReadSections
@@ -94,16 +96,14 @@ final class RowIndex: @unchecked Sendable {
     @inline(__always)
     private func load(_ reference: NodeReference, _ index: UInt64) throws(StoreError) -> UInt64 {
         if let memory = reference.memory { return Self.word(memory, index).pointee.load(ordering: .acquiring) }
-        let node = try source.node(at: reference.word)
-        let word = node.load(fromByteOffset: Int(truncatingIfNeeded: index) &* 8, as: UInt64.self)
-        return UInt64(littleEndian: word)
+        return try source.word(at: reference.word &+ index &* 8)
     }
 
     /// A reference in a node below the root.
     @inline(__always)
     private func child(_ parent: NodeReference, _ index: UInt64) throws(StoreError) -> NodeReference {
         let word = try load(parent, index)
-        if parent.word & 1 == 0, word & 7 != 0 { throw Self.malformed(parent.word) }
+        if parent.word & 1 == 0, word & Self.impossibleBits != 0 { throw Self.malformed(parent.word) }
         return NodeReference(word: word)
     }
 
@@ -156,11 +156,21 @@ final class RowIndex: @unchecked Sendable {
             reference = try child(reference, number >> (depth &* IndexNode.bits) & 511)
             if reference.isNone { return .absent(objects: 1 << (depth &* IndexNode.bits)) }
         }
-        for index in 0..<UInt64(IndexNode.words) {
-            let word = try load(reference, index)
-            if word & 6 != 0 { throw Self.malformed(reference.word) }
-            words[Int(index)] = word
+        var all: UInt64 = 0
+        if let memory = reference.memory {
+            for index in 0..<IndexNode.words {
+                words[index] = Self.word(memory, UInt64(index)).pointee.load(ordering: .acquiring)
+                all |= words[index]
+            }
+        } else {
+            // Verified once for all of its words.
+            let node = try source.node(at: reference.word)
+            for index in 0..<IndexNode.words {
+                words[index] = UInt64(littleEndian: node.load(fromByteOffset: index &* 8, as: UInt64.self))
+                all |= words[index]
+            }
         }
+        if all & 6 != 0 { throw Self.malformed(reference.word) }
         return .present
     }
 
@@ -239,7 +249,8 @@ final class RowIndex: @unchecked Sendable {
         if reference.isNone { return makeNode() }
         let content = try source.node(at: reference.word)
         for index in 0..<IndexNode.words where !isLeaf {
-            if content.integer(at: index * 8, as: UInt64.self) & 7 != 0 { throw Self.malformed(reference.word) }
+            let word = content.integer(at: index * 8, as: UInt64.self)
+            if word & Self.impossibleBits != 0 { throw Self.malformed(reference.word) }
         }
         let node = sections.makeNode()
         node.copyMemory(from: content.baseAddress.unsafelyUnwrapped, byteCount: IndexNode.bytes)

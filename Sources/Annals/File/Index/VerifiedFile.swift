@@ -145,6 +145,39 @@ final class VerifiedFile: @unchecked Sendable {
         return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
     }
 
+    /// A verified word at a multiple of 8 below 2^60. Throws as `bytes(at:count:)`. No block divides a word, so one
+    /// mark is enough.
+    @inline(__always)
+    func word(at offset: UInt64) throws(StoreError) -> UInt64 {
+        assert(offset & 7 == 0 && offset >> 60 == 0, "V1: a block divides a word, or a sum overflows.")
+        let isVerified =
+            offset &+ 8 <= readable.load(ordering: .acquiring)
+            && (offset >= trustedStart.load(ordering: .acquiring) || has(.verified, offset >> Self.blockBits))
+        if !isVerified { try verify(offset, 8) }
+        return UInt64(littleEndian: base.load(fromByteOffset: Int(truncatingIfNeeded: offset), as: UInt64.self))
+    }
+
+    /// Holds no bytes.
+    var noStretch: VerifiedStretch { VerifiedStretch(base: base, start: 0, end: 0) }
+
+    /// Bytes that are verified, around those at `offset`: as many as are known without looking far. They live until the
+    /// section ends in which they were requested. Throws as `bytes(at:count:)`.
+    @inline(never)
+    func stretch(at offset: UInt64, count: Int) throws(StoreError) -> VerifiedStretch {
+        _ = try bytes(at: offset, count: count)
+        let trusted = trustedStart.load(ordering: .acquiring)
+        if offset >= trusted { return VerifiedStretch(base: base, start: trusted, end: readableEnd) }
+        let end = offset + UInt64(count)
+        let first = offset >> Self.blockBits
+        let last = (end - 1) >> Self.blockBits
+        // Bytes in a block without its bit were read by copies, or lie at the border of the trusted range.
+        guard has(.verified, first), has(.verified, last) else {
+            return VerifiedStretch(base: base, start: offset, end: end)
+        }
+        // V2: a marked block lies wholly below the end.
+        return VerifiedStretch(base: base, start: first << Self.blockBits, end: (last + 1) << Self.blockBits)
+    }
+
     /// Whether V1 allows lending these bytes.
     @inline(__always)
     private func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
@@ -396,5 +429,24 @@ final class VerifiedFile: @unchecked Sendable {
         StoreError(
             .damaged, "F7: a frame does not match its checksums. Restore the store from a backup.", path: path,
             offset: offset)
+    }
+}
+
+/// Bytes of the file that were verified one after the other.
+struct VerifiedStretch {
+    /// The address of the file's first byte.
+    let base: UnsafeRawPointer
+    let start: UInt64
+    let end: UInt64
+
+    @inline(__always)
+    func holds(_ offset: UInt64, _ count: Int) -> Bool {
+        offset >= start && offset < end && UInt64(truncatingIfNeeded: count) <= end &- offset
+    }
+
+    @inline(__always)
+    func bytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer {
+        assert(holds(offset, count), "V1: bytes are lent that were not verified.")
+        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
     }
 }

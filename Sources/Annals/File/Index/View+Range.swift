@@ -175,9 +175,10 @@ extension View {
             if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
             let first = try passedOver(batch, index, &range)
             let (objects, offsets) = (batch.objects, batch.offsets)
+            var reader = RowReader(core, shape, entity: index.id.entity)
             for place in first..<objects.count {
                 let object = objects[place]
-                let row = try core.row(at: offsets[place], object.entityNumber, shape)
+                let row = try reader.row(at: offsets[place])
                 guard try visitor.visit(object, row) else { return false }
             }
             return true

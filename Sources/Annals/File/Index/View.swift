@@ -142,12 +142,14 @@ package final class View: @unchecked Sendable {
                 switch try core.rows.leaf(entity, next, into: words) {
                 case .absent(let objects): next = (next & ~(objects - 1)) + objects
                 case .present:
+                    // RR1: each leaf is read in a section of its own.
+                    var reader = RowReader(core, shape, entity: entity)
                     let last = min(leafStart + 511, numbers.upperBound)
                     for number in next...last {
                         let word = words[Int(number & 511)]
                         if word == 0 { continue }
                         found &+= 1
-                        if try !visit(entity, number, word, body) { return false }
+                        if try !visit(&reader, entity, number, word, body) { return false }
                     }
                     next = leafStart + 512
                     try requireFound(&found, entity)
@@ -171,11 +173,13 @@ package final class View: @unchecked Sendable {
                 switch try core.rows.leaf(entity, next, into: words) {
                 case .absent(let objects): skipped = objects
                 case .present:
+                    // RR1: each leaf is read in a section of its own.
+                    var reader = RowReader(core, shape, entity: entity)
                     for number in (first...next).reversed() {
                         let word = words[Int(number & 511)]
                         if word == 0 { continue }
                         found &+= 1
-                        if try !visit(entity, number, word, body) { return false }
+                        if try !visit(&reader, entity, number, word, body) { return false }
                     }
                     try requireFound(&found, entity)
                 }
@@ -206,12 +210,13 @@ package final class View: @unchecked Sendable {
 
     @inline(__always)
     private func visit(
-        _ entity: UInt16, _ number: UInt64, _ word: UInt64, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ reader: inout RowReader, _ entity: UInt16, _ number: UInt64, _ word: UInt64,
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
         guard let object = ObjectID(entityNumber: entity, number: number),
             let offset = try core.visible(word, object, below: end)
         else { return true }
-        return try body(object, try core.row(at: offset, entity, shape))
+        return try body(object, try reader.row(at: offset))
     }
 
     // MARK: Large values
