@@ -76,6 +76,11 @@ for round in $(seq "$rounds"); do
         annals $work_load --rows $gets
         peer peer_lmdb $work_load --rows $gets
     done
+    # In two processes at once; each reports what it did.
+    for turn in 1 2; do annals get --rows $gets --tag _two & done
+    wait
+    for turn in 1 2; do peer peer_lmdb get --rows $gets --tag _two & done
+    wait
     annals scan
     peer peer_lmdb scan
     annals history
@@ -97,6 +102,10 @@ for round in $(seq "$rounds"); do
     annals commit --rows 2000 --durable
     peer limit commit_durable --rows 2000
     peer peer_rocksdb commit --rows 2000 --durable
+    warm
+    annals load --rows $gets --durable --tag _durable
+    warm
+    peer peer_rocksdb load --rows $gets --durable --tag _durable
     peer peer_sqlite load --rows "$rows"
     echo "round $round of $rounds, load average $(cut -d' ' -f1-3 /proc/loadavg)" >&2
 done
