@@ -71,10 +71,8 @@ costs() { # BENCH: one line for each operation
     rm -rf "$small" "$large" "$small".* "$large".*
     "$bench" load --path "$small" --rows 20000 --index >/dev/null
     "$bench" load --path "$large" --rows 60000 --index >/dev/null
-    for kind in commit typed_load; do
-        "$bench" $kind --path "$small.$kind" --rows 20000 >/dev/null
-        "$bench" $kind --path "$large.$kind" --rows 60000 >/dev/null
-    done
+    "$bench" commit --path "$small.commit" --rows 20000 >/dev/null
+    "$bench" commit --path "$large.commit" --rows 60000 >/dev/null
     "$bench" load --path "$large.plain" --rows 1000000 >/dev/null
     echo "load $(cost "$bench" load "" "" 20000 60000 100)"
     echo "load_index $(cost "$bench" "load --index" "" "" 10000 30000 100)"
@@ -93,12 +91,12 @@ costs() { # BENCH: one line for each operation
     echo "history $(cost "$bench" history "$small" "$large" 20000 60000 110)"
     echo "history_single $(cost "$bench" history "$small.commit" "$large.commit" 20000 60000 110)"
     echo "typed_load $(cost "$bench" typed_load "" "" 5000 15000 100)"
-    echo "typed_get $(cost "$bench" typed_get "$large.typed_load" "$large.typed_load" 5000 15000 200)"
-    echo "typed_scan $(cost "$bench" typed_scan "$small.typed_load" "$large.typed_load" 20000 60000 200)"
-    echo "typed_query $(cost "$bench" typed_query "$large.typed_load" "$large.typed_load" 200 600 200)"
-    echo "typed_sum $(cost "$bench" typed_sum "$small.typed_load" "$large.typed_load" 20000 60000 200)"
+    echo "typed_get $(cost "$bench" typed_get "$large" "$large" 5000 15000 200)"
+    echo "typed_scan $(cost "$bench" typed_scan "$small" "$large" 20000 60000 200)"
+    echo "typed_query $(cost "$bench" typed_query "$large" "$large" 200 600 200)"
+    echo "typed_sum $(cost "$bench" typed_sum "$small" "$large" 20000 60000 200)"
     echo "object_load $(cost "$bench" object_load "" "" 2000 6000 100)"
-    echo "object_fetch $(cost "$bench" object_fetch "$large.typed_load" "$large.typed_load" 5000 15000 200)"
+    echo "object_fetch $(cost "$bench" object_fetch "$large" "$large" 5000 15000 200)"
     openings "$bench" "$large"
 }
 
