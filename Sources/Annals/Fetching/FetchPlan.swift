@@ -30,6 +30,11 @@ struct FetchPlan {
     /// Whether the access is one key of an index in which each key has one object.
     private var isOfOneObject = false
 
+    /// Whether every object satisfies the condition, and all are read in the order of their numbers.
+    var isOfAllRows: Bool {
+        if case .scan = access { tests?.isEmpty == true } else { false }
+    }
+
     init(_ condition: Condition, _ sort: [SortColumn], _ layout: RowLayout, _ view: View) throws(StoreError) {
         (self.layout, self.condition, self.sort) = (layout, condition, sort)
         access = .scan

@@ -40,11 +40,17 @@ public struct RowView: ~Copyable {
 
     @inline(__always)
     init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout, as role: Role) {
+        self.init(id, row, view: view, shape: RowShape(layout), as: role)
+    }
+
+    /// The same without counting a reference to the layout.
+    @inline(__always)
+    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, shape: RowShape, as role: Role) {
         (self.id, self.role, self.row) = (id, role, row)
-        isCurrent = row.pointee.isLike(layout)
+        isCurrent = row.pointee.isLike(shape)
         // R1.
         self.view = .passUnretained(view)
-        self.layout = .passUnretained(layout)
+        layout = shape.layout
     }
 
     /// The number of attributes. Positions are below it.

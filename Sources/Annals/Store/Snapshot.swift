@@ -100,21 +100,34 @@ public struct Snapshot: Sendable {
 
     /// Calls `body` with the object, in place. Returns false, without calling `body`, if the object does not exist.
     ///
-    /// Positions are those of `entity`, or of the newest schema if `entity` is nil. Passing it saves a lookup.
+    /// Positions are those of `entity`. An object of another entity is not found.
     ///
     /// Throws `StoreError`: `damaged`, `closed`, and errors of `body`.
     public func withRow(
-        _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing RowView) throws(StoreError) -> Void
+        _ object: ObjectID, in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws -> Bool { try lendRow(object, in: entity, body) }
 
+    /// The same with the positions of the newest schema. Looks the entity up.
+    public func withRow(
+        _ object: ObjectID, _ body: (borrowing RowView) throws(StoreError) -> Void
+    ) throws -> Bool {
+        guard let layout = layout(object.entityNumber) else { return false }
+        return try lendRow(object, in: EntityHandle(layout), body)
+    }
+
     func lendRow(
-        _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing RowView) throws(StoreError) -> Void
+        _ object: ObjectID, in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
-        guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
+        // The handle keeps its layout until this returns, so that no reference to it needs to be counted.
+        let shape = RowShape(entity.layout)
         // An ID may come from outside. An ID of another entity finds no object here.
-        guard layout.entity.number == object.entityNumber else { return false }
+        guard shape.entityNumber == object.entityNumber else { return false }
         try requireKnown(object.entityNumber)
-        return try view.withRow(object) { (row) throws(StoreError) in try lend(object, row, layout, body) }
+        return try view.withRow(object) { (row) throws(StoreError) in
+            try withUnsafePointer(to: row) { (row) throws(StoreError) in
+                try body(RowView(object, row, view: view, shape: shape, as: .state))
+            }
+        }
     }
 
     /// Lends a row to `body`, until it returns.

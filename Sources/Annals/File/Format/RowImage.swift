@@ -74,6 +74,9 @@ package struct RowHeader: Equatable, Sendable {
     @inline(__always)
     package func isLike(_ layout: RowLayout) -> Bool { shape.family == layout.family }
 
+    @inline(__always)
+    func isLike(_ other: RowShape) -> Bool { shape.family == other.family }
+
     /// The number of attributes.
     package var count: Int { shape.count }
     var presenceOffset: Int { shape.presenceOffset }

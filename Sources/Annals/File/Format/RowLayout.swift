@@ -115,7 +115,8 @@ package final class RowLayout: @unchecked Sendable {
         shapeMemory = UnsafePointer(shape)
         shape.initialize(
             to: RowShape.Content(
-                layout: .passUnretained(self), family: family, slots: slotMemory, variables: variableMemory,
+                layout: .passUnretained(self), entityNumber: number, family: family, slots: slotMemory,
+                variables: variableMemory,
                 count: slots.count, variableCount: variables.count, presenceOffset: presenceOffset,
                 variableOffset: variableOffset, hasDefaults: hasDefaults))
     }

@@ -36,6 +36,7 @@
     /// The content that a layout keeps in memory of its own, for as long as it lives.
     @usableFromInline struct Content {
         let layout: Unmanaged<RowLayout>
+        let entityNumber: UInt16
         let family: ObjectIdentifier
         @usableFromInline let slots: UnsafePointer<RowSlot>
         let variables: UnsafePointer<UInt16>
@@ -56,6 +57,7 @@
     @inline(__always)
     func isOf(_ layout: RowLayout) -> Bool { content == layout.shapeMemory }
 
+    var entityNumber: UInt16 { content.pointee.entityNumber }
     var family: ObjectIdentifier { content.pointee.family }
     /// The number of attributes.
     var count: Int { content.pointee.count }

@@ -64,7 +64,7 @@ final class ReadSections: @unchecked Sendable {
         while true {
             let now = epoch.load(ordering: .acquiring)
             let index = (now & 1) &* Self.stripes &+ stripe
-            counter(index).pointee.add(1, ordering: .sequentiallyConsistent)
+            counter(index).pointee.wrappingAdd(1, ordering: .sequentiallyConsistent)
             if epoch.load(ordering: .sequentiallyConsistent) == now {
                 if closed.load(ordering: .sequentiallyConsistent) {
                     leave(Section(counter: index))
@@ -72,12 +72,12 @@ final class ReadSections: @unchecked Sendable {
                 }
                 return Section(counter: index)
             }
-            counter(index).pointee.subtract(1, ordering: .releasing)
+            counter(index).pointee.wrappingSubtract(1, ordering: .releasing)
         }
     }
 
     @inline(__always)
-    func leave(_ section: Section) { counter(section.counter).pointee.subtract(1, ordering: .releasing) }
+    func leave(_ section: Section) { counter(section.counter).pointee.wrappingSubtract(1, ordering: .releasing) }
 
     private func hasSections(parity: Int) -> Bool {
         (0..<Self.stripes).contains {

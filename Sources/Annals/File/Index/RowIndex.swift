@@ -121,11 +121,11 @@ final class RowIndex: @unchecked Sendable {
         let root = root(object.entityNumber).pointee.load(ordering: .acquiring)
         var depth = root >> Self.depthShift
         let number = object.number
-        guard depth > 0, number >> (depth &* IndexNode.bits) == 0 else { return 0 }
+        guard depth > 0, number &>> (depth &* IndexNode.bits) == 0 else { return 0 }
         var reference = NodeReference(word: root & Self.referenceMask)
         while depth > 1 {
             depth &-= 1
-            reference = try child(reference, number >> (depth &* IndexNode.bits) & 511)
+            reference = try child(reference, number &>> (depth &* IndexNode.bits) & 511)
             if reference.isNone { return 0 }
         }
         let word = try load(reference, number & 511)

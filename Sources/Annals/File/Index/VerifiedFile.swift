@@ -41,6 +41,8 @@ final class VerifiedFile: @unchecked Sendable {
     private let capacity: UInt64
     /// For each 64 blocks a word for each kind of `Mark`. Edges are touched only with `monitor` locked.
     private let marks: PrivateMemory
+    /// The first of them.
+    private let firstMark: UnsafeMutableRawPointer
     private let trustedStart = Atomic<UInt64>(.max)
     private let readable = Atomic<UInt64>(0)
     private let monitor = Monitor()
@@ -74,8 +76,10 @@ final class VerifiedFile: @unchecked Sendable {
             capacity = UInt64(memory.bytes.count)
         }
         let groups = Int(capacity >> (Self.blockBits + 6)) + 2
-        guard let marks = PrivateMemory(count: groups * 8 * Mark.count) else { throw Self.noAddresses }
-        self.marks = marks
+        guard let marks = PrivateMemory(count: groups * 8 * Mark.count), let firstMark = marks.bytes.baseAddress else {
+            throw Self.noAddresses
+        }
+        (self.marks, self.firstMark) = (marks, firstMark)
     }
 
     private static let noAddresses = StoreError(
@@ -201,7 +205,7 @@ final class VerifiedFile: @unchecked Sendable {
     @inline(__always)
     private func word(_ block: UInt64, _ mark: Mark) -> UnsafeMutablePointer<Atomic<UInt64>> {
         let group = Int(truncatingIfNeeded: block >> 6)
-        let address = marks.bytes.baseAddress.unsafelyUnwrapped + (group &* Mark.count &+ mark.rawValue) &* 8
+        let address = firstMark + (group &* Mark.count &+ mark.rawValue) &* 8
         assert(UInt(bitPattern: address) % 8 == 0, "not aligned")
         return address.assumingMemoryBound(to: Atomic<UInt64>.self)
     }
@@ -434,19 +438,27 @@ final class VerifiedFile: @unchecked Sendable {
 
 /// Bytes of the file that were verified one after the other.
 struct VerifiedStretch {
-    /// The address of the file's first byte.
-    let base: UnsafeRawPointer
-    let start: UInt64
-    let end: UInt64
+    /// The address of the first one.
+    private let first: UnsafeRawPointer
+    private let start: UInt64
+    private let count: UInt64
+
+    /// - Parameter base: The address of the file's first byte.
+    init(base: UnsafeRawPointer, start: UInt64, end: UInt64) {
+        assert(start <= end, "V1: a stretch ends before it begins.")
+        (first, self.start, count) = (base + Int(truncatingIfNeeded: start), start, end &- start)
+    }
 
     @inline(__always)
     func holds(_ offset: UInt64, _ count: Int) -> Bool {
-        offset >= start && offset < end && UInt64(truncatingIfNeeded: count) <= end &- offset
+        // Below the start, the difference is larger than any count.
+        let place = offset &- start
+        return place < self.count && UInt64(truncatingIfNeeded: count) <= self.count &- place
     }
 
     @inline(__always)
     func bytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer {
         assert(holds(offset, count), "V1: bytes are lent that were not verified.")
-        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
+        return UnsafeRawBufferPointer(start: first + Int(truncatingIfNeeded: offset &- start), count: count)
     }
 }

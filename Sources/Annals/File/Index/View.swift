@@ -213,9 +213,9 @@ package final class View: @unchecked Sendable {
         _ reader: inout RowReader, _ entity: UInt16, _ number: UInt64, _ word: UInt64,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
-        guard let object = ObjectID(entityNumber: entity, number: number),
-            let offset = try core.visible(word, object, below: end)
-        else { return true }
+        // Both are in range: the entity is known, and the numbers begin with 1 and end with the limit of the index.
+        let object = ObjectID(checked: UInt64(entity) << 48 | number)
+        guard let offset = try core.visible(word, object, below: end) else { return true }
         return try body(object, try reader.row(at: offset))
     }
 

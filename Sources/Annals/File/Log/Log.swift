@@ -136,13 +136,13 @@ package final class Log: @unchecked Sendable {
 
     func enter() throws(StoreError) {
         if process.wasForked { throw process.refusal(path: path) }
-        if uses.add(1, ordering: .acquiring).newValue & Log.closingBit == 0 { return }
+        if uses.wrappingAdd(1, ordering: .acquiring).newValue & Log.closingBit == 0 { return }
         leave()
         throw StoreError(.closed, "The store was closed: open it again.", path: path)
     }
 
     func leave() {
-        guard uses.subtract(1, ordering: .releasing).newValue & Log.closingBit != 0 else { return }
+        guard uses.wrappingSubtract(1, ordering: .releasing).newValue & Log.closingBit != 0 else { return }
         // With the lock, so that closing either waits already or has yet to check.
         lifetime.withLock { lifetime.signalAll() }
     }
