@@ -29,7 +29,9 @@ package final class Draft {
     /// By entity, except that of `lastDrawn`: the numbers drawn for it. Numbers below `next` belong to inserted
     /// objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
-    @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
+    @exclusivity(unchecked) private var lastDrawn = DrawnNumbers.none
+    /// Earlier ranges of drawn numbers, if another transaction drew numbers in between.
+    @exclusivity(unchecked) private var earlier: [(entity: UInt16, numbers: Range<UInt64>)] = []
 
     /// Objects that were inserted again, and the positions of the references that they keep.
     @exclusivity(unchecked) var carried: [ObjectID: [Int]] = [:]
@@ -53,19 +55,18 @@ package final class Draft {
     /// Called with the writer lock when the transaction is appended, before any view of this handle contains it.
     @exclusivity(unchecked) package var afterAppending: ((AppendedTransaction) -> Void)?
 
+    /// Without references: a commit of one row would notice the cost.
     struct DrawnNumbers {
-        let first: UInt64
-        var next: UInt64
-        var end: UInt64
-        /// Earlier ranges, if another transaction drew numbers in between.
-        var earlier: [Range<UInt64>] = []
+        let entity: UInt16
+        var first: UInt64 = 0
+        var next: UInt64 = 0
+        /// 0 before any number was drawn.
+        var end: UInt64 = 0
 
-        /// The lowest number of this transaction.
-        var lowest: UInt64 { earlier.reduce(first) { min($0, $1.lowerBound) } }
+        /// No entity has the number 0.
+        static let none = DrawnNumbers(entity: 0)
 
-        func contains(_ number: UInt64) -> Bool {
-            (number >= first && number < next) || earlier.contains { $0.contains(number) }
-        }
+        func contains(_ number: UInt64) -> Bool { number >= first && number < next }
     }
 
     /// Makes a draft that has not begun yet.
@@ -77,12 +78,16 @@ package final class Draft {
     }
 
     /// Begins on a state, as if new.
-    func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
-        assert(taken.isEmpty && lastDrawn == nil, "T3: a draft begins with the numbers of another transaction.")
-        frames.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
+    func begin(_ base: consuming View, author: String?, context: String?, expectedChanges: Int) {
+        assert(taken.isEmpty && lastDrawn.entity == 0, "T3: a draft begins with the numbers of another transaction.")
+        if shape === base.shape {
+            frames.begin(expectedChanges: expectedChanges, catalog: nil)
+        } else {
+            shape = base.shape
+            frames.begin(expectedChanges: expectedChanges, catalog: shape.catalog)
+        }
         frames.prepared.setOrigin(author: author, context: context)
         heldBase = base
-        if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
         if !vanished.isEmpty { vanished = [] }
         if !reserved.isEmpty { reserved = [] }
@@ -209,9 +214,7 @@ package final class Draft {
             try frames.write(.init(.insert, object, previous: nil), layout, .object, set)
         } catch {
             // The insertion failed, so the next object may get the number.
-            if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
-                lastDrawn?.numbers.next -= 1
-            }
+            if lastDrawn.entity == object.entityNumber, lastDrawn.next == object.number + 1 { lastDrawn.next -= 1 }
             throw error
         }
         written?.append(object)
@@ -407,59 +410,58 @@ package final class Draft {
     /// Whether this transaction has inserted, updated or deleted the object.
     package func isChangedHere(_ object: ObjectID) -> Bool {
         if changed.contains(object.rawValue) { return true }
-        if let lastDrawn, lastDrawn.entity == object.entityNumber { return lastDrawn.numbers.contains(object.number) }
-        return taken[object.entityNumber]?.contains(object.number) ?? false
+        let (entity, number) = (object.entityNumber, object.number)
+        let drawn = lastDrawn.entity == entity ? lastDrawn : taken.isEmpty ? nil : taken[entity]
+        guard let drawn else { return false }
+        return drawn.contains(number) || earlier.contains { $0.entity == entity && $0.numbers.contains(number) }
     }
 
     // MARK: Object numbers
 
+    @inline(__always)
     func drawNumber(_ entity: UInt16) throws(StoreError) -> ObjectID {
-        if lastDrawn?.entity != entity {
-            if let lastDrawn { taken[lastDrawn.entity] = lastDrawn.numbers }
-            lastDrawn = taken.removeValue(forKey: entity).map { (entity, $0) }
-        }
-        if lastDrawn == nil || lastDrawn?.numbers.next == lastDrawn?.numbers.end { drawMore(entity) }
-        guard let number = lastDrawn?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
-            throw StoreError(
-                .tooLarge,
-                "An entity may have at most \(FormatLimits.maximumObjectNumber) objects, including deleted ones.")
-        }
-        lastDrawn?.numbers.next += 1
+        if lastDrawn.entity != entity { goOver(to: entity) }
+        if lastDrawn.next == lastDrawn.end { drawMore() }
+        guard let object = ObjectID(entityNumber: entity, number: lastDrawn.next) else { throw .tooManyObjects }
+        lastDrawn.next += 1
         assert(
-            lastDrawn.map { $0.entity == entity && $0.numbers.next <= $0.numbers.end } ?? false,
-            "T3: a number is used that was not drawn.")
+            lastDrawn.entity == entity && lastDrawn.next <= lastDrawn.end, "T3: a number is used that was not drawn.")
         return object
     }
 
+    private func goOver(to entity: UInt16) {
+        if lastDrawn.entity != 0 { taken[lastDrawn.entity] = lastDrawn }
+        lastDrawn = (taken.isEmpty ? nil : taken.removeValue(forKey: entity)) ?? DrawnNumbers(entity: entity)
+    }
+
     /// Draws numbers that no other transaction of this handle has, twice as many each time.
-    private func drawMore(_ entity: UInt16) {
-        let before = lastDrawn?.numbers
-        let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
-        let first = numbers.draw(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
-        assert(first >= base.totals?[entity].nextNumber ?? 1, "T3: the number of another object is drawn.")
-        var more = DrawnNumbers(first: first, next: first, end: first + count)
-        if let before {
-            if before.end == first {
-                more = DrawnNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
-            } else {
-                more.earlier = before.earlier + [before.first..<before.next]
-            }
-        }
-        lastDrawn = (entity, more)
+    @inline(never)
+    private func drawMore() {
+        let before = lastDrawn
+        let count = before.end == 0 ? 1 : min((before.end - before.first) * 2, 4096)
+        let known = base.nextNumber(of: before.entity)
+        let first = numbers.draw(before.entity, count: count, from: known)
+        assert(first >= known, "T3: the number of another object is drawn.")
+        (lastDrawn.next, lastDrawn.end) = (first, first + count)
+        if before.end == first { return }
+        lastDrawn.first = first
+        if before.first < before.next { earlier.append((before.entity, before.first..<before.next)) }
     }
 
     /// Returns unused numbers, for the next transaction.
     func returnNumbers() {
-        if let lastDrawn { returnNumbers(lastDrawn.entity, lastDrawn.numbers) }
-        lastDrawn = nil
+        if lastDrawn.entity != 0 { returnNumbers(lastDrawn) }
+        lastDrawn = .none
+        if !earlier.isEmpty { earlier = [] }
         if taken.isEmpty { return }
-        for (entity, stretch) in taken { returnNumbers(entity, stretch) }
+        for stretch in taken.values { returnNumbers(stretch) }
         taken = [:]
     }
 
-    private func returnNumbers(_ entity: UInt16, _ stretch: DrawnNumbers) {
-        numbers.returnNumbers(
-            entity, from: frames.prepared.isCommitted ? stretch.next : stretch.first, end: stretch.end)
+    @inline(__always)
+    private func returnNumbers(_ stretch: DrawnNumbers) {
+        let first = frames.prepared.isCommitted ? stretch.next : stretch.first
+        if first < stretch.end { numbers.returnNumbers(stretch.entity, from: first, end: stretch.end) }
     }
 
     // MARK: Committing
@@ -470,11 +472,17 @@ package final class Draft {
         try frames.complete()
     }
 
-    /// The lowest number that it has drawn of each entity.
+    /// Whether something is true of the lowest number that it has drawn of each entity.
     @inline(__always)
     func allDrawn(_ isTrue: (_ entity: UInt16, _ lowest: UInt64) -> Bool) -> Bool {
-        taken.allSatisfy { isTrue($0.key, $0.value.lowest) }
-            && lastDrawn.map { isTrue($0.entity, $0.numbers.lowest) } ?? true
+        if lastDrawn.entity != 0, !isTrue(lastDrawn.entity, lowest(lastDrawn)) { return false }
+        return taken.isEmpty || taken.values.allSatisfy { isTrue($0.entity, lowest($0)) }
+    }
+
+    @inline(__always)
+    private func lowest(_ stretch: DrawnNumbers) -> UInt64 {
+        if earlier.isEmpty { return stretch.first }
+        return earlier.reduce(stretch.first) { $1.entity == stretch.entity ? min($0, $1.numbers.lowerBound) : $0 }
     }
 }
 
