@@ -3,7 +3,9 @@
 /// The objects of the layers above that belong to a store.
 struct StoreExtensions {
     /// Called for each transaction.
-    var upkeep: (any TransactionUpkeep)?
+    var upkeep: (any TransactionUpkeep)? { didSet { hasUpkeep = upkeep != nil } }
+    /// Cheaper to ask for than `upkeep`, which is copied for it.
+    private(set) var hasUpkeep = false
     /// The types that the store was opened with.
     var models: (any StoreModels)?
 }

@@ -5,8 +5,9 @@ internal import FoundationEssentials
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
 /// traps.
 public final class Transaction {
-    private let held: Draft
-    private let store: Store
+    // Not counted, because each commit has a transaction. Sound: both live until the body returns, and later uses trap.
+    private unowned(unsafe) let held: Draft
+    private unowned(unsafe) let store: Store
     @exclusivity(unchecked) private var isOver = false
 
     private init(_ draft: Draft, _ store: Store) {
@@ -23,7 +24,7 @@ public final class Transaction {
         defer { transaction.isOver = true }
         let result = try body(transaction)
         // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
-        if store.extensions.upkeep != nil, draft.hasChanges || transaction.attachment != nil,
+        if store.extensions.hasUpkeep, draft.hasChanges || transaction.attachment != nil,
             let upkeep = store.extensions.upkeep
         {
             try upkeep.bodyHasEnded(draft, transaction, validates: true)

@@ -5,7 +5,8 @@ extension DraftFrames {
         table.truncate()
         table.appendZeros(TransactionField.bytes)
         body.truncate()
-        body.appendZeros(headroom)
+        // Completing the frame writes the part that it needs: B3.
+        body.skip(headroom)
         changesInFrame = 0
         if !relocations.isEmpty { relocations.removeAll(keepingCapacity: true) }
     }
@@ -33,6 +34,8 @@ extension DraftFrames {
     /// Completes the open frame, puts it into the spool and begins another.
     func endFrame() throws(StoreError) {
         let frame = completeFrame()
+        // The spool may be a file, which gets no bytes that were never written.
+        frame.bytes.slice(0, FrameField.bytes).initializeMemory(as: UInt8.self, repeating: 0)
         try spool(
             UnsafeRawBufferPointer(frame.bytes),
             PreparedFrame(

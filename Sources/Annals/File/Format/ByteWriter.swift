@@ -8,7 +8,8 @@
 
 /// Owns one block of memory, aligned for any integer. The block doubles when it is full.
 ///
-/// 1. An append wrote every byte below `count`. Bytes above `count` are never lent.
+/// 1. An append wrote every byte below `count`, or the owner does before it reads them (`skip`). Bytes above `count` are
+///    never lent.
 /// 2. `count` never exceeds `capacity`, the size of the block.
 ///
 /// Sound because the struct cannot be copied: its only owner frees the block. `reserve` makes room before every write.
@@ -114,7 +115,15 @@ package struct ByteWriter: ~Copyable {
         count &+= zeros
     }
 
-    /// The same for few bytes. Writes whole words; the last may end above `count`.
+    /// Leaves bytes that the owner writes before it reads them.
+    @inline(__always)
+    mutating func skip(_ unwritten: Int) {
+        precondition(unwritten >= 0, "A count of bytes is not negative.")
+        reserve(unwritten)
+        count &+= unwritten
+    }
+
+    /// Zeros for few bytes. Writes whole words; the last may end above `count`.
     @inline(__always)
     mutating func appendFewZeros(_ zeros: Int) {
         precondition(zeros >= 0, "A count of bytes is not negative.")

@@ -70,7 +70,22 @@ extension UnsafeMutableRawBufferPointer {
 
 extension String {
     /// Whether both have the same UTF-8. `==` also accepts other compositions of a letter.
-    func hasSameBytes(as other: String) -> Bool {
+    @inline(__always)
+    func hasSameBytes(as other: String) -> Bool { hasSameWords(as: other) || hasSameText(as: other) }
+
+    /// Whether both are one string: the same small text, or the same memory. False may be wrong.
+    @inline(__always)
+    private func hasSameWords(as other: String) -> Bool {
+        guard MemoryLayout<String>.size == MemoryLayout<(UInt64, UInt64)>.size else { return false }
+        // Sound: the sizes are equal, and the bits are only compared.
+        let (mine, others) = (
+            unsafeBitCast(self, to: (UInt64, UInt64).self), unsafeBitCast(other, to: (UInt64, UInt64).self)
+        )
+        return mine == others
+    }
+
+    @inline(never)
+    private func hasSameText(as other: String) -> Bool {
         let isSame = utf8.withContiguousStorageIfAvailable { mine in
             other.utf8.withContiguousStorageIfAvailable { others -> Bool in
                 UnsafeRawBufferPointer(mine).hasSameBytes(as: UnsafeRawBufferPointer(others))
