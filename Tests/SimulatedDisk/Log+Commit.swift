@@ -28,7 +28,7 @@ extension Log {
     ) throws(StoreError) -> AppendedTransaction {
         try transaction.complete()
         return try locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
-            try append(transaction.prepared, with: &appender)
+            try append(transaction.prepared, with: appender)
         }
     }
 }

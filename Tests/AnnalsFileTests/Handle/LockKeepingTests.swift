@@ -82,6 +82,25 @@ import Testing
     }
 
     /// Whoever set the clock back, nobody is kept out for longer.
+    /// While it keeps the lock it does not look at the file, because nobody else can append.
+    @Test func aHandleSeesOtherCommitsOnceItsKeptLockIsReleased() throws {
+        var limits = LockKeepingLimits()
+        limits.commits = 3
+        limits.gapMicroseconds = 1000
+        limits.leaseMicroseconds = 1_000_000
+        let (machine, log) = try machine(limits)
+        for number in 1...6 { try insert(log, number) }
+        #expect(try !isFree(machine))
+        #expect(try log.catchUp().lastNumber == 7)
+        machine.environment.advance(byMicroseconds: 5000)
+        log.releaseIdleLock()
+        let second = try other(machine).log
+        try insert(second, 7)
+        #expect(try log.catchUp().lastNumber == 8)
+        try second.close()
+        try log.close()
+    }
+
     @Test func aClockThatIsSetBackReleasesTheLock() throws {
         var limits = LockKeepingLimits()
         (limits.commits, limits.commitsAfterOthers) = (0, 0)

@@ -2,7 +2,7 @@
 
 /// Collects nodes into frames. Returns each node's offset before it is written.
 final class NodesWriter {
-    var appender: Appender
+    private let appender: Appender
     /// Including the landmarks of the frames written here.
     private(set) var landmarks: Landmarks
     /// The unfinished frame, from its header on. Empty between frames.
@@ -96,17 +96,17 @@ extension Engine {
             guard indexes.checkpoint.isWanted(at: end, dirty: dirty, options) else { return }
             if case .part(let bytes) = step {
                 if indexes.checkpoint.isAnotherWriting(at: end, dirty: dirty, options) { return }
-                if try writePart(ofBytes: bytes, &appender) { return }
+                if try writePart(ofBytes: bytes, appender) { return }
                 // Only nodes are left that need the checkpoint's end.
                 log.publish(appender)
             }
             log.removeLeftover()
-            try writeCheckpoint(&appender)
+            try writeCheckpoint(appender)
         }
     }
 
     /// Returns whether enough nodes were left to write all of it.
-    private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(StoreError) -> Bool {
+    private func writePart(ofBytes bytes: Int, _ appender: Appender) throws(StoreError) -> Bool {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let count = bytes / IndexNode.bytes
@@ -114,7 +114,7 @@ extension Engine {
         var leaves: [RowIndex.WrittenLeaf] = []
         // Written from copies, which share unchanged nodes. A failure leaves the indexes unchanged.
         var ordered = indexes.ordered
-        try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
+        try appendNodes(atMost: count, appender) { (writer) throws(StoreError) in
             leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
             left -= leaves.count
             for index in ordered.indices where left > 0 {
@@ -131,22 +131,20 @@ extension Engine {
     /// Lets `body` write at most this number of nodes after the end. No checkpoint names them yet. With the writer
     /// lock: nothing later in the same hold may fail before the appender was published.
     func appendNodes(
-        atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(StoreError) -> Void
+        atMost count: Int, _ appender: Appender, _ body: (NodesWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
         let start = appender.state.end
         let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
-        let writer = try nodesWriter(room: room, &appender)
-        defer { appender = writer.appender }
-        let first = writer.appender.state.end
+        let writer = try nodesWriter(room: room, appender)
+        let first = appender.state.end
         try body(writer)
         try writer.flush()
-        let end = writer.appender.state.end
+        let end = appender.state.end
         indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
-    /// A writer after the end, with room for it. A recovery frame for it is a landmark too. The caller must take its
-    /// appender back.
-    private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
+    /// A writer after the end, with room for it. A recovery frame for it is a landmark too.
+    private func nodesWriter(room: UInt64, _ appender: Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + room)
         try appender.prepare(bytes: room)
@@ -166,13 +164,13 @@ extension Engine {
         try log.locked(nil) { (appender) throws(StoreError) in
             // Rare enough to be cheap, and frequent enough for handles that stay open for days.
             log.removeLeftover()
-            try writeCheckpoint(&appender)
+            try writeCheckpoint(appender)
         }
     }
 
     /// With the writer lock. The indexes are those of the appender's state. A failure leaves them unchanged. Does
     /// nothing directly after a complete checkpoint.
-    func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
+    func writeCheckpoint(_ appender: Appender) throws(StoreError) {
         let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0
         let isThere = appender.state.checkpoint?.end == appender.state.end - sealBytes
         if isThere, !indexes.checkpoint.hasBuiltIndex { return }
@@ -180,10 +178,9 @@ extension Engine {
         defer { indexes.core.file.endReading() }
         let start = appender.state.end
         let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
-        let writer = try nodesWriter(room: room, &appender)
-        defer { appender = writer.appender }
-        let first = writer.appender.state.end
-        var content = indexes.content(writer.appender.state)
+        let writer = try nodesWriter(room: room, appender)
+        let first = appender.state.end
+        var content = indexes.content(appender.state)
         let roots = try indexes.rows.writeNodes { (node) throws(StoreError) in try writer.add(node) }
         var ordered = indexes.ordered
         for index in ordered.indices {
@@ -195,14 +192,14 @@ extension Engine {
         content.landmarks = writer.landmarks.all[(content.landmarkFrames.count * LandmarkField.inNode)...].map {
             ($0.offset, $0.number)
         }
-        content.countedEnd = writer.appender.state.end
-        content.frames = writer.appender.state.frames
+        content.countedEnd = appender.state.end
+        content.frames = appender.state.frames
         var counts = indexes.counts
         counts.add(.recovery, bytes: first - start)
         counts.add(.nodes, bytes: content.countedEnd - first)
         counts.describe(in: &content)
         try writer.finish(content)
-        guard let place = writer.appender.state.checkpoint else { return }
+        guard let place = appender.state.checkpoint else { return }
         counts.add(.nodes, bytes: place.offset - content.countedEnd)
         counts.add(.checkpoint, bytes: place.end - place.offset)
         indexes.installCheckpoint(

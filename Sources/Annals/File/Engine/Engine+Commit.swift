@@ -49,7 +49,7 @@ extension Engine {
         try log.enter()
         defer { log.leave() }
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
-            var draft = begin(indexes.view(of: appender.state), author, context)
+            var draft = begin(indexes.view(of: appender.state.progress), author, context)
             defer { end(&draft) }
             writingThread.store(SystemCalls.currentThread, ordering: .relaxed)
             defer { writingThread.store(0, ordering: .relaxed) }
@@ -63,11 +63,11 @@ extension Engine {
             appender.forgetTime()
             if draft.hasChanges {
                 try draft.complete()
-                return try append(draft, &appender)
+                return try append(draft, appender)
             }
             if !draft.frames.prepared.advances.isEmpty {
                 try draft.beforeAppending?()
-                advancesEnd = try append(draft.frames.prepared.advances, &appender)
+                advancesEnd = try append(draft.frames.prepared.advances, appender)
             }
             return nil
         }
@@ -82,8 +82,9 @@ extension Engine {
     }
 
     @inline(never)
-    func begin(_ base: View, _ author: String?, _ context: String?) -> Draft {
-        let draft = spare.pop() ?? Draft(numbers, base, log)
+    func begin(_ base: consuming View, _ author: String?, _ context: String?) -> Draft {
+        let draft: Draft
+        if let reused = spare.pop() { draft = reused } else { draft = Draft(numbers, copy base, log) }
         draft.begin(
             base, author: author, context: context, expectedChanges: expectedChanges.load(ordering: .relaxed))
         return draft
@@ -115,7 +116,7 @@ extension Engine {
             }
             try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             do throws(StoreError) {
-                return try append(draft, &appender)
+                return try append(draft, appender)
             } catch  where !isNewest && (error.code == .referenceMissing || error.code == .deleteDenied) {
                 // Another writer has deleted an object that it refers to, or refers to one that it deletes: its body
                 // has not seen this.
@@ -136,7 +137,7 @@ extension Engine {
 
     /// With the writer lock. `prepared` are indexes that the schema change needs.
     func append(
-        _ draft: Draft, _ appender: inout Appender, _ prepared: [PreparedIndex] = []
+        _ draft: Draft, _ appender: Appender, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> Appended {
         let frames = draft.frames
         // Checked before rows are compared with the indexes of another schema.
@@ -151,7 +152,7 @@ extension Engine {
         let before = appender.state.end
         try indexes.core.file.requireReach(before + frames.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(after: frames, prepared)
-        let appended = try log.append(frames.prepared, with: &appender)
+        let appended = try log.append(frames.prepared, with: appender)
         assert(appended.end == appender.state.end && appended.end > before, "The transaction is not the last.")
         do throws(StoreError) {
             try indexes.apply(appended, from: before, frames, next)
@@ -160,7 +161,7 @@ extension Engine {
             log.ledger.poison(error)
             throw error
         }
-        log.hintIfDue(appender.state)
+        log.hintIfDue(appender.state.progress)
         expectedChanges.store(Int(clamping: frames.changes), ordering: .relaxed)
         draft.afterAppending?(appended)
         // A checkpoint with a new index spares other handles building it.

@@ -69,9 +69,9 @@ extension Engine {
     }
 
     /// With the writer lock.
-    func append(_ advances: [ConsumerAdvance], _ appender: inout Appender) throws(StoreError) -> UInt64 {
+    func append(_ advances: [ConsumerAdvance], _ appender: Appender) throws(StoreError) -> UInt64 {
         for record in try appender.state.records(for: advances, log) {
-            _ = try append(.consumer, record.encoded(), &appender)
+            _ = try append(.consumer, record.encoded(), appender)
         }
         return appender.state.end
     }

@@ -15,8 +15,8 @@ extension Engine {
         defer { log.leave() }
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
             try draft.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
-            try build?.finish(indexes.view(of: appender.state))
-            return try append(draft, &appender, build?.indexes ?? [])
+            try build?.finish(indexes.view(of: appender.state.progress))
+            return try append(draft, appender, build?.indexes ?? [])
         }
         guard let appended else { preconditionFailure("A commit without an error has appended a transaction.") }
         try finish(appended, durability)
@@ -26,7 +26,7 @@ extension Engine {
     /// Installs indexes that were built for the present schema, in a file that no other handle writes to.
     func install(_ build: IndexBuild) throws(StoreError) {
         try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
-            try build.finish(indexes.view(of: appender.state))
+            try build.finish(indexes.view(of: appender.state.progress))
             for prepared in build.indexes {
                 guard let place = indexes.shape.indexes.firstIndex(where: { $0.id == prepared.shape.id }) else {
                     continue
@@ -41,15 +41,15 @@ extension Engine {
     /// build the index.
     @inline(__always)
     func appendingIndexes(
-        _ durability: Durability, _ body: (inout Appender) throws(StoreError) -> Appended?
+        _ durability: Durability, _ body: (Appender) throws(StoreError) -> Appended?
     ) throws(StoreError) -> Appended? {
         var appended: Appended?
         do throws(StoreError) {
             try log.locked(durability, isHeld: true, mayKeepLock: true) { (appender) throws(StoreError) in
-                appended = try body(&appender)
+                appended = try body(appender)
                 guard appended != nil, indexes.checkpoint.hasBuiltIndex else { return }
                 log.publish(appender)
-                try writeCheckpoint(&appender)
+                try writeCheckpoint(appender)
                 appended?.checkpoint = .none
             }
         } catch {
@@ -67,14 +67,14 @@ extension Engine {
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {
         try log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             guard appender.state.schemaVersion == version else { throw IndexBuild.overtaken }
-            try appendNodes(of: &index, &appender)
+            try appendNodes(of: &index, appender)
         }
     }
 
     /// The same, with the writer lock.
-    func appendNodes(of index: inout OrderedIndex, _ appender: inout Appender) throws(StoreError) {
+    func appendNodes(of index: inout OrderedIndex, _ appender: Appender) throws(StoreError) {
         let count = options.indexSliceBytes / IndexNode.bytes
-        try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
+        try appendNodes(atMost: count, appender) { (writer) throws(StoreError) in
             try index.writeNodes(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
         }
     }

@@ -52,7 +52,7 @@ extension Engine {
         var end: UInt64?
         try log.locked(durability, isHeld: true, patience: patience, mayKeepLock: true) {
             (appender) throws(StoreError) in
-            for (kind, table) in try maker.frames(appender.state) { end = try append(kind, table, &appender) }
+            for (kind, table) in try maker.frames(appender.state) { end = try append(kind, table, appender) }
         }
         guard let end else { return false }
         if durability == .full { try log.synchronize(through: end) }
@@ -60,7 +60,7 @@ extension Engine {
     }
 
     /// Appends a frame outside of transactions, with the writer lock. Returns its end.
-    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) -> UInt64 {
+    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: Appender) throws(StoreError) -> UInt64 {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + UInt64(FormatLimits.maximumFrameBytes))
         try appender.prepare(bytes: UInt64(table.count + FrameField.bytes))

@@ -26,11 +26,11 @@ extension IndexBuild {
         var isDone = false
         while !isDone {
             try engine.log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
-                let newest = engine.indexes.view(of: appender.state)
+                let newest = engine.indexes.view(of: appender.state.progress)
                 var taken: UInt64 = 0
                 while number < newest.number, taken < piece {
                     taken += try apply(newest, atMost: piece - taken)
-                    if hasManyNodes { try writeNodes(&appender) }
+                    if hasManyNodes { try writeNodes(appender) }
                 }
                 isDone = number == newest.number
             }
@@ -57,10 +57,10 @@ extension IndexBuild {
     }
 
     /// In the current hold of the lock.
-    private func writeNodes(_ appender: inout Appender) throws(StoreError) {
+    private func writeNodes(_ appender: Appender) throws(StoreError) {
         for place in indexes.indices {
             while indexes[place].content.dirtyBytes > 0 {
-                try engine.appendNodes(of: &indexes[place].content, &appender)
+                try engine.appendNodes(of: &indexes[place].content, appender)
                 engine.log.publish(appender)
             }
         }

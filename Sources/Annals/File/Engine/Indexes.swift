@@ -20,7 +20,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     let environment: any Environment
     @exclusivity(unchecked) private(set) var shape: StoreShape
     @exclusivity(unchecked) private(set) var totals = StoreTotals()
-    private var reservedEnds: [UInt16: UInt64] = [:]
+    @exclusivity(unchecked) private var reservedEnds: [UInt16: UInt64] = [:]
     /// One for each of `shape.indexes`; nil if it must still be built.
     @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
     @exclusivity(unchecked) private(set) var landmarks = Landmarks()
@@ -59,14 +59,15 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Views
 
-    func publish(_ state: LogState) {
+    func publish(_ state: LogProgress) {
         file.advance(to: state.end)
         // Usually no reader has the view, because the transaction that began on it has released it. Otherwise it is
         // replaced: I3.
         if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
             // Readers' reads of the view, before they released it, happen before its changes.
             atomicMemoryFence(ordering: .acquiring)
-            newest.advance(to: state, totals, ordered)
+            newest.advance(to: state, totals)
+            if !ordered.isEmpty { newest.advance(ordered) }
         } else {
             newest = view(of: state)
         }
@@ -75,7 +76,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     /// The state as a view, published or not.
-    func view(of state: LogState) -> View {
+    func view(of state: LogProgress) -> View {
         View(
             end: state.end, number: state.lastNumber, tag: state.lastTag, time: state.lastTime, shape: shape,
             core: core, totals: totals, ordered: ordered)

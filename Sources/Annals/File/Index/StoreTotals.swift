@@ -20,6 +20,16 @@ struct StoreTotals: Sendable {
     /// One above the highest entity number that has totals.
     var entityLimit: Int { max(settled.count, Int(latestEntity) + 1) }
 
+    /// Becomes equal to `other`. Counts no reference if both share the array.
+    @inline(__always)
+    mutating func become(_ other: borrowing StoreTotals) {
+        (latestEntity, latest) = (other.latestEntity, other.latest)
+        let isShared = settled.withUnsafeBufferPointer { mine in
+            other.settled.withUnsafeBufferPointer { mine.baseAddress == $0.baseAddress && mine.count == $0.count }
+        }
+        if !isShared { settled = other.settled }
+    }
+
     /// Notes a change of an object.
     @inline(__always)
     mutating func note(_ kind: ChangeKind, _ object: ObjectID) {

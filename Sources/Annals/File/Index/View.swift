@@ -62,12 +62,17 @@ package final class View: @unchecked Sendable {
     package var historyGaps: [HistoryGap] { shape.historyGaps }
 
     /// Advances to a later state of the same schema. The caller must have the only reference.
-    func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {
+    @inline(__always)
+    func advance(to state: LogProgress, _ totals: borrowing StoreTotals) {
         assert(state.end >= end && state.lastNumber >= number, "A view moves back.")
-        assert(ordered.isEmpty || ordered.count == shape.indexes.count, "A view has other indexes than its schema.")
         (end, number, tag, time) = (state.end, state.lastNumber, state.lastTag, state.lastTime)
-        self.totals = totals
-        if !ordered.isEmpty { self.ordered = ordered }
+        if self.totals?.become(totals) == nil { self.totals = copy totals }
+    }
+
+    /// The same for the ordered indexes, if there are any.
+    func advance(_ ordered: [OrderedIndex?]) {
+        assert(ordered.isEmpty || ordered.count == shape.indexes.count, "A view has other indexes than its schema.")
+        self.ordered = ordered
     }
 
     // MARK: One object

@@ -4,50 +4,57 @@
 // A1  `state` has accepted every frame that was written, in the same order, and only those unless an error was thrown.
 // A2  Before a frame is written the file reaches one page beyond the frame's end.
 
-/// It lives no longer than the call that holds the lock, which retains `log`: so its own reference need not be counted.
-package struct Appender {
+/// Each handle has one, which begins again with each hold of the lock (`begin`).
+///
+/// Sound although `log` is not counted: the appender belongs to it. One thread at a time uses it, with the writer lock,
+/// so its accesses to its own memory cannot overlap and are not checked.
+package final class Appender {
     enum Tail {
         case clean
         case torn
     }
 
     private unowned(unsafe) let log: Log
-    private(set) var state: LogState
+    @exclusivity(unchecked) private(set) var state: LogState
     /// The end of the last complete group that was written.
-    private(set) var writtenEnd: UInt64
+    @exclusivity(unchecked) private(set) var writtenEnd: UInt64 = 0
     /// The least size of the file; 0 if unknown.
-    private(set) var fileSize: UInt64
-    private(set) var hasWritten = false
+    @exclusivity(unchecked) private(set) var fileSize: UInt64 = 0
+    @exclusivity(unchecked) private(set) var hasWritten = false
     /// The names of the appended transaction, for the next one, if they differ from those of the one before.
-    private(set) var origin: TransactionOrigin?
+    @exclusivity(unchecked) private(set) var origin: TransactionOrigin?
     /// Whether the file refused a write: its bytes there are unknown.
-    private(set) var writeFailed = false
-    private var tail: Tail
+    @exclusivity(unchecked) private(set) var writeFailed = false
+    @exclusivity(unchecked) private var tail = Tail.clean
     /// Appended bytes that wait to be written; nil if each frame is written at once.
-    private var gathered: GatheredFrames?
+    @exclusivity(unchecked) private var gathered: GatheredFrames?
     /// The highest durable mark that is known; a frame's own is never above its group's start.
-    private let mark: UInt64
+    @exclusivity(unchecked) private var mark: UInt64 = 0
     /// The wall clock's latest reading; nil if that is too long ago.
-    private var time: Int64?
+    @exclusivity(unchecked) private var time: Int64?
 
-    init(_ log: Log, state: consuming LogState, tail: Tail, fileSize: UInt64, time: Int64) {
-        self.log = log
-        self.time = time
+    init(_ log: Log, _ state: LogState) { (self.log, self.state) = (log, state) }
+
+    /// Begins after the end that the handle knows, as if new. With `follow` locked.
+    @inline(__always)
+    func begin(tail: Tail, fileSize: UInt64, time: Int64) {
+        assert(log.known.state.reach == log.known.state.end, "A1: writing begins inside a transaction.")
+        state.become(log.known.state.progress, log.known.state.rare)
         writtenEnd = state.end
-        self.tail = tail
-        self.fileSize = fileSize
+        (hasWritten, writeFailed) = (false, false)
+        if origin != nil { origin = nil }
+        if gathered != nil { gathered = nil }
         mark = max(log.ledger.mark, state.durableMark)
-        self.state = state
-        assert(self.state.reach == self.state.end, "A1: writing begins inside a transaction.")
+        (self.tail, self.fileSize, self.time) = (tail, fileSize, time)
         assert(mark <= writtenEnd, "LG3: the durable mark is above the end.")
     }
 
     /// Called after slow work under the lock: the next transaction reads the clock.
-    mutating func forgetTime() { time = nil }
+    func forgetTime() { time = nil }
 
     // MARK: Transactions
 
-    mutating func append(_ transaction: PreparedFrames) throws(StoreError) -> AppendedTransaction {
+    func append(_ transaction: PreparedFrames) throws(StoreError) -> AppendedTransaction {
         guard let last = transaction.last else {
             preconditionFailure("A transaction must be complete before it is appended.")
         }
@@ -55,7 +62,7 @@ package struct Appender {
             transaction.salt == log.header.salt && !transaction.isCommitted,
             "PF2: frames are appended twice, or to another file.")
         assert(last.bytes.count >= FrameField.bytes + last.tableBytes, "PF1: the last frame is not complete.")
-        let consumers = try state.records(for: transaction.advances, log)
+        let consumers = transaction.advances.isEmpty ? [] : try state.records(for: transaction.advances, log)
         try recoverIfTorn()
         try reserve(
             transaction.spool.count + UInt64(last.bytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
@@ -94,7 +101,7 @@ package struct Appender {
         log.ownTransactions.note(state.lastNumber + 1, tag: record.tag)
         _ = try append(
             last.bytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
-            number: state.lastNumber + 1)
+            number: state.lastNumber + 1, record: record)
         assert(state.reach == state.end && writtenEnd == state.end, "A1: a commit frame leaves its transaction open.")
         return AppendedTransaction(
             number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
@@ -107,7 +114,7 @@ package struct Appender {
         var checksum: UInt64
     }
 
-    private mutating func appendMembers(
+    private func appendMembers(
         of transaction: PreparedFrames, _ shared: TransactionRecord
     ) throws(StoreError) -> [ValuePlace] {
         guard !transaction.members.isEmpty else { return [] }
@@ -123,7 +130,7 @@ package struct Appender {
         return places
     }
 
-    private mutating func appendMember(
+    private func appendMember(
         _ bytes: UnsafeMutableRawBufferPointer, _ frame: PreparedFrame, _ shared: TransactionRecord,
         _ places: inout [ValuePlace]
     ) throws(StoreError) {
@@ -174,10 +181,16 @@ package struct Appender {
     }
 
     /// Settles the transaction's time and name numbers; first writes the frames that these need.
-    private mutating func settle(
-        _ transaction: PreparedFrames
-    ) throws(StoreError) -> (Int64, TransactionOrigin) {
+    @inline(__always)
+    private func settle(_ transaction: PreparedFrames) throws(StoreError) -> (Int64, TransactionOrigin) {
         let now = self.time ?? log.environment.wallClockMicroseconds()
+        // Usually the transaction has the names of the one before it.
+        if now > state.lastTime, let last = log.writing.lastOrigin, last === transaction.origin { return (now, last) }
+        return try settle(transaction, at: now)
+    }
+
+    @inline(never)
+    private func settle(_ transaction: PreparedFrames, at now: Int64) throws(StoreError) -> (Int64, TransactionOrigin) {
         var table: [UInt8] = []
         var time = now
         if now <= state.lastTime {
@@ -196,12 +209,12 @@ package struct Appender {
         return (time, origin)
     }
 
-    private mutating func settleOrigin(
+    private func settleOrigin(
         _ transaction: PreparedFrames, _ table: inout [UInt8]
     ) throws(StoreError) -> TransactionOrigin {
-        let last = log.writing.lastOrigin
-        // Usually the transaction has the names of the one before it.
-        if let last, last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context) {
+        if let last = log.writing.lastOrigin,
+            last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context)
+        {
             transaction.origin = last
             return last
         }
@@ -244,12 +257,12 @@ package struct Appender {
     // MARK: Other frames
 
     /// Overwrites a torn tail, beginning with a frame whose random number no dropped frame can follow.
-    mutating func recoverIfTorn() throws(StoreError) {
+    func recoverIfTorn() throws(StoreError) {
         if tail == .torn { try recover() }
     }
 
     @inline(never)
-    private mutating func recover() throws(StoreError) {
+    private func recover() throws(StoreError) {
         fileSize = try log.fileSize()
         let droppedBytes = fileSize > state.end ? fileSize - state.end : 0
         try reserve(0)
@@ -272,7 +285,7 @@ package struct Appender {
 
     /// Overwrites the rest of a torn tail with zeros: otherwise it would follow the end of a sealed file (F27). Call
     /// only with the recovery frame below it: then no byte of it can ever count, wherever a crash interrupts this.
-    private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
+    private func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
         while position < tornEnd {
@@ -293,7 +306,7 @@ package struct Appender {
     }
 
     /// Marks the store as cleanly closed. Requires that everything below is durable.
-    mutating func seal() throws(StoreError) {
+    func seal() throws(StoreError) {
         let record = SealRecord(
             time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
         try reserve(0)
@@ -302,31 +315,31 @@ package struct Appender {
     }
 
     /// Makes room for frames outside of transactions.
-    mutating func prepare(bytes: UInt64) throws(StoreError) {
+    func prepare(bytes: UInt64) throws(StoreError) {
         try recoverIfTorn()
         try reserve(bytes)
     }
 
     /// The new place of a consumer: on its own, or as a member of a transaction.
-    mutating func append(_ consumer: ConsumerRecord, isMember: Bool) throws(StoreError) {
+    func append(_ consumer: ConsumerRecord, isMember: Bool) throws(StoreError) {
         let table = consumer.encoded()
         guard isMember else { return try appendStandalone(.consumer, table: table) }
-        try withFrame(table) { (appender, bytes) throws(StoreError) in
-            _ = try appender.append(
+        try withFrame(table) { (bytes) throws(StoreError) in
+            _ = try append(
                 bytes, kind: .consumer, isMember: true, tableBytes: table.count,
-                bodyChecksum: appender.bodyChecksum(bytes, table.count), number: appender.state.lastNumber + 1)
+                bodyChecksum: bodyChecksum(bytes, table.count), number: state.lastNumber + 1)
         }
     }
 
     /// Appends a frame with only a table, outside of transactions.
-    mutating func appendStandalone(_ kind: FrameKind, table: [UInt8], mark: UInt64? = nil) throws(StoreError) {
-        try withFrame(table) { (appender, bytes) throws(StoreError) in
-            try appender.appendStandalone(kind, bytes, tableBytes: table.count, mark: mark)
+    func appendStandalone(_ kind: FrameKind, table: [UInt8], mark: UInt64? = nil) throws(StoreError) {
+        try withFrame(table) { (bytes) throws(StoreError) in
+            try appendStandalone(kind, bytes, tableBytes: table.count, mark: mark)
         }
     }
 
     /// The same for a frame that is complete except for its header.
-    mutating func appendStandalone(
+    func appendStandalone(
         _ kind: FrameKind, _ bytes: UnsafeMutableRawBufferPointer, tableBytes: Int, mark: UInt64? = nil
     ) throws(StoreError) {
         _ = try append(
@@ -341,13 +354,13 @@ package struct Appender {
     }
 
     /// Calls `body` with the bytes and room for a header in front of them.
-    private mutating func withFrame(
-        _ content: [UInt8], _ body: (inout Appender, UnsafeMutableRawBufferPointer) throws(StoreError) -> Void
+    private func withFrame(
+        _ content: [UInt8], _ body: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
         var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + content
         var failure: StoreError?
         bytes.withUnsafeMutableBytes { bytes in
-            do throws(StoreError) { try body(&self, bytes) } catch { failure = error }
+            do throws(StoreError) { try body(bytes) } catch { failure = error }
         }
         if let failure { throw failure }
     }
@@ -358,7 +371,7 @@ package struct Appender {
     /// `flush` writes the appended frames.
     ///
     /// Returns the header. Requires room from `prepare`.
-    mutating func append(
+    func append(
         copied bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int
     ) throws(StoreError) -> FrameHeader {
         if gathered == nil { gathered = GatheredFrames(at: state.reach) }
@@ -369,10 +382,10 @@ package struct Appender {
     }
 
     /// Makes more room, in the middle of a transaction that is being copied.
-    mutating func prepareMore(_ bytes: UInt64) throws(StoreError) { try reserve(state.reach - state.end + bytes * 2) }
+    func prepareMore(_ bytes: UInt64) throws(StoreError) { try reserve(state.reach - state.end + bytes * 2) }
 
     /// Writes the gathered frames.
-    mutating func flush() throws(StoreError) {
+    func flush() throws(StoreError) {
         guard let gathered else { return }
         self.gathered = nil
         try write(gathered.bytes, at: gathered.offset)
@@ -381,7 +394,7 @@ package struct Appender {
     // MARK: Writing
 
     @inline(__always)
-    private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
+    private func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
         do throws(StoreError) {
             try log.write(bytes, at: offset)
         } catch {
@@ -390,10 +403,11 @@ package struct Appender {
         }
     }
 
-    /// Completes a frame's header, adds the frame to the state and writes it.
-    private mutating func append(
+    /// Completes a frame's header, adds the frame to the state and writes it. `record` is that of a commit frame.
+    @inline(__always)
+    private func append(
         _ bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int, bodyChecksum: UInt64,
-        number: UInt64, mark: UInt64? = nil
+        number: UInt64, mark: UInt64? = nil, record: TransactionRecord? = nil
     ) throws(StoreError) -> FrameHeader {
         let table = UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes))
         let front = FrameField.bytes + tableBytes
@@ -411,7 +425,7 @@ package struct Appender {
             "A2: the file does not reach beyond a frame's end.")
         // Changed in place. After an error only the end of the frames written before still counts.
         writtenEnd = state.end
-        _ = try state.accept(frame)
+        if let record { try state.accept(own: frame, record) } else { _ = try state.accept(frame) }
         hasWritten = true
         if let gathered {
             assert(
@@ -430,7 +444,7 @@ package struct Appender {
     }
 
     /// Makes the file reach one page beyond the coming frames, and a step further if that is cheap.
-    private mutating func reserve(_ bytes: UInt64) throws(StoreError) {
+    private func reserve(_ bytes: UInt64) throws(StoreError) {
         let limits = log.limits
         // Names, a clock step, a recovery frame and a seal are small.
         let small: UInt64 = 8192

@@ -16,7 +16,7 @@ extension Log {
     /// Appends a transaction, with the writer lock. Throws `invalidArgument` unless the frames are complete, for this
     /// file, and not in it already, and `schemaChanged` if their schema is no longer the newest.
     package func append(
-        _ transaction: PreparedFrames, with appender: inout Appender
+        _ transaction: PreparedFrames, with appender: Appender
     ) throws(StoreError) -> AppendedTransaction {
         guard transaction.salt == header.salt, !transaction.isCommitted, transaction.last != nil else {
             throw StoreError(
@@ -67,25 +67,38 @@ extension Log {
         _ durability: Durability?, at time: Int64, isNewest: Bool
     ) throws(StoreError) -> Appender {
         try requireIdentity(always: durability == .full, at: time)
-        return try follow.withLock { () throws(StoreError) -> Appender in
-            var hasNews = true
-            if known.isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
-            if hasNews, known.isTailJudged { writing.keeping.beginAnew() }
-            if hasNews, try !isJudgedTailAdopted() { known.isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
-            if hasNews { try requireWritable(known.state) }
-            if !known.isTailJudged || known.state.isReplacing {
-                // Before anything is removed: the temporary file beside a replaced file may belong to the compactor of
-                // the new one.
-                try requireIdentity()
-                if hasNews { removeLeftover() }
-            }
-            known.isTailJudged = true
-            assert(!known.isAppending, "G2: two appends are under way at once.")
-            known.isAppending = true
-            return Appender(
-                self, state: known.state, tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time
-            )
+        follow.lock()
+        defer { follow.unlock() }
+        try requireWritable(known.state)
+        var hasNews = true
+        if known.isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
+        if hasNews { try adoptBeforeAppending() }
+        if !known.isTailJudged || known.state.isReplacing {
+            // Before anything is removed: the temporary file beside a replaced file may belong to the compactor of
+            // the new one.
+            try requireIdentity()
+            if hasNews { removeLeftover() }
         }
+        known.isTailJudged = true
+        assert(!known.isAppending, "G2: two appends are under way at once.")
+        known.isAppending = true
+        let appender = writing.appender ?? makeAppender()
+        appender.begin(tail: known.isTailTorn ? .torn : .clean, fileSize: known.knownSize, time: time)
+        return appender
+    }
+
+    @inline(never)
+    private func makeAppender() -> Appender {
+        let appender = Appender(self, known.state)
+        writing.appender = appender
+        return appender
+    }
+
+    @inline(never)
+    private func adoptBeforeAppending() throws(StoreError) {
+        if known.isTailJudged { writing.keeping.beginAnew() }
+        if try !isJudgedTailAdopted() { known.isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+        try requireWritable(known.state)
     }
 
     /// After this handle has judged the end once: adopts frames of other handles and returns whether nothing follows

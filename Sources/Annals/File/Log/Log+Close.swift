@@ -89,20 +89,20 @@ extension Log {
             try synchronize(through: current.end)
             guard let sealed else { continue }
             return try locked(nil, isHeld: true) { (appender) throws(StoreError) in
-                if appender.state.end == sealed { try writeHint(for: appender.state) }
+                if appender.state.end == sealed { try writeHint(for: appender.state.progress) }
             }
         }
     }
 
     /// Records the result of a sync in the header page. Failing to is no error: a hint is never needed.
-    private func writeHint(for state: LogState) throws(StoreError) {
+    private func writeHint(for state: LogProgress) throws(StoreError) {
         writing.hintedCheckpoint = state.checkpoint?.offset ?? 0
         try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: writing.hintedCheckpoint)
     }
 
     /// With the writer lock, after a commit: records the result of syncs in the header page. A new checkpoint at once;
     /// the durable end at most once a second. A file cut below that end is known to be damaged.
-    func hintIfDue(_ state: LogState) {
+    func hintIfDue(_ state: LogProgress) {
         if let place = state.checkpoint, place.offset != writing.hintedCheckpoint, ledger.mark >= place.end {
             writing.hintedCheckpoint = place.offset
             if writing.nextHint.map({ $0.end < place.end || ledger.mark < $0.end }) ?? true {

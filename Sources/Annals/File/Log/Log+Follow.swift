@@ -1,5 +1,7 @@
 // Following: adopting frames of other handles.
 
+internal import Synchronization
+
 extension Log {
     /// Reads the frames appended since this handle last looked. Takes no lock that another process could hold.
     ///
@@ -15,7 +17,10 @@ extension Log {
     ) throws(StoreError) -> Result {
         try whileOpen { () throws(StoreError) in
             try follow.withLock { () throws(StoreError) -> Result in
-                if !known.isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
+                // K1: with a kept lock, nothing can be new.
+                if !known.isAppending, !isLockKept.load(ordering: .acquiring), try !isNothingNew() {
+                    _ = try adopt(asker: .follower)
+                }
                 if looksAtPlace, !known.isAppending { try requireNotReplaced() }
                 return body(known.state)
             }
@@ -35,7 +40,7 @@ extension Log {
         defer {
             walk.state.dropOpenTransaction()
             // A frame that the follower refused never counts for this handle: the state stays before the new groups.
-            if !walk.hasFailedToVisit, walk.state.end > known.state.end { adopt(walk.state) }
+            if !walk.hasFailedToVisit, walk.state.end > known.state.end { adopt(walk.state.progress, walk.state.rare) }
         }
         do throws(StoreError) {
             return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(StoreError) in
@@ -80,12 +85,12 @@ extension Log {
         return body(bytes)
     }
 
-    /// The new state counts from here on. With `follow` locked.
-    func adopt(_ next: LogState) {
+    /// The new state counts from here on: no transaction is open in it. With `follow` locked.
+    @inline(__always)
+    func adopt(_ next: LogProgress, _ rare: LogState.SharedLogState) {
         assert(next.end >= known.state.end && next.lastNumber >= known.state.lastNumber, "G1: the state moves back.")
-        assert(next.reach == next.end, "LG2: a transaction counts that is not complete.")
         if next.recoveries > known.state.recoveries { known.isTailTorn = false }
-        known.state = next
+        known.state.become(next, rare)
         known.seenSize = max(known.seenSize, next.end)
         ledger.advance(to: next.end, mark: next.durableMark)
         follower?.publish(next)

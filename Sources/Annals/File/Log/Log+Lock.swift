@@ -1,5 +1,7 @@
 // The writer lock of a handle: its threads first, then other processes; and keeping it between commits.
 
+internal import Synchronization
+
 extension Log {
     /// Runs `body` under the writer lock, after adopting the frames of other processes; publishes the frames that
     /// `body` appended, and rolls back if it throws. There is no other way to append.
@@ -20,7 +22,7 @@ extension Log {
     package func locked<Result>(
         _ durability: Durability?, isHeld: Bool = false, patience: UInt64? = nil,
         longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = false,
-        _ body: (inout Appender) throws(StoreError) -> Result
+        _ body: (Appender) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         if !isHeld { try enter() }
         defer { if !isHeld { leave() } }
@@ -37,10 +39,10 @@ extension Log {
             var keeps = false
             defer { if !keeps { unlockFile() } }
             // No longer kept: another handle had the lock in between, and may have appended.
-            var appender = try beginAppending(durability, at: time, isNewest: isKept && writing.keeping.isKept)
+            let appender = try beginAppending(durability, at: time, isNewest: isKept && writing.keeping.isKept)
             do throws(StoreError) {
                 if durability == .full { try rewriteInheritedPart() }
-                result = try body(&appender)
+                result = try body(appender)
                 publish(appender, isLast: true)
             } catch {
                 throw rollBack(appender, error)
@@ -58,6 +60,7 @@ extension Log {
     package func keepWritersOut(microseconds: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             let patience = min(options.lockTimeoutMicroseconds, 100_000)
+            do throws(StoreError) { try requireWritable(current) } catch { throw error.at(path: path) }
             try lockWriter(patience)
             defer { writer.unlock() }
             _ = try lockFile(WriterLock.eagerPause, patience)
@@ -71,7 +74,6 @@ extension Log {
             throw StoreError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
-        do throws(StoreError) { try requireWritable(current) } catch { throw error.at(path: path) }
         // Threads wait in real time, even if the environment has another clock.
         guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw StoreError(
@@ -107,7 +109,11 @@ extension Log {
 
     /// With `writer` locked.
     private func unlockFile() {
-        writing.keeping.release()
+        if writing.keeping.isKept {
+            // Before other handles can append.
+            isLockKept.store(false, ordering: .sequentiallyConsistent)
+            writing.keeping.release()
+        }
         try? files.unlock(file, WriterLock.everything)
     }
 
@@ -121,6 +127,7 @@ extension Log {
             do throws(StoreError) { try watchKeptLock() } catch { return false }
         }
         writing.keeping.keep(time)
+        isLockKept.store(true, ordering: .releasing)
         return true
     }
 

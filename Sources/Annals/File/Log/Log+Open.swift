@@ -83,7 +83,7 @@ extension Log {
             tornTail: end.verdict == .tornTail ? walk.state.end : nil, reason: end.stop.sentence)
         walk.state.dropOpenTransaction()
         assert(walk.state.open == nil, "An unfinished transaction is shown.")
-        follower?.publish(walk.state)
+        follower?.publish(walk.state.progress)
         return (walk.state, report)
     }
 

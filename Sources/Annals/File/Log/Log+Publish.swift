@@ -4,9 +4,10 @@ extension Log {
     /// With the writer lock, at the end of a hold (`isLast`) or before: then a later failure rolls back only later
     /// frames.
     @inline(__always)
-    func publish(_ appender: borrowing Appender, isLast: Bool = false) {
+    func publish(_ appender: Appender, isLast: Bool = false) {
         follow.lock()
-        adopt(appender.state)
+        assert(appender.state.reach == appender.state.end, "LG2: a transaction counts that is not complete.")
+        adopt(appender.state.progress, appender.state.rare)
         known.seenSize = max(known.seenSize, appender.fileSize)
         if isLast { (known.knownSize, known.isAppending) = (appender.fileSize, false) }
         follow.unlock()

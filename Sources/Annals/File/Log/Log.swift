@@ -15,7 +15,8 @@ internal import Synchronization
 /// A handle on a store file. Any thread may call it.
 ///
 /// Sound although it is shared: `writer` guards `writing`, `follow` guards `known`; `uses` keeps the descriptors and
-/// the mapping alive while a call uses them; the other fields are constant or guard themselves.
+/// the mapping alive while a call uses them; the other fields are constant or guard themselves. The locks keep threads
+/// apart, so accesses are not checked for overlaps: every commit has many.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     /// The path of the file when this handle was opened: for messages.
@@ -45,12 +46,14 @@ package final class Log: @unchecked Sendable {
 
     /// Guards `writing`, and is held for the whole of an append.
     let writer = Monitor()
-    var writing: WriterFields
+    @exclusivity(unchecked) var writing: WriterFields
     /// Guards `known`.
     let follow = Monitor()
-    var known: KnownFields
+    @exclusivity(unchecked) var known: KnownFields
     /// The size that the file had when it was opened.
     let openedSize: UInt64
+    /// Whether the file is locked for this handle between two commits (`LockKeeping`).
+    let isLockKept = Atomic<Bool>(false)
     let background = BackgroundWork()
     let lockWatch = BackgroundWork()
     let follower: (any LogFollower)?

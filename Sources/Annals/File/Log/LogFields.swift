@@ -6,6 +6,8 @@ struct WriterFields {
     /// On the wall clock; nil for never.
     var lastIdentityCheck: Int64?
     var lastOrigin: TransactionOrigin?
+    /// Nil before the first append.
+    var appender: Appender?
     var keeping: LockKeeping
     /// The checkpoint that a hint names, as far as this handle knows.
     var hintedCheckpoint: UInt64

@@ -9,7 +9,7 @@ package protocol LogFollower: AnyObject, Sendable {
     /// bytes live until the return.
     func adopt(_ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState) throws(StoreError)
     /// From now on everything up to this state counts for all threads. One thread at a time.
-    func publish(_ state: LogState)
+    func publish(_ state: LogProgress)
     /// Called before the descriptors and the mapping are released: returns when no thread reads any more.
     func close()
 }

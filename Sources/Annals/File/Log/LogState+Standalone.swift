@@ -71,7 +71,7 @@ extension LogState {
                 try require(
                     from == lastTime && isClockStep(from: from, to: to),
                     "F12: a clock step has impossible times")
-                mayStepBack = true
+                progress.mayStepBack = true
             case .retention(let limits): uniqueShared().tracking.retention = limits
             case .features(let features): try accept(features)
             case .objectNumbers: break
@@ -143,4 +143,15 @@ extension LogState {
         let record = try ReplacingRecord.decode(frame)
         try require(record.generation > header.generation, "F33: a replacing file is older than the replaced one")
     }
+}
+
+/// The threshold of a clock step: a clock that lags behind the last transaction by more has stepped (FileFormat.md,
+/// "Other frames").
+package let clockStepMicroseconds: Int64 = 3_600_000_000
+
+/// Whether a clock that has gone back from `from` to `to` must be recorded in the log.
+func isClockStep(from: Int64, to: Int64) -> Bool {
+    guard to < from else { return false }
+    let (distance, overflow) = from.subtractingReportingOverflow(to)
+    return overflow || distance > clockStepMicroseconds
 }

@@ -10,29 +10,25 @@
 // LG3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
 
 package struct LogState: Sendable {
-    package private(set) var end: UInt64
-    package private(set) var endChecksum: UInt64
-    /// The start of the frame that ends at `end`; nil before the first frame.
-    package private(set) var lastFrame: UInt64?
-    package private(set) var durableMark: UInt64
-    package private(set) var lastNumber: UInt64
-    package private(set) var lastTime: Int64
-    package private(set) var lastTag: UInt64
-    /// Whether the last frame is a seal.
-    package private(set) var isSealed = false
-    /// Whether the last frame announces that another file is about to take this one's place.
-    package private(set) var isReplacing = false
-    /// The number of dropped torn tails, from recovery frames.
-    package private(set) var recoveries = 0
-    package private(set) var frames: UInt64 = 0
-    /// The newest checkpoint.
-    package private(set) var checkpoint: CheckpointPlace?
-    package internal(set) var mayStepBack = false
-    /// Whether rows without history may come next: true as long as compaction may have written all frames so far.
-    private var mayHoldRows: Bool
+    /// The fields that a commit changes. Copying them counts no references.
+    package internal(set) var progress: LogProgress
     /// States are copied at every commit: rarely changed fields are in one object.
     private(set) var rare: SharedLogState
     private var unfinished: OpenTransactionBox?
+
+    package var end: UInt64 { progress.end }
+    package var endChecksum: UInt64 { progress.endChecksum }
+    package var lastFrame: UInt64? { progress.lastFrame }
+    package var durableMark: UInt64 { progress.durableMark }
+    package var lastNumber: UInt64 { progress.lastNumber }
+    package var lastTime: Int64 { progress.lastTime }
+    package var lastTag: UInt64 { progress.lastTag }
+    package var isSealed: Bool { progress.isSealed }
+    package var isReplacing: Bool { progress.isReplacing }
+    package var recoveries: Int { progress.recoveries }
+    package var frames: UInt64 { progress.frames }
+    package var checkpoint: CheckpointPlace? { progress.checkpoint }
+    package var mayStepBack: Bool { progress.mayStepBack }
 
     /// The header of the file.
     package var header: FileHeader { rare.header }
@@ -52,6 +48,7 @@ package struct LogState: Sendable {
     var stopsCopies: Bool { rare.stopsWriters && rare.features.allowsWriting && rare.header.allowsWriting }
     package var nameNumbers: NameNumbers { rare.nameNumbers }
     package var open: OpenTransaction? { unfinished?.transaction }
+    var isInTransaction: Bool { unfinished != nil }
     package var reach: UInt64 { unfinished?.transaction.reach ?? end }
     /// The checksum that the next frame must name as the one before it.
     package var chainChecksum: UInt64 { unfinished?.transaction.checksum ?? endChecksum }
@@ -90,6 +87,15 @@ package struct LogState: Sendable {
             stopsWriters = other.stopsWriters
             baseValue = other.baseValue
         }
+    }
+
+    /// Becomes another state of the same file, outside of transactions. Usually both have the same rare fields: then no
+    /// reference is counted. Taken apart, because lending a whole state out of an object copies it.
+    @inline(__always)
+    mutating func become(_ progress: LogProgress, _ rare: SharedLogState) {
+        self.progress = progress
+        if self.rare !== rare { self.rare = rare }
+        if unfinished != nil { unfinished = nil }
     }
 
     /// The fields for changing, after copying them if another state shares them.
@@ -146,13 +152,7 @@ package struct LogState: Sendable {
 
     package init(header: FileHeader, layouts: LayoutPool? = nil) {
         rare = SharedLogState(header: header, layouts)
-        mayHoldRows = header.generation > 0
-        end = UInt64(FormatLimits.pageBytes)
-        endChecksum = header.checksum
-        durableMark = UInt64(FormatLimits.pageBytes)
-        lastNumber = header.baseNumber
-        lastTime = header.baseTime
-        lastTag = header.baseTag
+        progress = LogProgress(header)
     }
 
     /// The state after a checkpoint frame, from the checkpoint's document. Throws `damaged` if the document contradicts
@@ -178,15 +178,15 @@ package struct LogState: Sendable {
         rare.tracking = TrackingState(content)
         rare.features = content.features
         rare.stopsWriters = content.extensions.contains(where: \.stopsWriters)
-        (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
-        (recoveries, frames, mayStepBack) = (
+        (progress.lastNumber, progress.lastTag, progress.lastTime) = (content.number, content.tag, content.time)
+        (progress.recoveries, progress.frames, progress.mayStepBack) = (
             Int(clamping: content.recoveries), content.frames &+ UInt64(pieces) &+ 1, content.mayStepBack
         )
-        end = offset + UInt64(frame.frameBytes)
-        endChecksum = frame.checksum
-        lastFrame = offset
-        durableMark = frame.durableMark
-        checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
+        progress.end = offset + UInt64(frame.frameBytes)
+        progress.endChecksum = frame.checksum
+        progress.lastFrame = offset
+        progress.durableMark = frame.durableMark
+        progress.checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
         assert(durableMark <= end, "LG3: the durable mark is above the end.")
     }
 
@@ -221,7 +221,8 @@ package struct LogState: Sendable {
         switch header.kind.membership {
         case .always: try require(header.isMember, "F8: this frame must be a member")
         case .alwaysButInBase: try require(header.isMember || isInBase, "F8: this frame must be a member")
-        case .alwaysButWithRows: try require(header.isMember || mayHoldRows, "F8: this frame must be a member")
+        case .alwaysButWithRows:
+            try require(header.isMember || progress.mayHoldRows, "F8: this frame must be a member")
         case .possibly: break
         case .never: try require(!header.isMember, "F8: this frame cannot be a member")
         }
@@ -370,12 +371,7 @@ package struct LogState: Sendable {
         }
         if let catalog = settled?.transaction.catalog { uniqueShared().catalog = catalog }
         if let settled, settled.transaction.stopsWriters { uniqueShared().stopsWriters = true }
-        lastNumber = frame.header.number
-        lastTime = record.time
-        lastTag = record.tag
-        mayStepBack = false
-        mayHoldRows = record.isCopied
-        close(with: frame)
+        close(with: frame, record)
         return .commit(record)
     }
 
@@ -423,7 +419,7 @@ package struct LogState: Sendable {
         try require(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
         case .rows:
-            try require(mayHoldRows, "F8: rows without history follow frames that compaction has not written")
+            try require(progress.mayHoldRows, "F8: rows without history follow frames that compaction has not written")
             _ = try RowsField.entries(frame)
         case .value: uniqueShared().baseValue = try value(rare.baseValue, after: frame)
         case .schema: try accept(baseSchema: frame)
@@ -434,7 +430,7 @@ package struct LogState: Sendable {
         case .metadata: try accept(metadata: frame)
         case .recovery:
             _ = try RecoveryRecord.decode(frame)
-            recoveries += 1
+            progress.recoveries += 1
         case .seal:
             let record = try SealRecord.decode(frame)
             try require(record.checkpoint < frame.offset, "F26: a seal refers to a checkpoint after itself")
@@ -443,7 +439,7 @@ package struct LogState: Sendable {
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
             if frame.header.kind == .checkpoint {
                 try accept(checkpoint: frame)
-                checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
+                progress.checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
             }
         default: break
         }
@@ -451,16 +447,28 @@ package struct LogState: Sendable {
         return .standalone
     }
 
-    private mutating func close(with frame: FrameView) {
+    /// The frame was accepted: a commit frame with its record, or a standalone frame.
+    @inline(__always)
+    mutating func close(with frame: FrameView, _ record: TransactionRecord? = nil) {
         assert(frame.offset == reach, "LG1: a frame does not follow the last one.")
-        frames += 1 + (unfinished?.transaction.frames ?? 0)
-        unfinished = nil
-        lastFrame = frame.offset
-        end = frame.end
-        endChecksum = frame.header.checksum
-        durableMark = frame.header.durableMark
-        isSealed = frame.header.kind == .seal
-        isReplacing = frame.header.kind == .replacing
+        if let record {
+            progress.lastNumber = frame.header.number
+            progress.lastTime = record.time
+            progress.lastTag = record.tag
+            progress.mayStepBack = false
+            progress.mayHoldRows = record.isCopied
+        }
+        progress.frames += 1
+        if let open = unfinished {
+            progress.frames += open.transaction.frames
+            unfinished = nil
+        }
+        progress.lastFrame = frame.offset
+        progress.end = frame.end
+        progress.endChecksum = frame.header.checksum
+        progress.durableMark = frame.header.durableMark
+        progress.isSealed = frame.header.kind == .seal
+        progress.isReplacing = frame.header.kind == .replacing
         assert(durableMark <= end, "LG3: the durable mark is above the end.")
     }
 
@@ -477,23 +485,4 @@ package struct LogState: Sendable {
 
     /// Forgets members whose commit frame never came: the groups that count end at `end`.
     package mutating func dropOpenTransaction() { unfinished = nil }
-}
-
-/// A checkpoint in the file.
-package struct CheckpointPlace: Equatable, Sendable {
-    package var offset: UInt64
-    package var end: UInt64
-    /// The last transaction before it.
-    package var number: UInt64
-}
-
-/// The threshold of a clock step: a clock that lags behind the last transaction by more has stepped (FileFormat.md,
-/// "Other frames").
-package let clockStepMicroseconds: Int64 = 3_600_000_000
-
-/// Whether a clock that has gone back from `from` to `to` must be recorded in the log.
-func isClockStep(from: Int64, to: Int64) -> Bool {
-    guard to < from else { return false }
-    let (distance, overflow) = from.subtractingReportingOverflow(to)
-    return overflow || distance > clockStepMicroseconds
 }

@@ -43,7 +43,7 @@ struct BaseRows: ~Copyable {
     }
 
     /// Appends the frame and begins another one.
-    mutating func write(_ target: Engine, _ copier: FrameCopier, _ appender: inout Appender) throws(StoreError) {
+    mutating func write(_ target: Engine, _ copier: FrameCopier, _ appender: Appender) throws(StoreError) {
         guard entries > 0 else { return }
         copier.needsCheckpoint = true
         let front = table.count

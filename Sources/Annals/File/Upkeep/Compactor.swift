@@ -194,7 +194,7 @@ final class Compactor {
     /// Runs `body` with room for a slice in the new file, then writes the appended frames. While writers wait, no
     /// checkpoint is written.
     private func appending(
-        othersWait: Bool = false, _ body: (inout Appender) throws(StoreError) -> Void
+        othersWait: Bool = false, _ body: (Appender) throws(StoreError) -> Void
     ) throws(StoreError) {
         try target.log.locked(.relaxed, mayKeepLock: true) { (appender) throws(StoreError) in
             let room = options.sliceBytes + UInt64(source.options.log.limits.maximumFrameBytes) * 2
@@ -202,7 +202,7 @@ final class Compactor {
             try appender.prepare(bytes: room)
             target.indexes.core.file.beginReading()
             defer { target.indexes.core.file.endReading() }
-            try body(&appender)
+            try body(appender)
             try appender.flush()
         }
         if othersWait { return }
@@ -249,15 +249,15 @@ final class Compactor {
         try appending { (appender) throws(StoreError) in
             var writer = StandaloneWriter(target)
             let features = source.log.current.features
-            if !features.isEmpty { try writer.add(.features(features), &appender) }
+            if !features.isEmpty { try writer.add(.features(features), appender) }
             // The totals of the state with which this began. Objects deleted without history after the base are not
             // copied, but had numbers.
             let totals = folded.state.totals ?? StoreTotals()
             for entity in 0..<totals.entityLimit {
                 let next = totals[UInt16(entity)].nextNumber
-                if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), &appender) }
+                if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), appender) }
             }
-            try writer.finish(&appender)
+            try writer.finish(appender)
         }
         let newest = base.catalog.newestVersion
         for version in 0..<newest {
@@ -265,7 +265,7 @@ final class Compactor {
                 let tables = try base.catalog.definition(version: version + 1).encodeTables(
                     maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)
                 for table in tables {
-                    try StandaloneWriter(target).append(.schema, table, &appender)
+                    try StandaloneWriter(target).append(.schema, table, appender)
                     target.indexes.adopt(appender.state.catalog)
                     target.indexes.dropOrdered()
                 }
@@ -288,19 +288,19 @@ final class Compactor {
                 let start = appender.state.end
                 isDone = true
                 try state.scan(entity: entity, from: next) { (object, row) throws(StoreError) in
-                    if !rows.hasRoom(for: row) { try rows.write(target, copier, &appender) }
+                    if !rows.hasRoom(for: row) { try rows.write(target, copier, appender) }
                     if appender.state.end - start >= limit {
                         isDone = false
                         return false
                     }
                     let hasReferences = try row.validate(hasPadding: false)
                     try row.require(schemaVersionUpTo: appender.state.schemaVersion)
-                    if hasReferences { try copier.copyValues(of: row, &appender) }
+                    if hasReferences { try copier.copyValues(of: row, appender) }
                     try rows.append(object, row, hasReferences ? copier : nil, proof)
                     next = object.number + 1
                     return true
                 }
-                try rows.write(target, copier, &appender)
+                try rows.write(target, copier, appender)
             }
             try reportBase()
         }
@@ -336,7 +336,7 @@ final class Compactor {
                     position = try source.indexes.core.reading { () throws(StoreError) in
                         // A verified copy: O5.
                         let frame = try frames.frame(at: position, source.indexes.core)
-                        try copy(frame, &appender)
+                        try copy(frame, appender)
                         return frame.end
                     }
                     if appender.state.reach - start >= limit { try appender.prepareMore(limit) }
@@ -347,30 +347,30 @@ final class Compactor {
     }
 
     /// Copies or skips one frame of the source.
-    private func copy(_ frame: FrameView, _ appender: inout Appender) throws(StoreError) {
+    private func copy(_ frame: FrameView, _ appender: Appender) throws(StoreError) {
         let maintaining = isCaughtUp
         switch frame.header.kind {
-        case .transaction, .part: try copier.copy(frame, maintaining: maintaining, &appender)
+        case .transaction, .part: try copier.copy(frame, maintaining: maintaining, appender)
         case .value, .schema:
-            if frame.header.isMember { try copier.copy(frame, maintaining: maintaining, &appender) }
+            if frame.header.isMember { try copier.copy(frame, maintaining: maintaining, appender) }
         case .consumer where !isCaughtUp: break
-        case .consumer where frame.header.isMember: try copier.copy(frame, maintaining: maintaining, &appender)
-        case .consumer: try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+        case .consumer where frame.header.isMember: try copier.copy(frame, maintaining: maintaining, appender)
+        case .consumer: try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), appender)
         case .cleaning where isCaughtUp:
-            let mark = try copier.names.define(of: try CleaningRecord.decode(frame), &appender)
-            try StandaloneWriter(target).append(.cleaning, mark.encoded(), &appender)
+            let mark = try copier.names.define(of: try CleaningRecord.decode(frame), appender)
+            try StandaloneWriter(target).append(.cleaning, mark.encoded(), appender)
         case .metadata:
             var writer = StandaloneWriter(target)
             for record in try MetadataRecord.decodeAll(frame) {
                 switch record {
                 // Names are defined at their first use.
                 case .name: break
-                case .clockStep, .objectNumbers, .features: try writer.add(record, &appender)
-                case .retention where isCaughtUp: try writer.add(record, &appender)
+                case .clockStep, .objectNumbers, .features: try writer.add(record, appender)
+                case .retention where isCaughtUp: try writer.add(record, appender)
                 case .retention: break
                 }
             }
-            try writer.finish(&appender)
+            try writer.finish(appender)
         default: break
         }
     }
@@ -384,21 +384,21 @@ final class Compactor {
             let last = appender.state.lastNumber
             var writer = StandaloneWriter(target)
             if tracking.retention != .standard {
-                try writer.add(.retention(tracking.retention), &appender)
-                try writer.finish(&appender)
+                try writer.add(.retention(tracking.retention), appender)
+                try writer.finish(appender)
             }
             for var consumer in tracking.consumers where withConsumers {
                 try requireTag(of: consumer)
                 // The consumer has seen more than was copied so far.
                 if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
-                try writer.append(.consumer, consumer.encoded(), &appender)
+                try writer.append(.consumer, consumer.encoded(), appender)
             }
             var mark = CleaningRecord(before: 0, time: state.lastTime, hidden: tracking.hidden)
             if tracking.horizon > appender.state.tracking.horizon { mark.before = min(tracking.horizon, last) + 1 }
             for index in mark.hidden.indices { mark.hidden[index].before = min(mark.hidden[index].before, last + 1) }
             if mark.before > 0 || !mark.hidden.isEmpty {
-                mark = try copier.names.define(of: mark, &appender)
-                try writer.append(.cleaning, mark.encoded(), &appender)
+                mark = try copier.names.define(of: mark, appender)
+                try writer.append(.cleaning, mark.encoded(), appender)
             }
         }
     }
@@ -467,7 +467,7 @@ final class Compactor {
             let record = ReplacingRecord(
                 generation: target.log.header.generation, salt: target.log.header.salt,
                 time: log.environment.wallClockMicroseconds())
-            _ = try source.append(.replacing, record.encoded(), &appender)
+            _ = try source.append(.replacing, record.encoded(), appender)
             try file.rename(target, state)
             return end
         }

@@ -27,9 +27,9 @@ struct CopiedNames {
     }
 
     /// Defines the names of the transaction to which a frame of the source belongs.
-    mutating func define(of frame: FrameView, _ appender: inout Appender) throws(StoreError) {
+    mutating func define(of frame: FrameView, _ appender: Appender) throws(StoreError) {
         let record = try record(of: frame)
-        try define([record.author, record.context, record.process], &appender)
+        try define([record.author, record.context, record.process], appender)
     }
 
     /// The record of the first frame with one: all frames of a transaction have the same names.
@@ -53,16 +53,16 @@ struct CopiedNames {
 
     /// Defines the authors that a cleaning record hides, and returns the record with their numbers in the new file.
     mutating func define(
-        of mark: CleaningRecord, _ appender: inout Appender
+        of mark: CleaningRecord, _ appender: Appender
     ) throws(StoreError) -> CleaningRecord {
-        try define(mark.hidden.map(\.author), &appender)
+        try define(mark.hidden.map(\.author), appender)
         var settled = mark
         for index in settled.hidden.indices { settled.hidden[index].author = try number(settled.hidden[index].author) }
         settled.hidden.putInOrder { $0.author < $1.author }
         return settled
     }
 
-    private mutating func define(_ wanted: [UInt32], _ appender: inout Appender) throws(StoreError) {
+    private mutating func define(_ wanted: [UInt32], _ appender: Appender) throws(StoreError) {
         if wanted.allSatisfy({ numbers[$0] != nil }) { return }
         assert(appender.state.reach == appender.state.end, "CN1: a name is defined inside a transaction.")
         let names = source.log.current.names
@@ -72,11 +72,11 @@ struct CopiedNames {
                 throw StoreError(.damaged, "F15: a frame refers to an undefined name.")
             }
             let next = UInt32(numbers.count)
-            try writer.add(.name(number: next, text: names[Int(number) - 1]), &appender)
+            try writer.add(.name(number: next, text: names[Int(number) - 1]), appender)
             numbers[number] = next
         }
         assert(numbers.count <= names.count + 1, "CN2: the new file has more names than the old one.")
-        try writer.finish(&appender)
+        try writer.finish(appender)
     }
 }
 

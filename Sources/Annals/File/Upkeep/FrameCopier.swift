@@ -55,12 +55,12 @@ final class FrameCopier {
     }
 
     /// Copies a frame of a transaction. `maintaining`: whether the target's ordered indexes follow.
-    func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
-        if appender.state.open == nil { try names.define(of: frame, &appender) }
+    func copy(_ frame: FrameView, maintaining: Bool, _ appender: Appender) throws(StoreError) {
+        if appender.state.open == nil { try names.define(of: frame, appender) }
         if frame.header.kind == .value, try isLeftOut(value: frame) { return }
         if frame.header.kind == .part || frame.header.kind == .transaction {
             try validate(frame, newestVersion: appender.state.schemaVersion + (changesSchema ? 1 : 0))
-            if hasReferences { try copyMissingValues(of: frame, &appender) }
+            if hasReferences { try copyMissingValues(of: frame, appender) }
         }
         let offset = appender.state.reach
         buffer.truncate()
@@ -320,14 +320,14 @@ final class FrameCopier {
     }
 
     /// Copies the large values of a base row, as frames of the base.
-    func copyValues(of row: RowImage, _ appender: inout Appender) throws(StoreError) {
+    func copyValues(of row: RowImage, _ appender: Appender) throws(StoreError) {
         for place in try row.referencePlaces() where values[place.reference.offset] == nil {
-            try copyValue(place.reference, isMember: false, &appender)
+            try copyValue(place.reference, isMember: false, appender)
         }
     }
 
     /// Copies the large values of a frame's kept rows that the target lacks, as members of its transaction.
-    private func copyMissingValues(of frame: FrameView, _ appender: inout Appender) throws(StoreError) {
+    private func copyMissingValues(of frame: FrameView, _ appender: Appender) throws(StoreError) {
         let bodyStart = FrameField.bytes + frame.table.count
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
@@ -339,14 +339,14 @@ final class FrameCopier {
             for place in try image.referencePlaces() where values[place.reference.offset] == nil {
                 let first = appender.state.reach
                 try appender.prepareMore(UInt64(source.options.log.limits.maximumFrameBytes))
-                try copyValue(place.reference, isMember: true, &appender)
+                try copyValue(place.reference, isMember: true, appender)
                 if start == nil { start = first }
             }
         }
     }
 
     private func copyValue(
-        _ reference: LargeValueReference, isMember: Bool, _ appender: inout Appender
+        _ reference: LargeValueReference, isMember: Bool, _ appender: Appender
     ) throws(StoreError) {
         var position = reference.offset
         var left = reference.valueBytes

@@ -9,19 +9,19 @@ struct StandaloneWriter {
     init(_ target: Engine) { self.target = target }
 
     /// Adds a record to a metadata frame.
-    mutating func add(_ record: MetadataRecord, _ appender: inout Appender) throws(StoreError) {
-        if records.count >= Self.maximumTableBytes { try finish(&appender) }
+    mutating func add(_ record: MetadataRecord, _ appender: Appender) throws(StoreError) {
+        if records.count >= Self.maximumTableBytes { try finish(appender) }
         record.append(to: &records)
         if case .objectNumbers(let entity, let next) = record { target.indexes.raise(nextNumber: next, of: entity) }
     }
 
-    mutating func finish(_ appender: inout Appender) throws(StoreError) {
+    mutating func finish(_ appender: Appender) throws(StoreError) {
         if records.isEmpty { return }
-        try append(.metadata, records, &appender)
+        try append(.metadata, records, appender)
         records = []
     }
 
-    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) {
+    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: Appender) throws(StoreError) {
         assert(table.count % 8 == 0, "A table is not padded.")
         let offset = appender.state.end
         var frame = ByteWriter(capacity: FrameField.bytes + table.count)
