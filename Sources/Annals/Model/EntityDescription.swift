@@ -123,12 +123,4 @@ public struct IndexDescription: Hashable, Sendable, Codable {
 }
 
 /// Names are equal if their bytes are, as in the file. Swift strings are also equal if only their Unicode forms differ.
-func isSameName(_ left: String, _ right: String) -> Bool {
-    let (left, right) = (left.utf8, right.utf8)
-    guard left.count == right.count else { return false }
-    // In half the instructions of comparing the views.
-    let isSame = left.withContiguousStorageIfAvailable { left in
-        right.withContiguousStorageIfAvailable { left.elementsEqual($0) }
-    }
-    return (isSame ?? nil) ?? left.elementsEqual(right)
-}
+func isSameName(_ left: String, _ right: String) -> Bool { left.hasSameBytes(as: right) }

@@ -65,8 +65,8 @@ extension Snapshot {
     fileprivate func metadataObject(_ key: String, _ handle: EntityHandle) throws(StoreError) -> ObjectID? {
         guard let number = view.shape.indexes(of: handle.number).first else { return nil }
         var found: ObjectID?
-        let attributes = view.shape.indexes[number].id.attributes
-        let ends = try IndexRange(attributes, handle.layout, .including([.string(key)]), .including([.string(key)]))
+        let index = view.shape.indexes[number]
+        let ends = try IndexRange(index, handle.layout, .including([.string(key)]), .including([.string(key)]))
         try view.range(number, ends.keys) { (object, row) throws(StoreError) in
             if try ends.contains(row, view) { found = object }
             return found == nil

@@ -1,21 +1,106 @@
 // The two bounds of a range over an index, in the engine's form. The caller checks values that are too long for a key,
 // which the index cannot decide.
 
-/// Bounds of a range. If they are not exact, the engine also lends rows outside the range, and `contains` rejects them.
+/// Bounds of a range.
 struct IndexRange {
     let keys: KeyRange
-    let isExact: Bool
-    /// With whole keys. Only for bounds that are not exact.
-    private let from: End?
-    private let to: End?
-    private let attributes: [AttributeDefinition]
+    /// Rejects rows outside the range, which the engine lends if the bounds are not exact; nil if they are.
+    private let filter: IndexRangeFilter?
 
+    var isExact: Bool { filter == nil }
+
+    /// - Parameter layout: The caller's layout of the index's entity, by which the types of values are checked.
+    ///
+    /// Throws `typeMismatch` if a value does not have its attribute's type, and `invalidArgument` if there are more
+    /// values than attributes.
+    init(_ index: IndexShape, _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
+        // Most ranges are of few rows: nothing is made for them but the keys.
+        var writer = ByteWriter(capacity: 256)
+        try Self.append(lower, index, layout, to: &writer)
+        let low = writer.count
+        let isExact: Bool
+        if case .including(let values) = lower, lower == upper {
+            isExact = low <= IndexKey.uncutBytes
+            let isComplete = values.count == index.positions.count
+            keys = IndexKey.range(ofWhole: Array(writer.bytes), isComplete: isComplete)
+        } else {
+            try Self.append(upper, index, layout, to: &writer)
+            let begin = Self.bound(lower, writer.bytes.slice(0, low))
+            let end = Self.bound(upper, writer.bytes.slice(low, writer.count - low))
+            (keys, isExact) = (KeyRange(from: begin.bound, to: end.bound), begin.isExact && end.isExact)
+        }
+        if isExact {
+            filter = nil
+        } else {
+            let (first, all) = (writer.bytes.slice(0, low), writer.bytes)
+            filter = IndexRangeFilter(
+                index.id.attributes.compactMap { layout.attribute($0) }, .init(lower, first),
+                .init(upper, all.count == low ? all : all.slice(low, all.count - low)))
+        }
+    }
+
+    /// Appends the whole key of a bound.
+    private static func append(
+        _ bound: RangeBound, _ index: IndexShape, _ layout: RowLayout, to writer: inout ByteWriter
+    ) throws(StoreError) {
+        let values: [Value]
+        switch bound {
+        case .unbounded: return
+        case .including(let given), .excluding(let given), .prefix(let given): values = given
+        }
+        guard values.count <= index.positions.count else {
+            throw StoreError(
+                .invalidArgument, "A bound has more values than its key has attributes: leave out the last values.")
+        }
+        for place in values.indices {
+            let value = values[place]
+            let type = type(of: place, index, layout).keyType
+            guard value.isNull || value.type == type else { throw mismatch(place, index, layout) }
+            _ = try IndexKey.append(try value.storedValue(), type, &writer)
+        }
+        if case .prefix = bound { try IndexKey.removeEnd(of: values.last?.type, &writer) }
+    }
+
+    /// The type of an attribute of the index in the caller's layout, which may be older than that of the index.
+    private static func type(of place: Int, _ index: IndexShape, _ layout: RowLayout) -> AttributeType {
+        if layout === index.layout { return index.types[place] }
+        return layout.attribute(index.id.attributes[place])?.type ?? index.types[place]
+    }
+
+    @inline(never)
+    private static func mismatch(_ place: Int, _ index: IndexShape, _ layout: RowLayout) -> StoreError {
+        let name = layout.attribute(index.id.attributes[place])?.name.text ?? index.attributes[place]
+        let type = type(of: place, index, layout).keyType
+        return StoreError(.typeMismatch, "The bound for “\(name)” must be of the type \(type).")
+    }
+
+    private static func bound(_ bound: RangeBound, _ key: UnsafeRawBufferPointer) -> (bound: IndexBound, isExact: Bool)
+    {
+        let isExact = key.count <= IndexKey.uncutBytes
+        switch bound {
+        case .unbounded: return (.unbounded, true)
+        case .excluding where isExact: return (.excluding(Array(key)), true)
+        default: return (.including(Array(key.prefix(IndexKey.uncutBytes))), isExact)
+        }
+    }
+
+    /// Whether the row lies in the range. Compares whole values. Every row does if the bounds are exact.
+    func contains(_ row: RowImage, _ view: View) throws(StoreError) -> Bool { try filter?.contains(row, view) ?? true }
+}
+
+/// The bounds of a range that is not exact, with whole keys.
+private final class IndexRangeFilter {
     /// One bound with its whole key.
-    private struct End {
-        var key: [UInt8]
+    struct End {
+        let key: [UInt8]
         /// The number of attributes in the key.
-        var count: Int
-        var isIncluded: Bool
+        let count: Int
+        let isIncluded: Bool
+
+        init(_ bound: RangeBound, _ key: UnsafeRawBufferPointer) {
+            if case .excluding = bound { isIncluded = false } else { isIncluded = true }
+            (self.key, count) = (Array(key), bound.values.count)
+        }
 
         /// Whether a key of as many attributes comes before the range that begins with this bound.
         func isAfter(_ key: [UInt8]) -> Bool {
@@ -31,67 +116,15 @@ struct IndexRange {
         }
     }
 
-    /// - Parameter index: The attributes of the index.
-    ///
-    /// Throws `typeMismatch` if a value does not have its attribute's type, and `invalidArgument` if there are more
-    /// values than attributes.
-    init(_ index: [UInt16], _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
-        attributes = index.compactMap { layout.attribute($0) }
-        let types = attributes.map(\.type.keyType)
-        let low = try Self.fileValues(lower, attributes)
-        var high = low
-        if case .including = lower, lower == upper {
-            (keys, isExact) = try IndexKey.range(of: low, types: types)
-        } else {
-            high = try Self.fileValues(upper, attributes)
-            let begin = try Self.bound(lower, low, types)
-            let end = try Self.bound(upper, high, types)
-            (keys, isExact) = (KeyRange(from: begin.bound, to: end.bound), begin.isExact && end.isExact)
-        }
-        (from, to) = isExact ? (nil, nil) : (Self.end(lower, low), Self.end(upper, high))
+    private let from: End
+    private let to: End
+    private let attributes: [AttributeDefinition]
+
+    init(_ attributes: [AttributeDefinition], _ from: End, _ to: End) {
+        (self.attributes, self.from, self.to) = (attributes, from, to)
     }
 
-    private static func bound(
-        _ bound: RangeBound, _ values: [StoredValue], _ types: [AttributeType]
-    ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
-        switch bound {
-        case .unbounded: (.unbounded, true)
-        case .including: try IndexKey.bound(values: values, types: types, isIncluded: true)
-        case .excluding: try IndexKey.bound(values: values, types: types, isIncluded: false)
-        case .prefix: try IndexKey.prefixBound(values: values, types: types)
-        }
-    }
-
-    private static func fileValues(
-        _ bound: RangeBound, _ attributes: [AttributeDefinition]
-    ) throws(StoreError) -> [StoredValue] {
-        guard bound.values.count <= attributes.count else {
-            throw StoreError(
-                .invalidArgument, "A bound has more values than its key has attributes: leave out the last values.")
-        }
-        var values: [StoredValue] = []
-        for (value, attribute) in zip(bound.values, attributes) {
-            guard value.isNull || value.type == attribute.type.keyType else {
-                throw StoreError(
-                    .typeMismatch,
-                    "The bound for “\(attribute.name)” must be of the type \(attribute.type.keyType).")
-            }
-            values.append(try value.storedValue())
-        }
-        return values
-    }
-
-    private static func end(_ bound: RangeBound, _ values: [StoredValue]) -> End {
-        var isIncluded = true
-        if case .excluding = bound { isIncluded = false }
-        var key = key(values)
-        if case .prefix = bound { key.removeLast(OrderedKey.endBytes) }
-        return End(key: key, count: values.count, isIncluded: isIncluded)
-    }
-
-    /// Whether the row lies in the range. Compares whole values. Every row does if the bounds are exact.
     func contains(_ row: RowImage, _ view: View) throws(StoreError) -> Bool {
-        guard let from, let to else { return true }
         var values: [StoredValue] = []
         for attribute in attributes.prefix(max(from.count, to.count)) {
             if let position = row.layout.position(ofAttribute: attribute.number) {

@@ -187,6 +187,13 @@ extension Snapshot {
         of entity: EntityHandle, _ attributes: [String], _ lower: RangeBound, _ upper: RangeBound
     ) throws(StoreError) -> (index: Int, range: IndexRange) {
         try require(entity)
+        // The usual caller names an index of the newest schema: nothing is made to find it.
+        for number in view.shape.indexes(of: entity.number) {
+            let index = view.shape.indexes[number]
+            if index.isOver(attributes, entity.layout) {
+                return (number, try IndexRange(index, entity.layout, lower, upper))
+            }
+        }
         var numbers: [UInt16] = []
         for name in attributes {
             numbers.append(entity.layout.entity.attributes[try entity.requirePosition(of: name)].number)
@@ -197,6 +204,6 @@ extension Snapshot {
                 "There is no index on \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
                     + "indexed, add a key, or scan.")
         }
-        return (number, try IndexRange(numbers, entity.layout, lower, upper))
+        return (number, try IndexRange(view.shape.indexes[number], entity.layout, lower, upper))
     }
 }

@@ -107,13 +107,23 @@ package enum IndexKey {
     ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
         var writer = ByteWriter(capacity: 256)
         _ = try append(values, types, &writer)
-        switch values.last {
-        case .string, .data: writer.truncate(to: writer.count - OrderedKey.endBytes)
-        default:
+        let type: AttributeType? =
+            switch values.last {
+            case .string: .string
+            case .data: .data
+            default: nil
+            }
+        try removeEnd(of: type, &writer)
+        return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
+    }
+
+    /// Makes a key one of a beginning: removes the bytes that end its last component, which is of this type.
+    static func removeEnd(of type: AttributeType?, _ writer: inout ByteWriter) throws(StoreError) {
+        guard type == .string || type == .data else {
             throw refused(
                 "Only a text or data can be searched for by its beginning, and the last value has another type.")
         }
-        return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
+        writer.truncate(to: writer.count - OrderedKey.endBytes)
     }
 
     /// The range of the keys whose first components are these values, and whether it is exact. The range of a long key

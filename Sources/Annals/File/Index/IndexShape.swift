@@ -26,6 +26,14 @@ final class IndexShape: Sendable {
     /// Whether it has an entry for each element of a list of objects, and no entry for an empty list.
     var isOfList: Bool { types.count == 1 && types[0].isObjectList }
 
+    /// Whether it is over the attributes with these names of that layout, in this order. False if the layout is not the
+    /// one of the index.
+    func isOver(_ names: [String], _ layout: RowLayout) -> Bool {
+        guard layout === self.layout, names.count == positions.count else { return false }
+        for place in names.indices where !names[place].hasSameBytes(as: layout.names[positions[place]]) { return false }
+        return true
+    }
+
     static func all(of layout: RowLayout) -> [IndexShape] {
         IndexID.all(of: layout.entity).map { IndexShape($0, layout) }
     }

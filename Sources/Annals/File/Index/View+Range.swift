@@ -337,7 +337,8 @@ private struct RangeBatch: ~Copyable {
     var objects: [ObjectID] = []
     var offsets: [UInt64] = []
     private(set) var isFull = false
-    private var lastKey = ByteWriter(capacity: 256)
+    /// The key that was added last, if it is cut or the batch may end after it; otherwise empty.
+    private var lastKey = ByteWriter(withoutMemory: ())
     /// The runs of cut keys with the same beginning.
     private(set) var cutRuns: [Range<Int>] = []
     private var touchedBytes: UInt8 = 0
@@ -409,7 +410,7 @@ private struct RangeBatch: ~Copyable {
         }
         objects.append(object)
         lastKey.truncate()
-        lastKey.append(key)
+        if isCut || objects.count >= limit { lastKey.append(key) }
         return true
     }
 }
