@@ -168,6 +168,10 @@ extension Condition {
             var tests: [RowTest] = []
             tests.reserveCapacity(parts.count)
             for part in parts {
+                if case .test(let test) = part {
+                    tests.append(RowTest(test: test, isNegated: false))
+                    continue
+                }
                 guard let more = part.rowTests else { return nil }
                 tests += more
             }

@@ -256,8 +256,7 @@ struct Fetch<E: Entity> {
     private static var fewValues: Int { 128 }
 
     mutating func references() throws(StoreError) -> [Reference<E>] {
-        let mark = binding.storeMark
-        return try run.objects().map { Reference($0, of: mark) }
+        [Reference<E>](try run.objects(), of: binding.storeMark)
     }
 
     mutating func values() throws(StoreError) -> [E] {
@@ -426,7 +425,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
     ) throws -> [E] {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: limit, offset: offset)
         return try fetch.values()
     }
 
@@ -436,7 +435,7 @@ extension Snapshot {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> [Reference<E>] {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: limit, offset: offset)
         return try fetch.references()
     }
 
@@ -444,7 +443,7 @@ extension Snapshot {
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: 1)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: 1)
         return try fetch.values().first
     }
 
@@ -462,7 +461,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0, _ body: (Reference<E>, E) throws -> Bool
     ) throws {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: limit, offset: offset)
         var failure: (any Error)?
         try fetch.forEachValue { (reference, value) in
             do { return try body(reference, value) } catch { failure = error }
@@ -477,7 +476,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> FetchExplanation {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: limit, offset: offset)
         return try fetch.run.explain()
     }
 }

@@ -14,8 +14,20 @@ enum FetchAccess {
     case ranges(Int, [KeyRange])
 }
 
-/// A fetch, planned for one state.
-struct FetchPlan {
+/// The kind of the access, for explanations.
+private enum FetchWay {
+    case scan
+    case nothing
+    case references(Int)
+    case index([String])
+    /// The order of an index.
+    case order([SortColumn])
+    /// The index on a reference, after another plan has found its targets.
+    case step(String, after: FetchPlan)
+}
+
+/// A fetch, planned for one state. A class: the run and each loop hold it without copying its parts.
+final class FetchPlan {
     let layout: RowLayout
     let condition: Condition
     private(set) var access: FetchAccess
@@ -23,8 +35,7 @@ struct FetchPlan {
     /// Whether the access has the order that is wanted, perhaps read from its end.
     private(set) var isInOrder: Bool
     private(set) var isReversed = false
-    /// The access as text for explanations.
-    private(set) var title = "scan of all objects"
+    private var way = FetchWay.scan
     /// The tests of each row (FP2), if the condition consists of comparisons only.
     private(set) var tests: [RowTest]?
     /// Whether the access is one key of an index in which each key has one object.
@@ -46,11 +57,11 @@ struct FetchPlan {
         for part in conjuncts {
             switch part {
             case .constant(false):
-                (access, title) = (.nothing, "nothing: the predicate is never true")
+                (access, way) = (.nothing, .nothing)
                 return
             case .isOne(let objects) where best > .objects:
                 best = .objects
-                (access, title) = (.objects(objects.sorted()), "\(objects.count) objects by their references")
+                (access, way) = (.objects(objects.sorted()), .references(objects.count))
             default: continue
             }
         }
@@ -69,7 +80,7 @@ struct FetchPlan {
             let index = view.shape.indexes[number]
             let ranges = try use.ranges(index)
             access = .ranges(number, ranges)
-            title = "index on \(use.names.joined(separator: ", "))"
+            way = .index(use.names)
             tests = rowTests?.filter { test in !use.decided.contains { $0 === test.test } }
             isOfOneObject = use.isOfWholeKeys(index) && index.id.isUnique && ranges.count == 1
             if ranges.count == 1 { orderBy(index, equalities: use.equal.count) }
@@ -81,7 +92,19 @@ struct FetchPlan {
             orderBy(view.shape.indexes[number], equalities: 0)
             guard isInOrder else { continue }
             access = .ranges(number, [KeyRange()])
-            title = "index on \(sort.map(\.name).joined(separator: ", ")), in its order"
+            way = .order(sort)
+        }
+    }
+
+    /// The access as text for explanations.
+    var title: String {
+        switch way {
+        case .scan: "scan of all objects"
+        case .nothing: "nothing: the predicate is never true"
+        case .references(let count): "\(count) objects by their references"
+        case .index(let names): "index on \(names.joined(separator: ", "))"
+        case .order(let columns): "index on \(columns.map { $0.name }.joined(separator: ", ")), in its order"
+        case .step(let name, let plan): "index on \(name), after \(plan.title) of “\(plan.layout.entity.name)”"
         }
     }
 
@@ -91,7 +114,7 @@ struct FetchPlan {
     }
 
     /// Whether one range of an index has the order that is wanted.
-    private mutating func orderBy(_ index: IndexShape, equalities: Int) {
+    private func orderBy(_ index: IndexShape, equalities: Int) {
         guard !sort.isEmpty, Set(sort.map(\.isDescending)).count == 1 else { return }
         guard sort.allSatisfy({ $0.isOrderOfIndex(layout) }) else { return }
         // Attributes that are equal in all objects do not matter.
@@ -101,7 +124,7 @@ struct FetchPlan {
     }
 
     /// The objects that a step leads to may be few and found by an index: then those that refer to them are read.
-    private mutating func useStep(_ conjuncts: [Condition], _ view: View) throws(StoreError) {
+    private func useStep(_ conjuncts: [Condition], _ view: View) throws(StoreError) {
         for part in conjuncts {
             guard case .step(let step, let inner, false) = part, case .property(let position) = step.way,
                 layout.slots[position].type == .object
@@ -118,7 +141,7 @@ struct FetchPlan {
             }
             tests = condition.rowTests
             access = .ranges(index, found)
-            title = "index on \(step.name), after \(plan.title) of “\(step.target.entity.name)”"
+            way = .step(step.name, after: plan)
             isInOrder = sort.isEmpty
             return
         }

@@ -55,7 +55,8 @@ struct IndexUse {
             if lower == nil || upper == nil { rank = .half }
             // Without a lower end, the range also has the objects without a value.
             if isDecided, lower != nil || !layout.slots[position].isOptional {
-                decided += [lower, upper].compactMap(\.self)
+                if let lower { decided.append(lower) }
+                if let upper { decided.append(upper) }
             }
             return
         }
@@ -87,15 +88,19 @@ struct IndexUse {
             if !values.isEmpty, lower == nil || upper == nil {
                 whole = try IndexKey.range(of: values, types: index.types).range
             }
-            var ends = [whole.lower, whole.upper]
-            for (place, test) in [lower, upper].enumerated() {
-                guard let test else { continue }
-                let isIncluded = test.type != .int || test.comparison != .less && test.comparison != .greater
-                let values = values + [try test.constants[0].storedValue()]
-                ends[place] = try IndexKey.bound(values: values, types: index.types, isIncluded: isIncluded).bound
-            }
-            return [KeyRange(from: ends[0], to: ends[1])]
+            let from = try lower.map { (test) throws(StoreError) in try Self.bound(test, after: values, index) }
+            let to = try upper.map { (test) throws(StoreError) in try Self.bound(test, after: values, index) }
+            return [KeyRange(from: from ?? whole.lower, to: to ?? whole.upper)]
         }
+    }
+
+    private static func bound(
+        _ test: PropertyTest, after values: [StoredValue], _ index: IndexShape
+    ) throws(StoreError) -> IndexBound {
+        let isIncluded = test.type != .int || test.comparison != .less && test.comparison != .greater
+        var values = values
+        values.append(try test.constants[0].storedValue())
+        return try IndexKey.bound(values: values, types: index.types, isIncluded: isIncluded).bound
     }
 
     /// Constants with the same key are one range, and so are long ones whose keys are cut after the same beginning: an

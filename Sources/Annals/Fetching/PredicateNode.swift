@@ -4,6 +4,7 @@
 // PN1  A type of a node is the type that the node was looked up for, so a cast to it changes nothing.
 
 internal import FoundationEssentials
+internal import Synchronization
 
 /// Expressions that the translation knows by a protocol.
 protocol KnownExpression: SendableMetatype {}
@@ -19,6 +20,7 @@ extension KnownExpression {
 
 /// The protocols by which the translation knows a type.
 final class PredicateNode: Sendable {
+    private let key: ObjectIdentifier
     let combined: (any CombinedExpression.Type)?
     let logical: (any LogicalExpression.Type)?
     let translated: (any TranslatedExpression.Type)?
@@ -28,6 +30,7 @@ final class PredicateNode: Sendable {
     let path: (any PathExpression.Type)?
 
     private init(_ type: Any.Type) {
+        key = ObjectIdentifier(type)
         combined = type as? any CombinedExpression.Type
         logical = type as? any LogicalExpression.Type
         translated = type as? any TranslatedExpression.Type
@@ -47,8 +50,21 @@ final class PredicateNode: Sendable {
     private final class KnownNodes: @unchecked Sendable {
         private let monitor = Monitor()
         @exclusivity(unchecked) private var nodes: [ObjectIdentifier: PredicateNode] = [:]
+        /// The addresses of nodes that were used recently, each at a place that its type determines: found without a
+        /// lock. Sound because no node is ever released.
+        private let recent = InlineArray<64, Atomic<UInt>> { _ in Atomic(0) }
 
-        func find(_ type: ObjectIdentifier) -> PredicateNode? { monitor.withLock { nodes[type] } }
+        func find(_ type: ObjectIdentifier) -> PredicateNode? {
+            let place = Self.place(of: type)
+            if let address = UnsafeRawPointer(bitPattern: recent[place].load(ordering: .acquiring)) {
+                let node = Unmanaged<PredicateNode>.fromOpaque(address).takeUnretainedValue()
+                if node.key == type { return node }
+            }
+            guard let node = monitor.withLock({ nodes[type] }) else { return nil }
+            let address = UInt(bitPattern: Unmanaged.passUnretained(node).toOpaque())
+            recent[place].store(address, ordering: .releasing)
+            return node
+        }
 
         func add(_ node: PredicateNode, _ type: ObjectIdentifier) -> PredicateNode {
             monitor.withLock {
@@ -56,6 +72,10 @@ final class PredicateNode: Sendable {
                 nodes[type] = node
                 return node
             }
+        }
+
+        private static func place(of type: ObjectIdentifier) -> Int {
+            Int(truncatingIfNeeded: (UInt(bitPattern: type) &* 0x9E37_79B9_7F4A_7C15) >> 58)
         }
     }
 }

@@ -36,7 +36,8 @@ struct PredicateTranslator {
                     source.reads = reads
                     reads?.subject = object
                     let isMatch = try expression.evaluate(
-                        PredicateBindings((variable, Object<E>(Reference(object, of: storeMark), source))))
+                        PredicateBindings((variable, binding.model.object(Reference<E>(object, of: storeMark), source)))
+                    )
                     if let failure = source.failure { throw failure }
                     return isMatch
                 } title: {
@@ -70,8 +71,12 @@ struct PredicateTranslator {
     /// The value of a part that does not depend on the object; nil if it does, or cannot be computed.
     func constant<X: PredicateExpression>(_ expression: X) -> Any? {
         if let type = PredicateNode.of(X.self).constant { return type.cast(expression).constant }
-        return value(expression)
+        return computed(expression)
     }
+
+    /// This is a function of its own because it looks up the type of the optional.
+    @inline(never)
+    private func computed<X: PredicateExpression>(_ expression: X) -> Any? { value(expression) }
 
     /// The same with its type. Evaluation ends at the first variable that is an object.
     func value<X: PredicateExpression>(_ expression: X) -> X.Output? {
@@ -140,8 +145,11 @@ struct PredicateTranslator {
         _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ all: [Any]
     ) -> Condition? {
         // A reference of another store names no object of this one, even if the ID is the same.
-        let constants = all.filter { !isForeign($0) }
-        if constants.isEmpty, !all.isEmpty { return .constant(false) }
+        var constants = all
+        if mayRefer(operand) {
+            constants.removeAll { isForeign($0) }
+            if constants.isEmpty, !all.isEmpty { return .constant(false) }
+        }
         guard case .property(let index, let folding, let absent) = operand else {
             return comparedOther(operand, comparison, constants)
         }
@@ -178,6 +186,13 @@ struct PredicateTranslator {
             PropertyTest(
                 binding.position(of: index), type, property.name, comparison, values, absent: known,
                 folding: folding))
+    }
+
+    /// Whether an operand may be a reference.
+    private func mayRefer(_ operand: PredicateOperand) -> Bool {
+        guard case .property(let index, _, _) = operand else { return true }
+        let codec = binding.properties[index].codec
+        return codec.attributeType.isReference || codec.target != nil
     }
 
     private func comparedOther(

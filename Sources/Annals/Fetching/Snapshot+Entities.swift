@@ -10,18 +10,22 @@ extension Snapshot {
     }
 
     func value<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> E? {
-        if view.past != nil { return try inPresentTerms.value(reference) }
+        var value = E()
+        return try read(reference, into: &value) ? value : nil
+    }
+
+    /// Reads an object into a new value. Returns false if it does not exist.
+    func read<E: Entity>(_ reference: Reference<E>, into value: inout E) throws(StoreError) -> Bool {
+        if view.past != nil { return try inPresentTerms.read(reference, into: &value) }
         let object = reference.id
-        guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
+        guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return false }
         let binding = try layout.binding(E.self, view.catalog)
-        guard binding.isOfEntity else { return nil }
+        guard binding.isOfEntity else { return false }
         try reference.requireStore(binding.storeMark)
         try requireKnown(object.entityNumber)
-        var value = E()
-        let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+        return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try read(object, binding, layout, into: UnsafeMutableRawPointer(value))
         }
-        return isFound ? value : nil
     }
 
     /// Not generic: it looks up no types while it runs.

@@ -22,7 +22,7 @@ extension Snapshot {
         _ type: E.Type, _ paths: repeat any KeyPath<E, each V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         sortedBy sort: [SortKey<E>] = [], distinct: Bool = false, limit: Int? = nil
     ) throws -> [(repeat each V)] {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: distinct ? nil : limit)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: distinct ? nil : limit)
         let (binding, view, layout) = (fetch.binding, view, fetch.run.plan.layout)
         let columns = (repeat try Column<each V>(binding, each paths))
         var known: Set<[Value]> = []
@@ -69,7 +69,7 @@ extension Snapshot {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> FetchedObjects<E> {
-        var fetch = try Fetch(self, predicate, SortKey(sort).parts, limit: limit, offset: offset)
+        var fetch = try Fetch(self, predicate, SortKey.parts(of: sort), limit: limit, offset: offset)
         return FetchedObjects(snapshot: self, references: try fetch.references())
     }
 }

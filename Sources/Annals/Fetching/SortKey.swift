@@ -18,7 +18,11 @@ public struct SortKey<E: Entity>: Sendable, ExpressibleByArrayLiteral {
     let parts: [SortPart<E>]
 
     /// The keys of an array, the first of which counts first. Without keys, the order is that of insertion.
-    public init(_ keys: some Sequence<SortKey>) { parts = keys.flatMap(\.parts) }
+    // Without a key path: in generic code one is made for each use.
+    public init(_ keys: some Sequence<SortKey>) { parts = keys.flatMap { $0.parts } }
+
+    /// The parts of the keys of a fetch, which usually has none.
+    static func parts(of keys: [SortKey]) -> [SortPart<E>] { keys.isEmpty ? [] : SortKey(keys).parts }
 
     public init(arrayLiteral keys: SortKey...) { self.init(keys) }
 

@@ -148,6 +148,10 @@ extension Transaction {
             return
         }
         let draft = draft
+        var objects: [ObjectID] = []
+        objects.reserveCapacity(values.underestimatedCount)
+        // An error is about the element after these.
+        defer { references = [Reference<E>](objects, of: binding.storeMark) }
         for value in values {
             // Nothing is noted for later upserts: the transaction consists of this.
             let object = try withUnsafePointer(to: value) { (value) throws(StoreError) in
@@ -155,7 +159,7 @@ extension Transaction {
                     try binding.write(UnsafeRawPointer(value), to: &row)
                 }
             }
-            references.append(Reference(object, of: binding.storeMark))
+            objects.append(object)
         }
     }
 

@@ -13,7 +13,7 @@ extension Transaction {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
     ) throws -> [E] {
-        try found(predicate, SortKey(sort).parts, limit: limit, offset: offset).map { $0.value }
+        try found(predicate, SortKey.parts(of: sort), limit: limit, offset: offset).map { $0.value }
     }
 
     /// The references of the objects that satisfy a predicate. As `fetch`.
@@ -21,14 +21,14 @@ extension Transaction {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> [Reference<E>] {
-        try found(predicate, SortKey(sort).parts, limit: limit, offset: offset).map { $0.reference }
+        try found(predicate, SortKey.parts(of: sort), limit: limit, offset: offset).map { $0.reference }
     }
 
     /// The first object that satisfies a predicate; nil without one. As `fetch`.
     public func first<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> E? {
-        try found(predicate, SortKey(sort).parts, limit: 1, offset: 0).first?.value
+        try found(predicate, SortKey.parts(of: sort), limit: 1, offset: 0).first?.value
     }
 
     /// The number of objects that satisfy a predicate. As `fetch`.
@@ -193,9 +193,15 @@ private final class TransactionSource: ObjectSource {
 
     init(_ transaction: Transaction) { self.transaction = transaction }
 
-    override func value<E: Entity>(_ reference: Reference<E>) -> E? {
-        do { return try transaction[reference] } catch { note(error) }
-        return nil
+    override func read<E: Entity>(_ reference: Reference<E>, into value: inout E) -> Bool {
+        do {
+            guard let found = try transaction[reference] else { return false }
+            value = found
+            return true
+        } catch {
+            note(error)
+            return false
+        }
     }
 
     override func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] {

@@ -95,6 +95,20 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     }
 }
 
+extension Array {
+    /// References to objects of the store with that mark.
+    init<E: Entity>(_ objects: [ObjectID], of mark: UInt32) where Element == Reference<E> {
+        // Appending to an array whose type is not known here would look the type up for each element.
+        self.init(unsafeUninitializedCapacity: objects.count) { references, count in
+            guard let first = references.baseAddress else { return }
+            for (index, object) in objects.enumerated() {
+                (first + index).initialize(to: Reference(object, of: mark))
+            }
+            count = objects.count
+        }
+    }
+}
+
 /// A reference in memory, for any entity: the layout of a generic struct does not depend on types that its fields do
 /// not use.
 struct ReferenceContent {

@@ -83,11 +83,16 @@ final class EntityModel: Sendable {
     /// Of `rules`. Kept, because each write of an object reads it.
     let hasRules: Bool
     let paths = KnownPaths()
+    let classes = EntityClasses()
+    /// A value with the initial values of all properties. Sound although it is shared: it is never changed or released,
+    /// as no model is.
+    nonisolated(unsafe) let initial: UnsafeRawPointer
 
     init(
         type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],
         history: HistoryPolicy, problems: [String], hasTransients: Bool, rules: any EntityRules,
-        derived: [DerivedRule], limits: [SideLimit], lastChange: String?, slotPaths: [any AnyKeyPath & Sendable]
+        derived: [DerivedRule], limits: [SideLimit], lastChange: String?, slotPaths: [any AnyKeyPath & Sendable],
+        initial: UnsafeRawPointer
     ) {
         self.type = type
         key = ObjectIdentifier(type)
@@ -96,7 +101,7 @@ final class EntityModel: Sendable {
         places = properties.map { Place($0) }
         (self.otherSides, self.keys, self.history, self.problems) = (otherSides, keys, history, problems)
         (self.hasTransients, self.rules, self.derived, self.limits) = (hasTransients, rules, derived, limits)
-        (self.lastChange, self.slotPaths) = (lastChange, slotPaths)
+        (self.lastChange, self.slotPaths, self.initial) = (lastChange, slotPaths, initial)
         referringSlots = properties.indices.filter { properties[$0].codec.target != nil }
         hasRules = rules.hasRules
     }

@@ -40,7 +40,14 @@ struct EntityModelBuilder<E: Entity> {
             type: E.self, name: schema.name, properties: properties, otherSides: otherSides, keys: keys,
             history: schema.history, problems: problems, hasTransients: fields.contains { $0.isTransient },
             rules: rules, derived: derived, limits: limits, lastChange: lastChange,
-            slotPaths: Self.slotPaths(properties.count + otherSides.count + 1))
+            slotPaths: Self.slotPaths(properties.count + otherSides.count + 1), initial: Self.initial())
+    }
+
+    /// A value that is kept as long as its model, and so never released.
+    private static func initial() -> UnsafeRawPointer {
+        let initial = UnsafeMutablePointer<E>.allocate(capacity: 1)
+        initial.initialize(to: E())
+        return UnsafeRawPointer(initial)
     }
 
     private mutating func addProperties() {

@@ -53,7 +53,7 @@ extension Object {
         change.isNoted = true
         guard isMoved else { return change }
         let initial = E()[keyPath: path]
-        loaded?[keyPath: path] = initial
+        content[keyPath: path] = initial
         change.movedSlot = slot
         return change
     }
@@ -63,7 +63,7 @@ extension Object {
         let offset = MemoryLayout<E>.offset(of: path)
         if change.isNoted { source.inUse.removeAll { $0.isMet(by: ObjectIdentifier(self), at: offset) } }
         if let slot = change.movedSlot {
-            loaded?[keyPath: path] = change.value
+            content[keyPath: path] = change.value
             didChange([slot])
             source.noteEdited(self, slot)
         } else {
@@ -82,13 +82,14 @@ extension Object {
     /// The shown properties, for reading or changing the part at an offset; nil for all of it.
     func shown(at offset: Int?) -> E {
         if !source.inUse.isEmpty { requireFree(at: offset) }
-        return loaded ?? load()
+        if !isLoaded, !load() { return E() }
+        return content
     }
 
     /// The properties, if they were read.
     var loadedWhole: E? {
         if !source.inUse.isEmpty { requireFree(at: nil) }
-        return loaded
+        return isLoaded ? content : nil
     }
 
     /// OP1: stops the program if the part at an offset is being changed in place.

@@ -3,6 +3,8 @@
 // Invariants:
 // OJ1  Each access to a stored property of an object reads or replaces a whole value, and runs no other code in
 //      between. So accesses cannot overlap, and frequent ones are not checked for it.
+// OJ2  While `isLoaded` is false, `content` is a copy of the type's initial value, and is never shown. It is no optional:
+//      code that does not know the entity would look up the type of the optional for each object.
 
 internal import FoundationEssentials
 
@@ -24,10 +26,12 @@ public final class Object<E: Entity> {
     /// See `objectReference`.
     @exclusivity(unchecked) var reference: Reference<E>
     @usableFromInline let source: ObjectSource
-    /// The properties as they are shown (OJ1); nil until they are read.
-    @exclusivity(unchecked) @usableFromInline var loaded: E? {
+    /// The properties as they are shown (OJ1), if `isLoaded` (OJ2).
+    @exclusivity(unchecked) @usableFromInline var content: E {
         didSet { if source.logsEdits { source.noteLoaded(self) } }
     }
+    /// Whether the properties were read or set.
+    @exclusivity(unchecked) @usableFromInline private(set) var isLoaded: Bool
     /// The properties that edits are relative to; nil if nothing is edited.
     @exclusivity(unchecked) var saved: SavedValue<E>?
     @exclusivity(unchecked) var phase = ObjectPhase.stored {
@@ -40,39 +44,51 @@ public final class Object<E: Entity> {
     /// Made for the first observer of the object (OO1).
     var registrar: ObjectRegistrar?
 
-    init(_ reference: Reference<E>, _ source: ObjectSource) {
+    /// An object whose properties are not read yet. Called through `EntityModel.object(_:_:)`.
+    @inline(never)
+    init(_ reference: Reference<E>, _ source: ObjectSource, like initial: UnsafePointer<E>) {
         self.reference = reference
         firstID = reference.id
         self.source = source
+        (content, isLoaded) = (initial.pointee, false)
     }
 
+    /// Called through `EntityModel.object(_:_:_:)`.
+    @inline(never)
     init(_ reference: Reference<E>, _ value: E, _ source: ObjectSource) {
         self.reference = reference
         firstID = reference.id
         self.source = source
-        loaded = value
+        (content, isLoaded) = (value, true)
     }
 
     deinit { if isRegistered { source.released(reference.id, firstID) } }
 
     /// The properties as they are shown. Initial values if the object cannot be read, which the source notes.
-    var current: E {
-        get { shown(at: nil) }
-        set { loaded = newValue }
+    var current: E { shown(at: nil) }
+
+    /// Shows other properties.
+    func setContent(_ value: consuming E) {
+        isLoaded = true
+        content = value
     }
 
+    /// Reads the properties. Returns false if they cannot be read, which the source notes.
     @inline(never) @usableFromInline @discardableResult
-    func load() -> E {
-        loaded = source.value(reference)
-        return loaded ?? E()
+    func load() -> Bool {
+        // Not in place: reading a value runs code of its type (OJ1).
+        var value = E()
+        guard source.read(reference, into: &value) else { return false }
+        setContent(value)
+        return true
     }
 
     /// Compiled with the code that reads: there the type and the key path are known, and so the place in memory.
     @inlinable @inline(__always)
     func read<V>(_ path: KeyPath<E, V>) -> V {
         if source.noticesReads { noticeRead(path) }
-        if let value = loaded?[keyPath: path] { return value }
-        return load()[keyPath: path]
+        if !isLoaded, !load() { return E()[keyPath: path] }
+        return content[keyPath: path]
     }
 
     @inline(never) @usableFromInline
@@ -198,6 +214,10 @@ final class SavedValue<E: Entity>: Sendable {
     let isContested: Bool
 
     init(_ value: E, isContested: Bool = false) { (self.value, self.isContested) = (value, isContested) }
+
+    /// Called through `EntityModel.saved(_:)`.
+    @inline(never)
+    init(keeping value: E) { (self.value, isContested) = (value, false) }
 }
 
 /// The source from which objects are read. Notes the first error, because properties cannot throw.
@@ -232,12 +252,13 @@ class ObjectSource {
         return failure
     }
 
-    func value<E: Entity>(_ reference: Reference<E>) -> E? { nil }
+    /// Reads the properties of an object into a new value. Returns false if it cannot be read.
+    func read<E: Entity>(_ reference: Reference<E>, into value: inout E) -> Bool { false }
 
     func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] { [] }
 
     /// The object that a reference names; nil if it does not exist any more.
-    func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? { Object(reference, self) }
+    func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? { E.model.object(reference, self) }
 
     /// How an object is referred to here; nil if it is of another source, which is then noted.
     func reference<E: Entity>(to object: Object<E>) -> Reference<E>? { object.reference }
@@ -290,7 +311,7 @@ final class PathProbe: ObjectSource {
         let probe = PathProbe()
         defer { probe.probe = nil }
         guard let nobody = ObjectID(rawValue: 1 << 48 | 1) else { return nil }
-        _ = Object<E>(Reference(nobody), E(), probe)[keyPath: path]
+        _ = Object<E>(Reference<E>(nobody), E(), probe)[keyPath: path]
         return probe.isFollowed ? probe.offset : nil
     }
 }
@@ -302,12 +323,12 @@ final class SnapshotSource: ObjectSource {
     init(_ snapshot: Snapshot) { self.snapshot = snapshot }
 
     override func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
-        Object(Reference(reference.id, of: snapshot.mark), self)
+        E.model.object(Reference(reference.id, of: snapshot.mark), self)
     }
 
-    override func value<E: Entity>(_ reference: Reference<E>) -> E? {
-        do throws(StoreError) { return try snapshot.value(reference) } catch { note(error) }
-        return nil
+    override func read<E: Entity>(_ reference: Reference<E>, into value: inout E) -> Bool {
+        do throws(StoreError) { return try snapshot.read(reference, into: &value) } catch { note(error) }
+        return false
     }
 
     override func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] {

@@ -29,7 +29,7 @@ extension Context {
         offset: Int = 0, includingUnsaved: Bool = true
     ) throws -> [Object<E>] {
         let search = try ContextSearch(core, predicate, includingUnsaved)
-        return try search.objects(SortKey(sort).parts, limit: limit, offset: offset)
+        return try search.objects(SortKey.parts(of: sort), limit: limit, offset: offset)
     }
 
     /// The first object that satisfies a predicate; nil without one. As `fetch`.
@@ -37,7 +37,7 @@ extension Context {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         includingUnsaved: Bool = true
     ) throws -> Object<E>? {
-        try ContextSearch(core, predicate, includingUnsaved).objects(SortKey(sort).parts, limit: 1, offset: 0).first
+        try ContextSearch(core, predicate, includingUnsaved).objects(SortKey.parts(of: sort), limit: 1, offset: 0).first
     }
 
     /// The references of the objects that satisfy a predicate. As `fetch`, without making objects for them.
@@ -46,7 +46,7 @@ extension Context {
         limit: Int? = nil, offset: Int = 0, includingUnsaved: Bool = true
     ) throws -> [Reference<E>] {
         let search = try ContextSearch(core, predicate, includingUnsaved)
-        return try search.references(SortKey(sort).parts, limit: limit, offset: offset)
+        return try search.references(SortKey.parts(of: sort), limit: limit, offset: offset)
     }
 
     /// The number of objects that satisfy a predicate. As `fetch`.
@@ -279,7 +279,7 @@ extension ContextCore: UncommittedChanges {
     var mostHidden: Int? { pending.count }
 
     /// The object of a reference, in any phase; made if it does not exist yet.
-    func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference) }
+    func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference, E.model) }
 
     /// Whether an object satisfies a predicate, as the context shows it. Its reads are not observed.
     func matches<E: Entity>(

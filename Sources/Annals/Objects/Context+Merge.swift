@@ -138,9 +138,12 @@ extension Store {
 
     /// The objects that were changed after a number; nil if they are too many, or history does not contain the changes.
     ///
-    /// - Parameter entities: The entities of the objects; nil for all.
+    /// - Parameters:
+    ///   - entities: The entities of the objects; nil for all.
+    ///   - known: Objects that are left out if `entities` is nil.
     func changedObjects(
-        after number: UInt64, in newer: Snapshot, atMost limit: Int, of entities: Set<UInt16>? = nil
+        after number: UInt64, in newer: Snapshot, atMost limit: Int, of entities: Set<UInt16>? = nil,
+        except known: ObjectIDTable<any SentObject>? = nil
     ) throws(StoreError) -> Set<ObjectID>? {
         let (view, coverage) = try reading(newer, newer.engine)
         guard entities != nil || coverage.gaps.isEmpty else { return nil }
@@ -154,7 +157,7 @@ extension Store {
                 isTooMuch = transaction.totalChanges > UInt64(limit - min(limit, found.count))
                 if isTooMuch { return false }
                 try transaction.forEachChange { (change) in
-                    found.insert(change.object)
+                    if known?[change.object] == nil { found.insert(change.object) }
                     return true
                 }
                 return true
@@ -191,7 +194,7 @@ extension ContextCore {
         landing?.adoptIDs(self)
         if !pending.isEmpty { settleUnedited() }
         guard newer.token != older.token || landing != nil else { return }
-        let changed = newer.token == older.token ? [] : try changes(from: older, to: newer, known)
+        let changed = newer.token == older.token ? [] : try changes(from: older, to: newer, known, landing)
         if landing != nil { inFlight = nil }
         do throws(StoreError) {
             let refreshments = try refreshments(from: older, to: newer, changed, landing)
@@ -258,14 +261,16 @@ extension ContextCore {
     /// The objects that may differ between two states: those that are known already, or from history; nil if comparing
     /// the held objects costs less, or history does not contain the changes.
     private func changes(
-        from older: Snapshot, to newer: Snapshot, _ known: ChangedObjects
+        from older: Snapshot, to newer: Snapshot, _ known: ChangedObjects, _ landing: SaveInFlight?
     ) throws(StoreError) -> Set<ObjectID>? {
         let transactions = newer.token.number &- older.token.number
         let limit = hasListeners ? max(registeredCount, 1024) : registeredCount
         if let ids = try known.ids(from: older, to: newer) { return ids.count <= limit ? ids : nil }
         guard newer.token.number > older.token.number, transactions <= limit else { return nil }
         do throws(StoreError) {
-            return try requireStore().changedObjects(after: older.token.number, in: newer, atMost: limit)
+            // The objects of the save are refreshed in any case: only listeners need them here.
+            return try requireStore().changedObjects(
+                after: older.token.number, in: newer, atMost: limit, except: hasListeners ? nil : landing?.objects)
         } catch {
             // Expired, or an entity's history is off.
             return nil

@@ -22,7 +22,7 @@ extension Context {
     public func results<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) throws -> Results<E> {
-        try Results(core, search(predicate, SortKey(sort).parts))
+        try Results(core, search(predicate, SortKey.parts(of: sort)))
     }
 
     /// The same with a section for each value of a property. The sections come in ascending order of it, unless it is
@@ -40,7 +40,7 @@ extension Context {
         sectionedBy path: any KeyPath<E, SectionValue> & Sendable
     ) throws -> SectionedResults<SectionValue, E> {
         let section = SortPart<E>(path: path, isDescending: false)
-        return try SectionedResults(core, search(predicate, SortKey(sort).parts, section: section), path)
+        return try SectionedResults(core, search(predicate, SortKey.parts(of: sort), section: section), path)
     }
 
     private func search<E: Entity>(

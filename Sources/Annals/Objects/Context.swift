@@ -207,7 +207,7 @@ public final class Context: Observable {
         let newest = try store.newestSnapshot()
         if let flight = core.inFlight, flight.isContained(in: newest) {
             core.batch { flight.adoptIDs(core) }
-            (flight.objects[object.id] as? SentObjectOf<E>)?.forgetWritten()
+            if let sent = flight.objects[object.id] { E.model.cast(sent, to: E.self)?.forgetWritten() }
         }
         guard !object.isReplaced, try core.has(object.reference, in: newest) else {
             throw StoreError.objectGone(object)
@@ -242,7 +242,7 @@ extension ContextCore {
         let wasShown = object.isShown
         let slots = E.model.differences(before, value)
         object.willChange(slots)
-        object.loaded = value
+        object.setContent(value)
         let isEdited = E.model.firstDifference(theirs, value) != nil
         // Saving compares with the store: the context's own state is an older one.
         object.saved = isEdited ? SavedValue(theirs, isContested: true) : nil

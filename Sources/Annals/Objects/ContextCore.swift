@@ -44,9 +44,9 @@ final class ContextCore: ObjectSource {
     /// The last transaction of the newest state in which `refresh` has read an object. CX5
     private(set) var newestShown: UInt64 = 0
     /// The entity of which an object was inserted last.
-    private var lastEntity: (model: EntityModel, number: UInt16)?
-    // Not checked for overlapping accesses: no other code runs within one. The caller retains objects removed from
-    // `pending`, so none is released during an access.
+    @exclusivity(unchecked) private var lastEntity: (model: EntityModel, number: UInt16)?
+    // These are not checked for overlapping accesses: no other code runs within one. The caller retains objects removed
+    // from `pending`, so none is released during an access.
     @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
     @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
     /// Indexes for finding objects of `pending`; nil before the first search.
@@ -55,11 +55,11 @@ final class ContextCore: ObjectSource {
     /// the program may compute a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that are reserved for objects that are not saved yet.
-    private(set) var reservedIDs: Set<ObjectID> = []
+    @exclusivity(unchecked) private(set) var reservedIDs: Set<ObjectID> = []
     /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
-    var deletedUnsaved: Set<ObjectID> = []
+    @exclusivity(unchecked) var deletedUnsaved: Set<ObjectID> = []
     /// The attributes of deleted objects that their types do not know. See `keepUnknownValues`.
-    var unknownValues: [ObjectID: UnknownValues] = [:]
+    @exclusivity(unchecked) var unknownValues: [ObjectID: UnknownValues] = [:]
     private(set) var isClosed = false
     /// The save whose changes lie over the store's values (BS2).
     var inFlight: SaveInFlight?
@@ -68,7 +68,7 @@ final class ContextCore: ObjectSource {
     private var waitingSaves: [CheckedContinuation<Void, Never>] = []
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides are observed.
-    private var observedSides: Set<ObjectID> = []
+    @exclusivity(unchecked) private var observedSides: Set<ObjectID> = []
     /// Observed objects (CX3), and some that are no longer observed: these are removed when the table has grown.
     private var observed: [ObjectIdentifier: ObservedObject] = [:]
     private var observedLimit = 64
@@ -159,7 +159,10 @@ final class ContextCore: ObjectSource {
 
     func registered(_ id: ObjectID) -> (any LiveObject)? { registry[id]?.object }
 
-    func registered<E: Entity>(_ reference: Reference<E>) -> Object<E>? { registry[reference.id]?.object as? Object<E> }
+    func registered<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
+        guard let found = registry[reference.id] else { return nil }
+        return E.model.cast(found.object, to: E.self)
+    }
 
     private func register<E: Entity>(_ object: Object<E>) {
         object.isRegistered = true
@@ -177,7 +180,7 @@ final class ContextCore: ObjectSource {
     /// here.
     func known<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
         if let held = registered(reference) { return held.isShown ? held : nil }
-        return made(reference)
+        return made(reference, E.model)
     }
 
     /// The objects with these IDs, in their order. Missing ones are made.
@@ -186,13 +189,20 @@ final class ContextCore: ObjectSource {
         if let first = ids.first, registry[first] == nil { registry.reserveCapacity(registry.count + ids.count) }
         var objects: [Object<E>] = []
         objects.reserveCapacity(ids.count)
-        for id in ids { objects.append(any(Reference<E>(id))) }
+        let model = E.model
+        for id in ids {
+            if let found = registry[id], let object = model.cast(found.object, to: E.self) {
+                objects.append(object)
+            } else {
+                objects.append(made(Reference<E>(id), model))
+            }
+        }
         return objects
     }
 
     /// Makes the object of a reference that has none yet.
-    func made<E: Entity>(_ reference: Reference<E>) -> Object<E> {
-        let object = Object<E>(Reference(reference.id, of: mark), self)
+    func made<E: Entity>(_ reference: Reference<E>, _ model: EntityModel) -> Object<E> {
+        let object = model.object(Reference<E>(reference.id, of: mark), self)
         register(object)
         return object
     }
@@ -226,27 +236,36 @@ final class ContextCore: ObjectSource {
         return object.reference
     }
 
-    override func value<E: Entity>(_ reference: Reference<E>) -> E? {
+    override func read<E: Entity>(_ reference: Reference<E>, into value: inout E) -> Bool {
         do throws(StoreError) {
-            return try value(reference, in: snapshot)
+            if inFlight == nil { return try snapshot.read(reference, into: &value) }
+            guard let found = try self.value(reference, in: snapshot) else { return false }
+            value = found
+            return true
         } catch {
             note(error)
             unreadable[reference.id] = error
-            return nil
+            return false
         }
+    }
+
+    /// The properties of an object, for it to show; nil if it cannot be read, which is noted.
+    func value<E: Entity>(_ reference: Reference<E>) -> E? {
+        var value = E()
+        return read(reference, into: &value) ? value : nil
     }
 
     /// An object's properties in a state, under the overlay of a save.
     func value<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         let sent = inFlight.flatMap { $0.isContained(in: state) ? nil : $0.objects[reference.id] }
-        guard let sent = sent as? SentObjectOf<E> else { return try state.value(reference) }
+        guard let sent, let sent = E.model.cast(sent, to: E.self) else { return try state.value(reference) }
         return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
     }
 
     /// The same for an object that is going to show it. BS4: the overlay is then relative to that state.
     func valueToShow<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         if let stored = try valueUnderSave(reference, in: state) {
-            (inFlight?.objects[reference.id] as? SentObjectOf<E>)?.rebase(on: stored)
+            if let sent = inFlight?.objects[reference.id] { E.model.cast(sent, to: E.self)?.rebase(on: stored) }
         }
         return try value(reference, in: state)
     }
@@ -322,8 +341,8 @@ final class ContextCore: ObjectSource {
     func isReserved(_ object: ObjectID) -> Bool { !reservedIDs.isEmpty && reservedIDs.contains(object) }
 
     func didInsert(_ object: ObjectID) {
-        reservedIDs.remove(object)
-        deletedUnsaved.remove(object)
+        if !reservedIDs.isEmpty { reservedIDs.remove(object) }
+        if !deletedUnsaved.isEmpty { deletedUnsaved.remove(object) }
     }
 
     /// Another object has its ID from now on.
@@ -344,25 +363,25 @@ final class ContextCore: ObjectSource {
 
     // MARK: Changes
 
-    func addPending(_ object: some LiveObject) {
+    func addPending(_ object: any LiveObject) {
         pending[object.id] = object
         if let indexes { note(object, indexes) }
     }
 
-    func removePending(_ object: some LiveObject) {
+    func removePending(_ object: any LiveObject) {
         pending[object.id] = nil
         if indexes != nil, pending.isEmpty { forgetIndexes() }
     }
 
     /// An object is no longer shown. CX2: it stays in `pending` while it is being saved, because the snapshot may still
     /// have it.
-    func removeUnlessSent(_ object: some LiveObject) {
+    func removeUnlessSent(_ object: any LiveObject) {
         if inFlight?.objects[object.id] == nil { removePending(object) }
     }
 
     private func forgetIndexes() { (indexes, logsEdits) = (nil, false) }
 
-    private func note(_ object: some LiveObject, _ indexes: UnsavedIndexes) {
+    private func note(_ object: any LiveObject, _ indexes: UnsavedIndexes) {
         indexes.note(object.id)
         if !object.isShown { indexes.noteHidden(object.id, object.model) }
     }
@@ -441,8 +460,9 @@ final class ContextCore: ObjectSource {
     func insert<E: Entity>(_ value: E) -> Object<E> {
         precondition(!isClosed, "An object was inserted after its context had ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
-        let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: E.model)) << 48 | number), of: mark)
-        let object = Object<E>(reference, value, self)
+        let model = E.model
+        let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: model)) << 48 | number), of: mark)
+        let object = model.object(reference, value, self)
         object.phase = .gone
         register(object)
         recorder?.willChange(object)
@@ -465,9 +485,9 @@ final class ContextCore: ObjectSource {
             note(error)
             return false
         }
-        if object.loaded == nil { object.load() }
-        if object.loaded == nil { note(.objectGone(object)) }
-        return object.loaded != nil
+        if object.isLoaded || object.load() { return true }
+        note(.objectGone(object))
+        return false
     }
 
     override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
@@ -491,7 +511,7 @@ final class ContextCore: ObjectSource {
         let slot = model.slot(at: offset)
         let slots = slot < model.properties.count ? [slot] : model.differences(before, value)
         object.willChange(slots)
-        object.loaded = value
+        object.setContent(value)
         object.didChange(slots)
         if slots.contains(where: { model.properties[$0].codec.target != nil }) {
             noteOtherSides(of: object, from: before, to: value)

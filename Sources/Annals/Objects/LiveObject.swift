@@ -8,6 +8,9 @@ protocol LiveObject: AnyObject {
     var phase: ObjectPhase { get }
     /// Whether it is shown: related objects and results leave out objects that are not.
     var isShown: Bool { get }
+    var core: ContextCore { get }
+    /// OP1: stops the program if a property of it is being changed in place.
+    func requireUnused()
     /// CX1: whether another object has replaced it.
     var isReplaced: Bool { get }
     var model: EntityModel { get }
@@ -162,19 +165,21 @@ extension Object: LiveObject {
     func show(_ value: E) {
         let slots = registrar == nil ? [] : E.model.differences(current, value)
         willChange(slots)
-        loaded = value
+        setContent(value)
         didChange(slots)
     }
 
     func replaceReferences(_ permanent: PermanentIDs) {
-        guard var value = loaded else { return }
-        if E.model.replaceReferences(permanent, in: &value) {
-            loaded = value
-            core.noteTouched(id, TouchedSlots(slots: E.model.referringSlots))
+        let model = E.model
+        guard !model.referringSlots.isEmpty, isLoaded else { return }
+        var value = content
+        if model.replaceReferences(permanent, in: &value) {
+            setContent(value)
+            core.noteTouched(id, TouchedSlots(slots: model.referringSlots))
         }
         if let saved {
             var base = saved.value
-            if E.model.replaceReferences(permanent, in: &base) {
+            if model.replaceReferences(permanent, in: &base) {
                 self.saved = SavedValue(base, isContested: saved.isContested)
             }
         }

@@ -13,7 +13,14 @@ extension Object {
     func refreshment(
         _ newer: Snapshot, landing: SaveInFlight?
     ) throws(StoreError) -> (any ObjectRefreshment)? {
-        let sent = landing.flatMap { $0.objects[id] as? SentObjectOf<E> }
+        let model = E.model
+        let sent = landing.flatMap { $0.objects[id] }.flatMap { model.cast($0, to: E.self) }
+        if let sent, let landing, phase == .stored, saved == nil, landing.number == newer.view.number,
+            core.recorder == nil
+        {
+            let binding = try newer.layout(of: reference).binding(E.self, newer.view.catalog)
+            if sent.isStoredAsSent(binding) { return LandedObject(object: self) }
+        }
         switch phase {
         case .inserted: return nil
         case .gone:
@@ -33,8 +40,8 @@ extension Object {
                 sent)
         case .stored: break
         }
-        guard let saved, let mine = loaded, hasChanges else {
-            guard loaded != nil || registrar != nil else {
+        guard let saved, isLoaded, hasChanges else {
+            guard isLoaded || registrar != nil else {
                 // Read at the first use, unless the newer state no longer has it.
                 if try core.has(reference, in: newer) { return nil }
                 return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
@@ -46,7 +53,7 @@ extension Object {
                 object: self, value: kept(theirs), saved: nil, phase: .stored, sent,
                 stored: try core.valueUnderSave(reference, in: newer))
         }
-        let base = sent?.rebased(saved) ?? saved
+        let (base, mine) = (sent?.rebased(saved) ?? saved, content)
         // Saving finds that the object is gone: until then the edits stay.
         guard let theirs = try core.value(reference, in: newer) else {
             return Refreshment(
@@ -63,10 +70,20 @@ extension Object {
 
     /// A value from the store, with the object's own values of properties that are not stored.
     func kept(_ stored: E) -> E {
-        guard E.model.hasTransients, var value = loaded else { return stored }
+        guard E.model.hasTransients, isLoaded else { return stored }
+        var value = content
         E.model.copy(E.model.properties.indices, from: stored, to: &value)
         return value
     }
+}
+
+/// SO1: the object of a save that lands already shows the value of the state. Nothing is left but to count it as saved.
+private struct LandedObject: ObjectRefreshment {
+    let object: any LiveObject
+
+    func willChange() { object.requireUnused() }
+    func apply() { object.core.removePending(object) }
+    func didChange() {}
 }
 
 private struct Refreshment<E: Entity>: ObjectRefreshment {
@@ -112,11 +129,11 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
                 if !settled.isEmpty { core.noteTouched(object.id, TouchedSlots(slots: settled)) }
             }
         }
-        object.loaded = value
+        object.setContent(value)
         object.saved = saved
         object.phase = phase
         if let sent = core.inFlight?.objects[object.id] {
-            if let stored { (sent as? SentObjectOf<E>)?.rebase(on: stored) }
+            if let stored { E.model.cast(sent, to: E.self)?.rebase(on: stored) }
         } else if saved == nil, phase != .deleted {
             core.removePending(object)
         }

@@ -111,7 +111,7 @@ public class Results<E: Entity>: Observable {
             return object
         }
         if let held = core.registered(Reference<E>(id)) { return held }
-        let object = core.made(Reference<E>(id))
+        let object = core.made(Reference<E>(id), E.model)
         if id.isTemporary || core.isMissing(id) { object.phase = .gone }
         return object
     }

@@ -103,6 +103,8 @@ final class SaveInFlight {
     private(set) var outcome: SaveOutcome
     private var write: AsyncWrite<SaveResult>?
     private var hasAdopted = false
+    /// The number of its transaction. Known when the objects have their IDs; nil if nothing had to be written.
+    private(set) var number: UInt64?
     var ending: Ending?
     /// Whether its changes were an undo group that ended when it began.
     let endsGroup: Bool
@@ -144,7 +146,7 @@ final class SaveInFlight {
         switch outcome.state {
         case .waiting, .ended: return
         case .unchanged: break
-        case .appended(_, let found): permanent = found
+        case .appended(let found, let ids): (number, permanent) = (found, ids)
         }
         hasAdopted = true
         plan.adoptIDs(self, core, permanent)

@@ -53,10 +53,10 @@ protocol SaveItem: AnyObject, Sendable {
 final class SaveItemOf<E: Entity>: SaveItem {
     let reference: Reference<E>
     let kind: HistoryChange.Kind
-    /// The value to save, with changes by hooks and derivations.
-    private let value: E
+    /// The value to save, with changes by hooks and derivations; the same object as `shown` without any.
+    let value: SavedValue<E>
     /// The shown value when saving began.
-    private let shown: E
+    let shown: SavedValue<E>
     /// The base of the changes; nil for an inserted object.
     private let base: SavedValue<E>?
     let isContested: Bool
@@ -83,39 +83,41 @@ final class SaveItemOf<E: Entity>: SaveItem {
     var insertedID: ObjectID? { inserted?.id }
     var isValid: Bool { failures.isEmpty && unstorable == nil }
 
+    @inline(never)
     init(
-        _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: SavedValue<E>?, isAgain: Bool,
-        isContested: Bool = false, first: SaveItemOf? = nil, inserted: Reference<E>? = nil,
-        unknown: UnknownValues? = nil, _ snapshot: Snapshot
+        _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: SavedValue<E>, value: SavedValue<E>,
+        base: SavedValue<E>?, isAgain: Bool, isContested: Bool = false, first: SaveItemOf? = nil,
+        inserted: Reference<E>? = nil, unknown: UnknownValues? = nil, _ snapshot: Snapshot
     ) throws(StoreError) {
         (self.first, self.inserted) = (first, inserted)
         self.isContested = isContested
         (self.reference, self.kind, self.base, self.isAgain) = (reference, kind, base, isAgain)
-        self.shown = consume shown
+        self.shown = shown
         let layout = try snapshot.layout(of: reference)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         self.unknown = unknown
         place = kind == .update && binding.isPartial ? snapshot : nil
         guard kind != .delete else {
-            self.value = consume value
+            self.value = value
             (failures, encoded, unstorable, written) = ([], nil, nil, nil)
             return
         }
-        if binding.model.hasRules {
-            var prepared = consume value
+        let model = binding.model
+        if model.hasRules {
+            var prepared = value.value
             failures = Self.prepare(&prepared, binding, reference.id)
-            self.value = consume prepared
+            self.value = model.saved(prepared, orSame: value)
         } else {
             failures = []
-            self.value = consume value
+            self.value = value
         }
         var written: [Int]?
         if kind == .update, let base {
-            written = E.model.differences(base.value, self.value).map { E.model.properties[$0].offset }
+            written = model.differences(base.value, self.value.value).map { model.properties[$0].offset }
         }
         self.written = written
         (encoded, unstorable) =
-            try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
+            try withUnsafePointer(to: self.value.value) { (value) throws(StoreError) in
                 if binding.isWrittenByAddress && !binding.mayHaveLongValues(value) { return (nil, nil) }
                 do throws(StoreError) {
                     return (try binding.changes(value, at: written), nil)
@@ -159,22 +161,23 @@ final class SaveItemOf<E: Entity>: SaveItem {
                     first: first ?? self, unknown: unknown, newer)
             }
         }
-        let merge = ThreeWayMerge(base: base, mine: value, theirs: theirs)
+        let mine = value.value
+        let merge = ThreeWayMerge(base: base, mine: mine, theirs: theirs)
         var merged = merge.value
         if !merge.conflicts.isEmpty {
             switch policy {
             case .error:
                 conflicts += merge.conflicts.map {
-                    .attribute($0, id, base: base, mine: value, theirs: theirs)
+                    .attribute($0, id, base: base, mine: mine, theirs: theirs)
                 }
             case .storeWins: E.model.copy(merge.conflicts, from: theirs, to: &merged)
             case .objectWins: break
-            case .overwrite: merged = value
+            case .overwrite: merged = mine
             case .rollback: return nil
             }
         }
         return try SaveItemOf(
-            reference, .update, shown: shown, value: merged, base: SavedValue(theirs), isAgain: false,
+            reference, .update, shown: shown, value: SavedValue(merged), base: SavedValue(theirs), isAgain: false,
             first: first ?? self, newer)
     }
 
@@ -185,8 +188,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard let theirs = try newer.value(reference) else { return self }
         switch policy {
         case .error:
-            conflicts += E.model.contestedDifferences(value, theirs).map {
-                .attribute($0, id, base: nil, mine: value, theirs: theirs)
+            let mine = value.value
+            conflicts += E.model.contestedDifferences(mine, theirs).map {
+                .attribute($0, id, base: nil, mine: mine, theirs: theirs)
             }
         case .storeWins, .rollback: return nil
         case .objectWins, .overwrite: break
@@ -218,7 +222,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         let layout = try newer.layout(of: E.model)
         let (shape, binding) = (newer.view.shape, try layout.binding(E.self, newer.view.catalog))
         let indexes = shape.indexes(of: layout.number).map { shape.indexes[$0].id }
-        var value = value
+        var value = value.value
         if !existing.isEmpty { _ = E.model.replaceReferences(existing, in: &value) }
         for index in indexes where index.isUnique && newer.view.hasIndex(index) {
             let key: [UInt8]?
@@ -249,6 +253,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         if kind == .delete { return self }
         let model = E.model
         let theirs = base?.value
+        let value = value.value
         let changed = theirs.map { model.differences($0, value) }
         var settled = value
         var isChanged = false
@@ -276,8 +281,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         guard isChanged else { return self }
         return try SaveItemOf(
-            reference, kind, shown: shown, value: settled, base: base, isAgain: isAgain, isContested: isContested,
-            first: first ?? self, inserted: self.inserted, unknown: unknown, newer)
+            reference, kind, shown: shown, value: SavedValue(settled), base: base, isAgain: isAgain,
+            isContested: isContested, first: first ?? self, inserted: self.inserted, unknown: unknown, newer)
     }
 
     // MARK: Writing
@@ -299,7 +304,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
         let object = permanent[id] ?? id
         if let encoded {
             let values = encoded.map { (position: $0.position, value: $0.value.replacing(permanent)) }
-            for (_, value) in values where value.isTemporaryReference { try requirePermanent(self.value, permanent) }
+            for (_, value) in values where value.isTemporaryReference {
+                try requirePermanent(self.value.value, permanent)
+            }
             if kind == .update, !isAgain {
                 _ = try draft.update(id, try Transaction.withoutSameLargeValues(values, id, draft))
                 return
@@ -308,8 +315,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 for (position, value) in values { try row.set(stored: value, at: position) }
             }
         }
-        if binding.model.referringSlots.isEmpty { return try write(value, draft, object, binding, layout) }
-        var value = value
+        if binding.model.referringSlots.isEmpty { return try write(value.value, draft, object, binding, layout) }
+        var value = value.value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
         try requirePermanent(value)
         try write(value, draft, object, binding, layout)
@@ -331,8 +338,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard error.isRefusal, kind != .delete else { return [error] }
         let (binding, layout) = try transaction.binding(E.self)
         let reasons =
-            unknownTemporaries(value, permanent)
-            + withUnsafePointer(to: value) { binding.obstacles(UnsafeRawPointer($0), at: written, layout) }
+            unknownTemporaries(value.value, permanent)
+            + withUnsafePointer(to: value.value) { binding.obstacles(UnsafeRawPointer($0), at: written, layout) }
         return reasons.isEmpty ? [error] : reasons
     }
 
@@ -367,12 +374,11 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     func send(_ core: ContextCore) -> (any SentObject)? {
         guard let object = core.registered(reference) else { return nil }
-        return SentObjectOf(object, kind, base: base?.value, sent: shown)
+        return E.model.classes.find(.sentObject, SentObjectOf<E>.self).init(object, kind, base: base, sent: shown)
     }
 
     func adoptID(_ flight: SaveInFlight, _ core: ContextCore, _ permanent: PermanentIDs) {
-        guard let sent = flight.objects[insertedID ?? id] as? SentObjectOf<E> else { return }
-        let model = E.model
+        guard let found = flight.objects[insertedID ?? id], let sent = E.model.cast(found, to: E.self) else { return }
         if kind == .insert { core.didInsert(id) }
         if inserted != nil, let base {
             let former = core.registered(reference).flatMap { $0 === sent.object ? nil : $0 }
@@ -380,16 +386,42 @@ final class SaveItemOf<E: Entity>: SaveItem {
             if let former { core.replace(former) }
         }
         core.rename(sent.object, to: Reference(permanent[id] ?? id))
-        if kind == .delete { return }
+        if kind != .delete { sent.land(self) }
+    }
+
+    /// The slots that the transaction has changed.
+    var changedSlots: [Int] {
+        let model = E.model
+        return base.map { model.differences($0.value, value.value) } ?? Array(model.properties.indices)
+    }
+
+    /// The slots that hooks and derivations have computed.
+    var computedSlots: [Int] {
         // Values that the policy has taken from other writers were not computed here.
-        let first = first ?? self
-        var computed = model.differences(first.shown, first.value)
+        let (first, model) = (first ?? self, E.model)
+        if first.shown === first.value { return [] }
+        var computed = model.differences(first.shown.value, first.value.value)
         if first !== self, !computed.isEmpty {
-            let others = model.differences(first.value, value)
+            let others = model.differences(first.value.value, value.value)
             computed.removeAll { others.contains($0) }
         }
-        let slots = base.map { model.differences($0.value, value) } ?? Array(model.properties.indices)
-        sent.land(value, slots: slots, computed: computed)
+        return computed
+    }
+
+    /// SO1: whether the state that the transaction led to has the value that was shown when saving began.
+    func isStoredAsShown(_ binding: EntityBinding) -> Bool {
+        binding.isStoredAsWritten && value === shown && first == nil && inserted == nil && !isContested && !isAgain
+    }
+}
+
+extension EntityModel {
+    /// A value after one reference: another one, if that has the same properties.
+    fileprivate func saved<E: Entity>(_ value: E, orSame other: SavedValue<E>) -> SavedValue<E> {
+        // Usually a hook has changed nothing. Bytes between properties may differ nevertheless.
+        let hasSameBytes = withUnsafeBytes(of: value) { value in
+            withUnsafeBytes(of: other.value) { $0.hasSameBytes(as: value) }
+        }
+        return hasSameBytes || firstDifference(value, other.value) == nil ? other : saved(value)
     }
 }
 
@@ -441,8 +473,10 @@ extension StoredValue {
 
 extension Object {
     func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)? {
-        let shown = current
-        var value = shown
+        if phase == .gone || phase == .stored && !hasChanges { return nil }
+        let model = E.model
+        let shown = model.saved(current)
+        var value = shown.value
         let kind: HistoryChange.Kind
         switch phase {
         case .gone: return nil
@@ -456,14 +490,17 @@ extension Object {
             }
             kind = .insert
         case .stored:
-            guard hasChanges else { return nil }
             if runsHooks { value.willSave() }
             kind = .update
         }
+        let (core, id) = (core, id)
         if kind != .delete { try core.followRulesOfUnsaved(in: &value, of: id) }
-        return try SaveItemOf(
-            reference, kind, shown: consume shown, value: consume value, base: phase == .inserted ? nil : saved,
-            isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
-            isContested: saved?.isContested ?? false, unknown: core.unknownValues[id], snapshot)
+        return try model.classes.find(.saveItem, SaveItemOf<E>.self)
+            .init(
+                reference, kind, shown: shown, value: model.saved(value, orSame: shown),
+                base: phase == .inserted ? nil : saved,
+                isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
+                isContested: saved?.isContested ?? false,
+                unknown: core.unknownValues.isEmpty ? nil : core.unknownValues[id], snapshot)
     }
 }

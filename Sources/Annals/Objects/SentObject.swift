@@ -1,4 +1,8 @@
 // One object of a save in flight, whose changes lie over the store's value until the save lands.
+//
+// Invariants:
+// SO1  A value that was written by address, without references and computed properties, and relative to the newest
+//      version, is in the state of its transaction as it was when the save began. So it is not read again.
 
 internal import FoundationEssentials
 
@@ -14,16 +18,16 @@ final class SentObjectOf<E: Entity>: SentObject {
     let object: Object<E>
     private let kind: HistoryChange.Kind
     /// The base of the changes; nil for an inserted object. Follows the state that the object shows.
-    private var base: E?
+    private var base: SavedValue<E>?
     /// The shown value without later edits.
-    private var sent: E
-    /// The written value, and the slots that the transaction has changed. Known when the save lands.
-    private(set) var written: (value: E, slots: [Int])?
-    /// The slots that hooks and derivations have computed. Known when the save lands.
-    private var computed: [Int] = []
+    private var sent: SavedValue<E>
+    /// The item that the transaction has written, and its value with permanent references. Known when the save lands.
+    private var written: SaveItemOf<E>?
+    private var writtenValue: SavedValue<E>?
 
     /// The object has no edits from now on: they are on their way.
-    init(_ object: Object<E>, _ kind: HistoryChange.Kind, base: E?, sent: E) {
+    @inline(never)
+    init(_ object: Object<E>, _ kind: HistoryChange.Kind, base: SavedValue<E>?, sent: SavedValue<E>) {
         (self.object, self.kind, self.base, self.sent) = (object, kind, base, sent)
         object.phase = kind == .delete ? .gone : .stored
         object.saved = nil
@@ -34,55 +38,70 @@ final class SentObjectOf<E: Entity>: SentObject {
     /// A state's value with the changes that are being saved. A deletion by another writer counts when the save lands.
     func overlay(_ stored: E?) -> E? {
         switch kind {
-        case .delete: nil
-        case .insert: sent
+        case .delete: return nil
+        case .insert: return sent.value
         case .update:
-            if let stored, let base { ThreeWayMerge(base: base, mine: sent, theirs: stored).value } else { sent }
+            guard let stored, let base else { return sent.value }
+            return ThreeWayMerge(base: base.value, mine: sent.value, theirs: stored).value
         }
     }
 
     /// The object shows another state's value under the changes.
     func rebase(on stored: E) {
         guard kind == .update, let base else { return }
-        let merge = ThreeWayMerge(base: base, mine: sent, theirs: stored)
-        (self.base, sent) = (merge.base, merge.value)
+        let merge = ThreeWayMerge(base: base.value, mine: sent.value, theirs: stored)
+        (self.base, sent) = (SavedValue(merge.base), SavedValue(merge.value))
     }
 
     func replaceReferences(_ permanent: PermanentIDs) {
-        _ = E.model.replaceReferences(permanent, in: &sent)
-        if var value = base, E.model.replaceReferences(permanent, in: &value) { base = value }
-        if var value = written?.value, E.model.replaceReferences(permanent, in: &value) { written?.value = value }
+        let model = E.model
+        if model.referringSlots.isEmpty { return }
+        sent = Self.replaced(permanent, sent, model)
+        base = base.map { Self.replaced(permanent, $0, model) }
+        writtenValue = writtenValue.map { Self.replaced(permanent, $0, model) }
+    }
+
+    private static func replaced(
+        _ permanent: PermanentIDs, _ saved: SavedValue<E>, _ model: EntityModel
+    ) -> SavedValue<E> {
+        var value = saved.value
+        return model.replaceReferences(permanent, in: &value) ? SavedValue(value) : saved
     }
 
     // MARK: Landing
 
-    func land(_ value: E, slots: [Int], computed: [Int]) { (written, self.computed) = ((value, slots), computed) }
+    func land(_ item: SaveItemOf<E>) { (written, writtenValue) = (item, item.value) }
 
     /// The object shows a state that contains the save, before the context moves to one.
-    func forgetWritten() { (written, computed) = (nil, []) }
+    func forgetWritten() { (written, writtenValue) = (nil, nil) }
+
+    /// SO1: whether the state that the save's transaction led to has the value that was shown when the save began.
+    func isStoredAsSent(_ binding: EntityBinding) -> Bool {
+        kind != .delete && written?.isStoredAsShown(binding) == true && written?.shown === sent
+    }
 
     /// The base of later edits once the save has landed: its written values, in the slots that it has changed.
     func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {
-        guard let written, !written.slots.isEmpty else { return saved }
+        guard let slots = written?.changedSlots, let writtenValue, !slots.isEmpty else { return saved }
         var value = saved.value
-        E.model.copy(written.slots, from: written.value, to: &value)
+        E.model.copy(slots, from: writtenValue.value, to: &value)
         return SavedValue(value, isContested: saved.isContested)
     }
 
     /// An edited value with the saved values of properties that were not edited since: these are no edits. Saving
     /// computes properties, and inserts an object that another writer has deleted as it was when the save began.
     func rebased(_ mine: E, since saved: SavedValue<E>) -> E {
-        guard let written, !written.slots.isEmpty else { return mine }
+        guard let slots = written?.changedSlots, let writtenValue, !slots.isEmpty else { return mine }
         let later = Set(E.model.differences(saved.value, mine))
         var value = mine
-        E.model.copy(written.slots.filter { !later.contains($0) }, from: written.value, to: &value)
+        E.model.copy(slots.filter { !later.contains($0) }, from: writtenValue.value, to: &value)
         return value
     }
 
     /// The slots that saving has computed, where the object shows that.
     func own(in shown: E) -> [Int] {
-        guard let written, !computed.isEmpty else { return [] }
-        let others = Set(E.model.differences(written.value, shown))
+        guard let computed = written?.computedSlots, let writtenValue, !computed.isEmpty else { return [] }
+        let others = Set(E.model.differences(writtenValue.value, shown))
         return computed.filter { !others.contains($0) }
     }
 
@@ -111,8 +130,9 @@ final class SentObjectOf<E: Entity>: SentObject {
     }
 
     private func takeBackUpdate(_ core: ContextCore) {
-        guard let base else { return }
+        guard let base = base?.value else { return }
         let model = E.model
+        let sent = sent.value
         var before = base
         if let saved = object.saved {
             // Later edits of properties that were not being saved keep their base.
@@ -130,7 +150,7 @@ final class SentObjectOf<E: Entity>: SentObject {
     }
 
     private func takeBackDeletion(_ core: ContextCore) {
-        guard let base else { return }
+        guard let base = base?.value else { return }
         guard let theirs = core.storedValue(of: object) else {
             // Another writer has deleted it. If it was restored here, saving inserts it again.
             return object.phase == .inserted ? core.addPending(object) : core.removePending(object)
@@ -150,5 +170,14 @@ final class SentObjectOf<E: Entity>: SentObject {
         object.show(merge.value)
         core.noteTouched(object.id)
         if isEdited { core.addPending(object) } else { core.removePending(object) }
+    }
+}
+
+extension EntityModel {
+    /// An object that is being saved as one of this type, if it is one.
+    @inline(__always)
+    func cast<E: Entity>(_ sent: any SentObject, to entity: E.Type) -> SentObjectOf<E>? {
+        guard Swift.type(of: sent) == classes.find(.sentObject, SentObjectOf<E>.self) as AnyClass else { return nil }
+        return unsafeDowncast(sent, to: SentObjectOf<E>.self)
     }
 }

@@ -34,7 +34,7 @@ extension Store {
     public func results<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) -> StoreResults<E> {
-        StoreResults(store: self, predicate: predicate, sort: SortKey(sort).parts)
+        StoreResults(store: self, predicate: predicate, sort: SortKey.parts(of: sort))
     }
 }
 
