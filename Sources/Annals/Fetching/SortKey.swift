@@ -18,8 +18,10 @@ public struct SortKey<E: Entity>: Sendable, ExpressibleByArrayLiteral {
     let parts: [SortPart<E>]
 
     /// The keys of an array, the first of which counts first. Without keys, the order is that of insertion.
-    // Without a key path: in generic code one is made for each use.
-    public init(_ keys: some Sequence<SortKey>) { parts = keys.flatMap { $0.parts } }
+    public init(_ keys: some Sequence<SortKey>) {
+        // Without a key path: in generic code one is made for each use.
+        parts = keys.flatMap { $0.parts }
+    }
 
     /// The parts of the keys of a fetch, which usually has none.
     static func parts(of keys: [SortKey]) -> [SortPart<E>] { keys.isEmpty ? [] : SortKey(keys).parts }

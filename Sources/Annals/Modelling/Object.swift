@@ -3,8 +3,8 @@
 // Invariants:
 // OJ1  Each access to a stored property of an object reads or replaces a whole value, and runs no other code in
 //      between. So accesses cannot overlap, and frequent ones are not checked for it.
-// OJ2  While `isLoaded` is false, `content` is a copy of the type's initial value, and is never shown. It is no optional:
-//      code that does not know the entity would look up the type of the optional for each object.
+// OJ2  While `isLoaded` is false, `content` is a copy of the type's initial value, and is never shown. It is no
+//      optional: code that does not know the entity would look up the type of the optional for each object.
 
 internal import FoundationEssentials
 

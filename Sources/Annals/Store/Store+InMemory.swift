@@ -26,35 +26,41 @@ extension Store {
 
     // MARK: The folders of this process
 
-    private struct MemoryFolders {
+    private final class MemoryFolders: Sendable {
         private struct Held {
             weak var folder: MemoryFolder?
         }
 
-        private var folders: [String: Held] = [:]
-        private var made: UInt64 = 0
-
-        mutating func make() -> MemoryFolder {
-            folders = folders.filter { $0.value.folder != nil }
-            made += 1
-            let folder = MemoryFolder(path: MemoryFolder.scheme + "\(made)")
-            folders[folder.path] = Held(folder: folder)
-            return folder
+        private struct State {
+            var folders: [String: Held] = [:]
+            var made: UInt64 = 0
         }
 
-        func folder(at path: String) -> MemoryFolder? { folders[path]?.folder }
+        private let state = Guarded(State())
+
+        func make() -> MemoryFolder {
+            state.withLock { state in
+                state.folders = state.folders.filter { $0.value.folder != nil }
+                state.made += 1
+                let folder = MemoryFolder(path: MemoryFolder.scheme + "\(state.made)")
+                state.folders[folder.path] = Held(folder: folder)
+                return folder
+            }
+        }
+
+        func folder(at path: String) -> MemoryFolder? { state.withLock { $0.folders[path]?.folder } }
     }
 
-    private static let memoryFolders = PerProcess { Guarded(MemoryFolders()) }
+    private static let memoryFolders = PerProcess { MemoryFolders() }
 
     /// A new folder for one store. It lives as long as a reference to it.
-    static func makeMemoryFolder() -> MemoryFolder { memoryFolders.value.withLock { $0.make() } }
+    static func makeMemoryFolder() -> MemoryFolder { memoryFolders.value.make() }
 
     /// The file system that a path belongs to.
     package static func files(for path: String) throws(StoreError) -> any FileSystem {
         guard MemoryFolder.isPath(path) else { return RealFileSystem() }
         let folderPath = MemoryFolder.folderPath(of: path)
-        if let folder = memoryFolders.value.withLock({ $0.folder(at: folderPath) }) { return folder }
+        if let folder = memoryFolders.value.folder(at: folderPath) { return folder }
         throw StoreError(
             .notFound,
             "This process has no such store in memory: its last handle was closed, or it belongs to another process. "

@@ -121,10 +121,9 @@ public final class Store: Sendable {
     private static func openEngine(
         _ path: String, _ options: Options
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
-        var chosen = EngineOptions()
+        var chosen = EngineOptions(hub: options.hub)
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading
-        chosen.hub = options.hub
         if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment

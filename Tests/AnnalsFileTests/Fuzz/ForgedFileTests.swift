@@ -108,7 +108,9 @@ import Testing
 
     @Test(arguments: [true, false]) func aCheckpointHasOneLandmarkForEachMiBAtMost(isHinted: Bool) throws {
         var file = ForgedFile(generation: 1)
-        file.addCheckpoint(number: 0, hinted: isHinted) { $0.landmarks = [(4096, 0), (4096, 0)] }
+        file.addCheckpoint(number: 0, hinted: isHinted) {
+            $0.landmarks = [Landmark(offset: 4096, number: 0), Landmark(offset: 4096, number: 0)]
+        }
         expectDamaged { _ = try machine(file.finished()).open() }
     }
 

@@ -65,7 +65,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
             let frame = file.add(
                 .nodes, table: [15, 0, 0, 0, 0, 0, 0, 0], body: [UInt8](repeating: 0, count: 15 * IndexNode.bytes))
             if frame.offset >> 20 == content.landmarks.count {
-                content.landmarks.append((offset: frame.offset, number: file.lastNumber))
+                content.landmarks.append(Landmark(offset: frame.offset, number: file.lastNumber))
             }
         }
         (content.number, content.tag, content.time) = (file.lastNumber, file.lastTag, file.time - 1)

@@ -285,7 +285,8 @@ import Testing
             (content.number, content.tag, content.time) = (1, file.lastTag, time - 1)
             (content.frames, content.transactions, content.changes) = (counts.frames, 1, 1)
             content.frameBytes.replaceSubrange(..<counts.frameBytes.count, with: counts.frameBytes)
-            (content.countedEnd, content.schemas, content.landmarks) = (file.end, [schema], [(4096, 1)])
+            (content.countedEnd, content.schemas) = (file.end, [schema])
+            content.landmarks = [Landmark(offset: 4096, number: 1)]
             content.entities = [EntityRoot(entity: 1, depth: 1, root: node, nextNumber: 2, liveObjects: 1)]
             content.indexes = [1, 2, 3].map {
                 OrderedRoot(entity: 1, isUnique: $0 == 1, isComplete: false, attributes: [$0], root: 0, entries: 0)
@@ -332,7 +333,7 @@ import Testing
         let store = try #require(Self.small)
         let later = try #require(store.frames.first { $0.header.number == 2 })
         var other = store
-        try other.replaceContent { $0.landmarks[0] = (later.offset, 2) }
+        try other.replaceContent { $0.landmarks[0] = Landmark(offset: later.offset, number: 2) }
         #expect(try other.brokenRules() == [])
     }
 

@@ -73,7 +73,7 @@ struct CheckpointReader: Sendable {
             last = offset + UInt64(FrameField.bytes + IndexNode.bytes)
             stored += try landmarks(inFrameAt: offset)
         }
-        stored += content.landmarks.map { Landmark(offset: $0.offset, number: $0.number) }
+        stored += content.landmarks
         return try Landmarks(stored: stored, below: end)
     }
 

@@ -189,9 +189,8 @@ extension Engine {
         try writer.flush()
         indexes.describe(roots, ordered, in: &content)
         content.landmarkFrames = try indexes.storeLandmarks { (node) throws(StoreError) in try writer.addFrame(node) }
-        content.landmarks = writer.landmarks.all[(content.landmarkFrames.count * LandmarkField.inNode)...].map {
-            ($0.offset, $0.number)
-        }
+        let stored = content.landmarkFrames.count * LandmarkField.inNode
+        content.landmarks = Array(writer.landmarks.all[stored...])
         content.countedEnd = appender.state.end
         content.frames = appender.state.frames
         var counts = indexes.counts

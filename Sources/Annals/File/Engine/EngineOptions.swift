@@ -41,5 +41,8 @@ package struct EngineOptions: Sendable {
         return options
     }
 
-    package init() { log.limits.mappingReserveBytes = 1 << 40 }
+    package init(hub: ChangeHub? = nil) {
+        self.hub = hub
+        log.limits.mappingReserveBytes = 1 << 40
+    }
 }

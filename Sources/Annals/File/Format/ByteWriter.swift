@@ -8,8 +8,8 @@
 
 /// Owns one block of memory, aligned for any integer. The block doubles when it is full.
 ///
-/// 1. An append wrote every byte below `count`, or the owner does before it reads them (`skip`). Bytes above `count` are
-///    never lent.
+/// 1. An append wrote every byte below `count`, or the owner does so before it reads them (`skip`). Bytes above `count`
+///    are never lent.
 /// 2. `count` never exceeds `capacity`, the size of the block.
 ///
 /// Sound because the struct cannot be copied: its only owner frees the block. `reserve` makes room before every write.

@@ -104,6 +104,14 @@ package struct OrderedRoot: Equatable, Sendable {
     }
 }
 
+/// A frame at which walking can begin, and the number in its header.
+package struct Landmark: Equatable, Sendable {
+    package var offset: UInt64
+    package var number: UInt64
+
+    package init(offset: UInt64, number: UInt64) { (self.offset, self.number) = (offset, number) }
+}
+
 /// The document of a checkpoint.
 package struct CheckpointContent: Equatable, Sendable {
     package var number: UInt64 = 0
@@ -124,7 +132,7 @@ package struct CheckpointContent: Equatable, Sendable {
     /// Nodes frames that hold one node full of landmarks each.
     package var landmarkFrames: [UInt64] = []
     /// The landmarks after those: offset and number.
-    package var landmarks: [(offset: UInt64, number: UInt64)] = []
+    package var landmarks: [Landmark] = []
     /// The number up to which history is gone.
     package var horizon: UInt64 = 0
     package var hidden: [CleaningRecord.Hidden] = []
@@ -398,7 +406,9 @@ extension CheckpointContent {
             }
             landmarkFrames.append(frame)
         }
-        for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
+        for _ in 0..<count {
+            landmarks.append(Landmark(offset: try reader.readUInt64(), number: try reader.readUInt64()))
+        }
     }
 
     private mutating func readTracking(_ reader: inout ByteReader) throws(StoreError) {

@@ -253,6 +253,15 @@ package enum HintSlot: Equatable, Sendable {
         return newest
     }
 
+    /// The highest durable end in the good hints of a page; 0 without any.
+    static func durableEnd(in page: UnsafeRawBufferPointer, salt: UInt64) -> UInt64 {
+        var highest: UInt64 = 0
+        for index in HintField.slots.indices {
+            if case .good(let hint) = decode(page, index: index, salt: salt) { highest = max(highest, hint.durableEnd) }
+        }
+        return highest
+    }
+
     /// Both slots of a page.
     package static func decodeAll(_ page: UnsafeRawBufferPointer, salt: UInt64) -> [HintSlot] {
         HintField.slots.indices.map { decode(page, index: $0, salt: salt) }

@@ -17,7 +17,7 @@ extension EntityDefinition {
         for attribute in attributes { try attribute.validate() }
         let numbers = attributes.map(\.number).inOrder()
         try require(!numbers.hasNeighbours, "Two attributes of an entity have the same number.")
-        try require(!attributes.map(\.name).hasDuplicates, "Two attributes of an entity have the same name.")
+        try require(!attributes.map(\.name.text).hasDuplicates, "Two attributes of an entity have the same name.")
         for key in keys { try key.validate(numbers) }
     }
 }

@@ -9,20 +9,28 @@
 ///
 /// A value: a copy does not change with the original, as a snapshot requires.
 package struct SchemaCatalog: Sendable {
-    private struct Step: Sendable {
+    /// A class, like `History`: arrays of objects need no array type of their own (`SmallTables`).
+    private final class Step: Sendable {
         let version: UInt16
         /// Contains the definition; nil if the entity is removed.
         let layout: RowLayout?
+
+        init(version: UInt16, layout: RowLayout?) { (self.version, self.layout) = (version, layout) }
     }
 
-    private struct History: Sendable {
-        var steps: [Step] = []
+    /// Sound although it is shared: it is changed only through a catalog that alone refers to it (`changeable`).
+    private final class History: @unchecked Sendable {
+        private(set) var steps: [Step] = []
         /// The numbers of all attributes that the entity ever had, and their types.
         var types = AttributeTypes()
         /// The end of its history gap; nil if its history was never off.
-        var gapEnd: HistoryGap.End?
+        private(set) var gapEnd: HistoryGap.End?
 
-        mutating func append(_ step: Step) {
+        init() {}
+
+        init(copying other: History) { (steps, types, gapEnd) = (other.steps, other.types, other.gapEnd) }
+
+        func append(_ step: Step) {
             assert((steps.last?.version ?? 0) < step.version, "The definitions of an entity are not in their order.")
             steps.append(step)
             switch (step.layout, gapEnd) {
@@ -211,16 +219,23 @@ package struct SchemaCatalog: Sendable {
         let place = Int(places[number]) - 1
         let isPresent = definition.state == .present
         if isPresent { _ = numbers.insert(definition.name, UInt32(definition.number)) }
-        let earlier = histories[place].steps.last?.layout
+        let history = changeable(place)
+        let earlier = history.steps.last?.layout
         let layout: RowLayout? =
             isPresent
             ? layouts?.layout(definition, after: earlier, mark: mark)
                 ?? RowLayout(definition, after: earlier, mark: mark) : nil
-        histories[place].append(Step(version: version, layout: layout))
+        history.append(Step(version: version, layout: layout))
         // In ascending order, so that each is added at the end.
         for attribute in definition.attributes.inOrder(by: { $0.number < $1.number }) {
-            histories[place].types.insert(attribute.number, attribute.type)
+            history.types.insert(attribute.number, attribute.type)
         }
+    }
+
+    /// The history at an index of `histories` for changing, after copying it if another catalog shares it.
+    private mutating func changeable(_ place: Int) -> History {
+        if !isKnownUniquelyReferenced(&histories[place]) { histories[place] = History(copying: histories[place]) }
+        return histories[place]
     }
 
     /// The entity's definition in the newest version, nil if it has none or is removed.
@@ -235,10 +250,10 @@ package struct SchemaCatalog: Sendable {
         let changed = schema.entities.map(\.number).inOrder()
         try require(!changed.hasNeighbours, "A schema version defines an entity twice.")
         for definition in schema.entities { try validateNumbers(definition) }
-        let names = schema.entities.compactMap { $0.state == .present ? $0.name : nil }
+        let names = schema.entities.compactMap { $0.state == .present ? $0.name.text : nil }
         try require(!names.hasDuplicates, "Two entities of a version have the same name.")
         for name in names {
-            guard let holder = numbers[name] else { continue }
+            guard let holder = numbers[IdentifierName(name)] else { continue }
             try require(changed.hasSorted(UInt16(holder)), "Two entities of a version have the same name.")
         }
     }

@@ -1,15 +1,11 @@
 // Tables with few entries, for schemas and files.
 //
-// Arrays instead of dictionaries: the first use of a dictionary type costs about 60 us in the Swift runtime, and
-// opening a store takes about 500 us.
+// Arrays of the standard library's types instead of dictionaries, and of types of our own: the Swift runtime makes the
+// type of a generic class when it is first used. That takes 11,000 instructions for an array of a new element type and
+// up to 280,000 for a dictionary, and opening a store takes about 600,000.
 
 /// Maps names to numbers.
 package struct NameNumbers: Sendable {
-    private struct Entry: Sendable {
-        let name: IdentifierName
-        let number: UInt32
-    }
-
     /// Boxed in a class: copying a struct with a dictionary would look up the dictionary's type metadata.
     ///
     /// Sound although it is shared: it is changed only through a table that alone refers to it.
@@ -19,7 +15,9 @@ package struct NameNumbers: Sendable {
     }
 
     /// Searched linearly.
-    private var few: [Entry] = []
+    private var few: [String] = []
+    /// The numbers of the names in `few`, at the same indexes.
+    private var numbers: [UInt32] = []
     /// Overflow beyond `maximumFew` entries.
     private var rest: OverflowTable?
     private static let maximumFew = 32
@@ -28,7 +26,7 @@ package struct NameNumbers: Sendable {
 
     /// Of constant time.
     package subscript(_ name: IdentifierName) -> UInt32? {
-        for entry in few where entry.name == name { return entry.number }
+        if let index = index(of: name) { return numbers[index] }
         return rest?.numbers[name]
     }
 
@@ -36,7 +34,8 @@ package struct NameNumbers: Sendable {
     package mutating func insert(_ name: IdentifierName, _ number: UInt32) -> Bool {
         guard self[name] == nil else { return false }
         if few.count < Self.maximumFew {
-            few.append(Entry(name: name, number: number))
+            few.append(name.text)
+            numbers.append(number)
         } else {
             changeableRest().numbers[name] = number
         }
@@ -44,12 +43,15 @@ package struct NameNumbers: Sendable {
     }
 
     package mutating func remove(_ name: IdentifierName) {
-        if let index = few.firstIndex(where: { $0.name == name }) {
+        if let index = index(of: name) {
             few.remove(at: index)
+            numbers.remove(at: index)
         } else if rest != nil {
             changeableRest().numbers[name] = nil
         }
     }
+
+    private func index(of name: IdentifierName) -> Int? { few.firstIndex { IdentifierName($0) == name } }
 
     private mutating func changeableRest() -> OverflowTable {
         if isKnownUniquelyReferenced(&rest), let rest { return rest }
@@ -61,33 +63,33 @@ package struct NameNumbers: Sendable {
 
 /// The types of attributes by their numbers, in ascending order.
 package struct AttributeTypes: Sendable {
-    private struct Entry: Sendable {
-        let number: UInt16
-        let type: AttributeType
-    }
-
-    private var entries: [Entry] = []
+    /// Numbers in the upper half, the numbers of their types in the lower.
+    private var entries: [UInt32] = []
 
     package init() {}
 
     /// Of logarithmic time.
     package subscript(_ number: UInt16) -> AttributeType? {
         let index = place(of: number)
-        return index < entries.count && entries[index].number == number ? entries[index].type : nil
+        guard index < entries.count, Self.number(entries[index]) == number else { return nil }
+        return AttributeType(code: UInt8(truncatingIfNeeded: entries[index]))
     }
 
     /// Constant time for a number above all existing ones, otherwise linear. Existing entries stay.
     package mutating func insert(_ number: UInt16, _ type: AttributeType) {
         let index = place(of: number)
-        if index < entries.count, entries[index].number == number { return }
-        assert(index == entries.count || entries[index].number > number, "The types of attributes are not in order.")
-        entries.insert(Entry(number: number, type: type), at: index)
+        if index < entries.count, Self.number(entries[index]) == number { return }
+        assert(
+            index == entries.count || Self.number(entries[index]) > number, "The types of attributes are not in order.")
+        entries.insert(UInt32(number) << 16 | UInt32(type.code), at: index)
     }
 
     private func place(of number: UInt16) -> Int {
-        if let last = entries.last, last.number < number { return entries.count }
-        return entries.partitioningIndex { $0.number >= number }
+        if let last = entries.last, Self.number(last) < number { return entries.count }
+        return entries.partitioningIndex { Self.number($0) >= number }
     }
+
+    private static func number(_ entry: UInt32) -> UInt16 { UInt16(truncatingIfNeeded: entry >> 16) }
 }
 
 extension Array {
@@ -116,11 +118,11 @@ extension [UInt16] {
     }
 }
 
-extension [IdentifierName] {
-    /// Whether a name occurs twice.
+extension [String] {
+    /// Whether a name occurs twice (`IdentifierName`).
     package var hasDuplicates: Bool {
         if count < 2 { return false }
-        let sorted = sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }
-        return zip(sorted, sorted.dropFirst()).contains { $0 == $1 }
+        let sorted = sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        return zip(sorted, sorted.dropFirst()).contains { IdentifierName($0) == IdentifierName($1) }
     }
 }

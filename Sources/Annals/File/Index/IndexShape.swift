@@ -19,9 +19,10 @@ final class IndexShape: Sendable {
     }
 
     /// The attribute whose references are indexed; nil for other indexes.
-    var reference: AttributeDefinition? {
-        types.count == 1 && types[0].isReference ? layout.entity.attributes[positions[0]] : nil
-    }
+    var reference: AttributeDefinition? { isOfReferences ? layout.entity.attributes[positions[0]] : nil }
+
+    /// Whether `reference` is not nil.
+    var isOfReferences: Bool { types.count == 1 && types[0].isReference }
 
     /// Whether it has an entry for each element of a list of objects, and no entry for an empty list.
     var isOfList: Bool { types.count == 1 && types[0].isObjectList }

@@ -5,12 +5,6 @@
 //     long as half of it.
 // M2  Numbers never fall from one landmark to the next.
 
-/// A frame at which walking can begin, and the number in its header.
-package struct Landmark: Equatable, Sendable {
-    package var offset: UInt64
-    package var number: UInt64
-}
-
 /// The landmarks of a file. A value: a copy shares its memory until one of the two grows.
 package struct Landmarks: Sendable {
     package static let stepBits: UInt64 = 20

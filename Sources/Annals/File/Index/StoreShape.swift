@@ -60,7 +60,7 @@ final class StoreShape: @unchecked Sendable {
         newest = layouts
         self.indexes = indexes
         referring = Dictionary(
-            grouping: indexes.indices.filter { indexes[$0].reference != nil },
+            grouping: indexes.indices.filter { indexes[$0].isOfReferences },
             by: { indexes[$0].reference?.target ?? 0 })
         reservedEntities = reserved.isEmpty ? [] : Set(reserved)
     }

@@ -6,7 +6,8 @@
 
 /// The totals of all entities. A copy shares the array; changes of a single entity do not copy the array.
 struct StoreTotals: Sendable {
-    private var settled: [EntityTotals] = []
+    /// Two numbers for each entity: an array of the standard library's numbers needs no type of its own.
+    private var settled: [UInt64] = []
     /// No entity has the number 0.
     private var latestEntity: UInt16 = 0
     private var latest = EntityTotals()
@@ -14,11 +15,13 @@ struct StoreTotals: Sendable {
     @inline(__always)
     subscript(entity: UInt16) -> EntityTotals {
         if entity == latestEntity { return latest }
-        return Int(entity) < settled.count ? settled[Int(entity)] : EntityTotals()
+        let index = Int(entity) * 2
+        guard index < settled.count else { return EntityTotals() }
+        return EntityTotals(nextNumber: settled[index], live: settled[index + 1])
     }
 
     /// One above the highest entity number that has totals.
-    var entityLimit: Int { max(settled.count, Int(latestEntity) + 1) }
+    var entityLimit: Int { max(settled.count / 2, Int(latestEntity) + 1) }
 
     /// Becomes equal to `other`. Counts no reference if both share the array.
     @inline(__always)
@@ -53,11 +56,10 @@ struct StoreTotals: Sendable {
     @inline(never)
     private mutating func goOver(to entity: UInt16) {
         let next = self[entity]
-        let index = Int(latestEntity)
-        if index >= settled.count {
-            settled.append(contentsOf: repeatElement(EntityTotals(), count: index + 1 - settled.count))
-        }
-        settled[index] = latest
+        let index = Int(latestEntity) * 2
+        let new = EntityTotals()
+        while settled.count <= index + 1 { settled += [new.nextNumber, new.live] }
+        (settled[index], settled[index + 1]) = (latest.nextNumber, latest.live)
         (latestEntity, latest) = (entity, next)
     }
 }

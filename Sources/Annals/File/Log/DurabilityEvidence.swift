@@ -7,9 +7,9 @@
 /// written above the place.
 enum DurabilityEvidence {
     static func look(
-        _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
+        _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hintedEnd: UInt64
     ) throws(StoreError) -> StopFindings.Above {
-        for case .good(let hint) in hints where hint.durableEnd > position { return .evidence }
+        if hintedEnd > position { return .evidence }
         var onlyZeros = true
         var offset = place
         let step = 1 << 16

@@ -53,15 +53,20 @@ extension Log {
         let mapping =
             options.maps
             ? options.limits.reserve(fileBytes: status.size) { SharedMapping(files, file, reservedBytes: $0) } : nil
-        let first = try start?(
-            FileBeingOpened(
-                files: files, environment: environment, file: file, path: place.path, header: header, hint: hint,
-                mapping: mapping, size: status.size))
-        let read = try readOn(files, file, window, from: first?.state ?? LogState(header: header), first?.follower)
+        // Apart: the runtime would make the types of an optional pair and of a pair, just to copy them.
+        var (follower, first): ((any LogFollower)?, LogState?) = (nil, nil)
+        if let start {
+            let begun = try start(
+                FileBeingOpened(
+                    files: files, environment: environment, file: file, path: place.path, header: header, hint: hint,
+                    mapping: mapping, size: status.size))
+            (follower, first) = (begun.follower, begun.state)
+        }
+        let (state, report) = try readOn(files, file, window, from: first ?? LogState(header: header), follower)
         let opened = OpenedFile(
             files: files, environment: environment, place: place, access: access, file: file,
-            identity: status.identity, size: status.size, mapping: mapping, follower: first?.follower,
-            hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state, report: read.report)
+            identity: status.identity, size: status.size, mapping: mapping, follower: follower,
+            hintedCheckpoint: hint?.checkpoint ?? 0, state: state, report: report)
         return Log(opened, options: options)
     }
 

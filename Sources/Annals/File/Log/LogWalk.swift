@@ -103,9 +103,12 @@ package struct LogWalk {
 
     private func lookAbove(_ place: UInt64) throws(StoreError) -> StopFindings.Above {
         window.forget()
-        let (_, hints) = try Log.readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
+        let first = window.beside(stepBytes: FormatLimits.pageBytes)
+        defer { withExtendedLifetime(first) {} }
+        let page = try first.bytes(at: 0, count: FormatLimits.pageBytes)
+        let hinted = HintSlot.durableEnd(in: page, salt: try FileHeader.decode(page).salt)
         return try DurabilityEvidence.look(
-            window, from: place, position: state.end, salt: state.header.salt, hints: hints)
+            window, from: place, position: state.end, salt: state.header.salt, hintedEnd: hinted)
     }
 
     /// Reads the place once more, and the frames of an unfinished transaction before it. Returns whether all is
