@@ -52,7 +52,7 @@ struct ExportReader {
     ) throws(StoreError) -> ExportedTransaction? {
         guard try includes(transaction) else { return nil }
         let record = try transaction.appliedRecord()
-        let version = transaction.context.pointee.transaction.schemaVersion
+        let version = transaction.transaction.pointee.schemaVersion
         let changesSchema = transaction.changesSchema && isVisible(version)
         var changes: [ExportedChange] = []
         try transaction.forEachChange { (change) throws(StoreError) in

@@ -157,10 +157,12 @@ extension Store {
         var lending = HistoryLending(self, end.view, nil)
         let range = HistoryRange(after: oldest.number, before: number + 1, isNewestFirst: true)
         try end.engine.tracked(end.view).forEachTransaction(range) { (transaction) throws(StoreError) in
-            let transaction = HistoryTransactionView(lending.show(transaction))
-            guard try reader.includes(transaction) else { return true }
-            token = transaction.token
-            return false
+            try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in
+                let transaction = HistoryTransactionView(lending.show(transaction))
+                guard try reader.includes(transaction) else { return true }
+                token = transaction.token
+                return false
+            }
         }
         return token.number > 0 ? token : nil
     }

@@ -101,7 +101,9 @@ extension Store {
             try changed.note(transaction)
             guard try resolved.contains(transaction) else { return true }
             left -= 1
-            goesOn = try body(HistoryTransactionView(lending.show(transaction))) && left > 0
+            goesOn = try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in
+                try body(HistoryTransactionView(lending.show(transaction))) && left > 0
+            }
             return goesOn
         }
         if goesOn { changed.end(at: snapshot.token) }

@@ -20,7 +20,7 @@ extension HistoryTransactionView {
             let number = view.catalog.number(ofEntity: ReservedEntity.origins.name)
         else { return [] }
         var records: [AppliedRecord] = []
-        try context.pointee.transaction.forEachChange { (change) throws(StoreError) in
+        try transaction.pointee.forEachChange { (change) throws(StoreError) in
             guard change.object.entityNumber == number else { return false }
             guard let row = try HistoryChangeView(change, context).after(),
                 let record = AppliedRecord(row.values)

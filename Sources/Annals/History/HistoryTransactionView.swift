@@ -10,8 +10,8 @@ internal import FoundationEssentials
 struct HistoryContext {
     let view: View
     let storeIdentifier: UUID
-    /// The current transaction.
-    var transaction: TransactionView
+    /// The current transaction, in the memory of the function that lends it (HV1).
+    var transaction: UnsafePointer<TransactionView>
     /// The filter of shown changes; nil for all.
     let filter: ChangeFilter?
     /// The schema of the last changes that were made into values.
@@ -19,14 +19,14 @@ struct HistoryContext {
 
     /// The schema of the current transaction.
     mutating func pastSchema() -> PastSchema {
-        let version = transaction.schemaVersion
+        let version = transaction.pointee.schemaVersion
         if let past, past.version == version { return past }
         let made = PastSchema(view.shape, version: version)
         past = made
         return made
     }
 
-    init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
+    init(view: View, storeIdentifier: UUID, transaction: UnsafePointer<TransactionView>, filter: ChangeFilter? = nil) {
         (self.view, self.storeIdentifier, self.transaction, self.filter) = (view, storeIdentifier, transaction, filter)
     }
 }
@@ -34,30 +34,38 @@ struct HistoryContext {
 /// One transaction of the history. It is valid until the closure that received it returns.
 public struct HistoryTransactionView: ~Copyable {
     let context: UnsafeMutablePointer<HistoryContext>
+    @usableFromInline let transaction: UnsafePointer<TransactionView>
 
     @inline(__always)
-    init(_ context: UnsafeMutablePointer<HistoryContext>) { self.context = context }
+    init(_ context: UnsafeMutablePointer<HistoryContext>) {
+        self.context = context
+        transaction = context.pointee.transaction
+    }
 
     /// The number: from 1, without gaps.
-    public var number: UInt64 { context.pointee.transaction.number }
+    @inlinable @inline(__always)
+    public var number: UInt64 { transaction.pointee.number }
 
     /// The place in history directly after it.
     public var token: HistoryToken {
         HistoryToken(
-            storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
+            storeIdentifier: context.pointee.storeIdentifier, number: number, tag: transaction.pointee.tag)
     }
 
     /// When it was committed: microseconds since 1970, UTC.
-    public var microseconds: Int64 { context.pointee.transaction.time }
+    @inlinable @inline(__always)
+    public var microseconds: Int64 { transaction.pointee.time }
 
     /// The name of the author; nil if unknown.
-    public var author: String? { context.pointee.transaction.author }
+    @inlinable @inline(__always)
+    public var author: String? { transaction.pointee.author }
     /// The author's activity, or the part of the program; nil if unknown.
-    public var contextName: String? { context.pointee.transaction.context }
+    @inlinable @inline(__always)
+    public var contextName: String? { transaction.pointee.context }
     /// The process that committed it, as its own system numbered it.
-    public var processID: UInt32 { context.pointee.transaction.processID }
+    public var processID: UInt32 { transaction.pointee.processID }
     /// The file name of the program.
-    public var process: String? { context.pointee.transaction.process }
+    public var process: String? { transaction.pointee.process }
 
     /// The same as a value that you can keep.
     public var header: TransactionHeader {
@@ -67,12 +75,12 @@ public struct HistoryTransactionView: ~Copyable {
     }
 
     /// Whether it changes the schema: entities and handles must be looked up again.
-    public var changesSchema: Bool { context.pointee.transaction.changesSchema }
+    public var changesSchema: Bool { transaction.pointee.changesSchema }
 
     /// The number of its changes, including those that a request does not select. Changes of entities whose history is
     /// off do not count.
     public var changeCount: UInt64 {
-        let transaction = context.pointee.transaction
+        let transaction = transaction.pointee
         guard let filter = context.pointee.filter, filter.hidesAnything else { return transaction.totalChanges }
         let version = transaction.schemaVersion
         var count: UInt64 = 0
@@ -91,7 +99,7 @@ public struct HistoryTransactionView: ~Copyable {
     ) throws(StoreError) {
         let context = context
         if context.pointee.filter != nil { return try forEachMatchingChange(body) }
-        try context.pointee.transaction.forEachChange { (change) throws(StoreError) in
+        try transaction.pointee.forEachChange { (change) throws(StoreError) in
             try body(HistoryChangeView(change, context))
         }
     }
@@ -103,7 +111,7 @@ public struct HistoryTransactionView: ~Copyable {
     ) throws(StoreError) {
         let context = context
         guard let filter = context.pointee.filter else { return }
-        let (transaction, catalog) = (context.pointee.transaction, context.pointee.view.catalog)
+        let (transaction, catalog) = (transaction.pointee, context.pointee.view.catalog)
         try transaction.forEachChange { (change) throws(StoreError) in
             guard filter.matches(change, version: transaction.schemaVersion, catalog) else { return true }
             return try body(HistoryChangeView(change, context))
@@ -211,7 +219,7 @@ public struct HistoryChangeView: ~Copyable {
     private func row(isBefore: Bool) throws(StoreError) -> Row? {
         var result: Row?
         let (view, object, role) = (context.pointee.view, change.object, role(isBefore: isBefore))
-        let version = context.pointee.transaction.schemaVersion
+        let version = context.pointee.transaction.pointee.schemaVersion
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
             // In the schema of that time: an older row has the defaults of newer attributes.
             let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout

@@ -72,8 +72,10 @@ extension Store {
             }
             guard transaction.number > oldest else { return false }
             if coverage.isCleaned(transaction.number, author: transaction.authorNumber) { return true }
-            let context = lending.show(transaction)
-            isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
+            isEnded = try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in
+                let context = lending.show(transaction)
+                return try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
+            }
             return !isEnded
         }
         if isFolded, !isEnded { isWhole = false }

@@ -24,7 +24,7 @@ extension Store {
         try requireWhole(HistoryRange(after: number, before: .max), coverage, engine, view)
         let filter = ChangeFilter.showing(view, coverage.gaps)
         var lending = HistoryLending(self, view, filter)
-        try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
+        try engine.tracked(view).lendTransactions(after: number) { (transaction) throws(StoreError) in
             try body(HistoryTransactionView(lending.show(transaction)))
         }
     }

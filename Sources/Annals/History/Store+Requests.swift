@@ -20,7 +20,8 @@ struct HistoryLending: ~Copyable {
     }
 
     /// The place in memory, with the transaction in it.
-    mutating func show(_ transaction: TransactionView) -> UnsafeMutablePointer<HistoryContext> {
+    @inline(__always)
+    mutating func show(_ transaction: UnsafePointer<TransactionView>) -> UnsafeMutablePointer<HistoryContext> {
         if isInitialized {
             context.pointee.transaction = transaction
         } else {
@@ -70,8 +71,9 @@ extension Store {
         try resolved.engine.tracked(resolved.view).forEachTransaction(resolved.range) {
             (transaction) throws(StoreError) in
             guard try resolved.contains(transaction) else { return true }
-            let context = lending.show(transaction)
-            return try body(HistoryTransactionView(context))
+            return try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in
+                try body(HistoryTransactionView(lending.show(transaction)))
+            }
         }
     }
 

@@ -125,4 +125,41 @@ import Testing
         }
         try engine.close()
     }
+
+    /// Frames that were verified before are not verified again (C2): all others are, at every reading.
+    @Test(arguments: [FileReading.mapped, .copied], [0, 1, 2, 3])
+    func historyShowsNoDamagedTable(reading: FileReading, rowsBefore: Int) throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path + "/store.annals"
+        let frames = try Self.make(path)
+        let damaged = 13
+        // In the header: its number, or the checksum before it. In the table: the time, the author, an object.
+        for offset: UInt64 in [17, 33, 64 + 9, 64 + 40, 64 + 64 + 1] {
+            try Self.damage(directory.path, at: frames[damaged].start + offset)
+            var options = EngineOptions()
+            options.reading = reading
+            let engine = try Engine.open(
+                path, access: .readOnly, options: options, files: RealFileSystem(), environment: RealEnvironment())
+            let view = try engine.view()
+            // Verifies the frames of all rows, of every second one, or of none. Some lie in blocks of the damaged one.
+            for frame in frames.indices where rowsBefore > 0 && frame % rowsBefore == 0 {
+                _ = try? view.withRow(frames[frame].objects[0]) { (_) in }
+            }
+            for _ in 0..<2 {
+                var last: UInt64 = 0
+                var error: StoreError?
+                do throws(StoreError) {
+                    try engine.tracked(view).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
+                        last = transaction.number
+                        return true
+                    }
+                } catch let found { error = found }
+                #expect(error?.code == .damaged && error?.offset == frames[damaged].start)
+                // The schema is the first transaction. Copies are of whole blocks, so some lack earlier frames too.
+                #expect(last == UInt64(damaged) + 1 || (reading == .copied && last <= damaged))
+            }
+            try engine.close()
+            try Self.damage(directory.path, at: frames[damaged].start + offset)
+        }
+    }
 }

@@ -3,18 +3,19 @@
 /// One transaction of the history. Its bytes are lent: it lives until the closure that borrows it returns.
 ///
 /// A few words that point into the table of its commit frame, because millions of them are passed on. Sound although it
-/// counts no references: the lending code retains the view, the names and the table. Public for the same reason as
-/// `RowCells`.
+/// counts no references: the lending code retains the view, the names and the table. Usable from inlined code, because
+/// programs read millions of transactions.
+@usableFromInline
 package struct TransactionView {
-    package let number: UInt64
+    @usableFromInline package let number: UInt64
     /// The offset of its commit frame.
     package let commitFrame: UInt64
     package let end: UInt64
     private let viewReference: Unmanaged<View>
-    private let names: UnsafeMutablePointer<String>
-    private let nameCount: UInt32
+    @usableFromInline let names: UnsafeMutablePointer<String>
+    @usableFromInline let nameCount: UInt32
     /// The table of its commit frame; it begins with the record.
-    let table: UnsafeRawBufferPointer
+    @usableFromInline let table: UnsafeRawBufferPointer
 
     init(
         number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
@@ -28,7 +29,7 @@ package struct TransactionView {
 
     package var tag: UInt64 { table.integer(at: TransactionField.tag, as: UInt64.self) }
     /// Microseconds since 1970.
-    @inline(__always)
+    @inlinable @inline(__always)
     package var time: Int64 { Int64(littleEndian: table.loadUnaligned(fromByteOffset: 8, as: Int64.self)) }
     package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
     package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
@@ -38,14 +39,18 @@ package struct TransactionView {
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
     /// The offset at which it begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
-    package var author: String? { name(TransactionField.author) }
-    package var context: String? { name(TransactionField.context) }
+    // Fields of `TransactionField`, which inlined code does not see.
+    @inlinable @inline(__always)
+    package var author: String? { name(40) }
+    @inlinable @inline(__always)
+    package var context: String? { name(44) }
     package var process: String? { name(TransactionField.process) }
 
     var view: View { viewReference.takeUnretainedValue() }
 
-    private func name(_ field: Int) -> String? {
-        let number = table.integer(at: field, as: UInt32.self)
+    @inlinable @inline(__always)
+    func name(_ field: Int) -> String? {
+        let number = UInt32(littleEndian: table.loadUnaligned(fromByteOffset: field, as: UInt32.self))
         return number > 0 && number <= nameCount ? names[Int(number) - 1] : nil
     }
 
@@ -93,9 +98,9 @@ private final class ChangeVisitor {
 
 /// A closure in an object: see `RowVisitor`.
 private final class TransactionVisitor {
-    let visit: (TransactionView) throws(StoreError) -> Bool
+    let visit: (UnsafePointer<TransactionView>) throws(StoreError) -> Bool
 
-    init(_ visit: @escaping (TransactionView) throws(StoreError) -> Bool) { self.visit = visit }
+    init(_ visit: @escaping (UnsafePointer<TransactionView>) throws(StoreError) -> Bool) { self.visit = visit }
 }
 
 /// Author, context and process names by number.
@@ -138,12 +143,22 @@ extension TrackedView {
         after number: UInt64, at place: UInt64? = nil,
         _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
-            try forEachTransaction(after: number, at: place, TransactionVisitor(body))
+        try lendTransactions(after: number, at: place) { (transaction) throws(StoreError) in
+            try body(transaction.pointee)
         }
     }
 
-    private func forEachTransaction(
+    /// The same, for callers that read a transaction only in place.
+    func lendTransactions(
+        after number: UInt64, at place: UInt64? = nil,
+        _ body: (UnsafePointer<TransactionView>) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        try withoutActuallyEscaping(body) { (body) throws(StoreError) in
+            try lendTransactions(after: number, at: place, TransactionVisitor(body))
+        }
+    }
+
+    private func lendTransactions(
         after number: UInt64, at place: UInt64?, _ visitor: TransactionVisitor
     ) throws(StoreError) {
         try log.process.requireOwn(path: log.path)
@@ -153,6 +168,8 @@ extension TrackedView {
             place ?? view.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
         var last = number
+        // The first place may be the caller's; later ones are the ends of good frames.
+        var isStart = false
         // Lent views refer to these without counting.
         defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
@@ -160,12 +177,16 @@ extension TrackedView {
             let sectionEnd = min(view.end, position + 1 << 22)
             let goesOn = try core.reading { () throws(StoreError) -> Bool in
                 while position < sectionEnd {
-                    let header = try core.goodHeader(at: position)
+                    let header = try core.goodHeader(at: position, isStart: isStart)
+                    isStart = true
                     if header.isOf(.transaction), case let found = header.number, found > number {
                         guard found > last else { throw Self.outOfOrder(position) }
                         last = found
                         let transaction = try core.transaction(header, view, names)
-                        if try !visitor.visit(transaction) { return false }
+                        let goesOn = try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in
+                            try visitor.visit(transaction)
+                        }
+                        if !goesOn { return false }
                     }
                     position = header.end
                 }

@@ -172,9 +172,28 @@ package struct ChangeCursor {
         if remaining == 0 { return nil }
         guard remaining >= ChangeField.bytes else { throw malformed("ends in the middle of an entry") }
         let change = ChangeView(at: position, of: table, frameOffset: frameOffset)
-        position &+= try validate(change, remaining)
+        let bytes = commonBytes(change, remaining)
+        position &+= bytes > 0 ? bytes : try validate(change, remaining)
         return change
     }
+
+    /// The size of a well-formed entry of a common form: an insert, or an update with one attribute word. 0 for all
+    /// others, which `validate` checks.
+    @inline(__always)
+    private func commonBytes(_ change: ChangeView, _ remaining: Int) -> Int {
+        // Kind, shape and the zero bytes after them are one word.
+        let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
+        let object = change.objectBits
+        guard !allowsBase, object >> 48 != 0, object << 16 != 0, isRow(change.rowOffset ?? 0) else { return 0 }
+        if word == UInt32(ChangeKind.insert.rawValue) { return ChangeField.bytes }
+        guard word == Self.commonUpdate, remaining >= ChangeField.bytes &+ 16, change.previousWord & 6 == 0,
+            change.lastAttributeWord != 0
+        else { return 0 }
+        return ChangeField.bytes &+ 16
+    }
+
+    /// Kind and shape of an update with a previous version and one attribute word.
+    private static let commonUpdate = UInt32(ChangeKind.update.rawValue) | UInt32(ChangeField.previousBit | 1) << 8
 
     /// The entry forms that each kind allows, besides a row. A form is the kind, plus 4 with a previous version, plus 8
     /// with attribute words; each allowed form has a bit.
@@ -185,6 +204,7 @@ package struct ChangeCursor {
     private static let baseForms: UInt32 = 1
 
     /// Returns the size of a well-formed entry.
+    @inline(never)
     private func validate(_ change: ChangeView, _ remaining: Int) throws(StoreError) -> Int {
         // Kind, shape and the zero bytes after them are one word.
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)

@@ -169,10 +169,15 @@ package struct FrameHeader: Equatable, Sendable {
         else { return false }
         // Kind, flags and the zero bytes after them are one word.
         let word = bytes.integer(at: FrameField.kind, as: UInt32.self)
+        guard bytes.integer(at: FrameField.zero2, as: UInt32.self) == 0 else { return false }
+        if word == UInt32(FrameKind.transaction.rawValue) { return true }
         let flags = UInt8(truncatingIfNeeded: word >> 8)
         return word >> 16 == 0 && kind(UInt8(truncatingIfNeeded: word), flags: flags) != nil
-            && bytes.integer(at: FrameField.zero2, as: UInt32.self) == 0
     }
+
+    /// The sizes of a header that was verified before.
+    @inline(__always)
+    static func hasPossibleSizes(_ bytes: UnsafeRawBufferPointer) -> Bool { isPlausible(bytes) }
 
     /// Whether a header at `offset` has the right checksum and sizes that no frame can have (F6).
     package static func hasImpossibleSize(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {

@@ -4,6 +4,8 @@
 // Invariants:
 // C1  A version that a view sees lies below the view's end. From a newer version, previous versions lead to it, at ever
 //     smaller offsets.
+// C2  If the header of a frame lies in verified bytes (`VerifiedFile`), the whole frame was verified: V2 and V3 hold
+//     for whole frames only. So walks hash the headers and tables of other frames only.
 
 final class ReadCore: Sendable {
     let file: VerifiedFile
@@ -124,6 +126,8 @@ final class ReadCore: Sendable {
 struct FrameHead {
     let offset: UInt64
     let bytes: UnsafeRawBufferPointer
+    /// Whether the whole frame was verified before.
+    let isVerified: Bool
 
     @inline(__always)
     var frameBytes: UInt32 { bytes.integer(at: FrameField.frameBytes, as: UInt32.self) }
@@ -152,12 +156,18 @@ extension ReadCore {
     }
 
     /// The same for a walk over millions of frames, which reads few fields.
+    ///
+    /// `isStart`: whether a frame is known to begin there, because a good frame ends there. Then a frame that was
+    /// verified before is not verified again (C2).
     @inline(__always)
-    func goodHeader(at offset: UInt64) throws(StoreError) -> FrameHead {
+    func goodHeader(at offset: UInt64, isStart: Bool = false) throws(StoreError) -> FrameHead {
         let bytes = try headerBytes(at: offset)
+        if isStart, file.isVerified(offset, UInt64(FrameField.bytes)), FrameHeader.hasPossibleSizes(bytes) {
+            return FrameHead(offset: offset, bytes: bytes, isVerified: true)
+        }
         // Decoding it again throws the detailed error.
         if !FrameHeader.isGood(bytes, offset: offset, salt: file.salt) { _ = try frameHeader(at: offset) }
-        return FrameHead(offset: offset, bytes: bytes)
+        return FrameHead(offset: offset, bytes: bytes, isVerified: false)
     }
 
     @inline(__always)
@@ -180,6 +190,8 @@ extension ReadCore {
             return tableBytes == 0
                 ? UnsafeRawBufferPointer(start: nil, count: 0) : try file.bytes(at: place, count: tableBytes)
         }
+        // C2.
+        if header.isVerified { return table }
         let checksum = header.bytes.integer(at: FrameField.tableChecksum, as: UInt64.self)
         guard FrameHeader.tableChecksum(table, salt: file.salt) == checksum else {
             throw StoreError(

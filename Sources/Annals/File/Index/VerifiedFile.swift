@@ -184,7 +184,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// Whether V1 allows lending these bytes.
     @inline(__always)
-    private func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
+    func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
         let end = offset &+ count
         guard end > offset, end <= readable.load(ordering: .acquiring) else { return false }
         if offset >= trustedStart.load(ordering: .acquiring) { return true }
