@@ -23,7 +23,9 @@ package final class DraftFrames {
     /// The frames for the log.
     package let prepared: PreparedFrames
     /// The schema for encoding rows, including this transaction's own changes.
-    @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
+    @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog { didSet { lastLayout = nil } }
+    /// The layout of the catalog that was asked for last: asking the catalog copies it.
+    @exclusivity(unchecked) private var lastLayout: RowLayout?
     /// The catalog's newest version: that of the rows.
     @exclusivity(unchecked) private(set) var schemaVersion: UInt16
     /// The number of changes, including those that no longer count.
@@ -199,7 +201,7 @@ package final class DraftFrames {
     /// Adds a change with a row of these values; nil for no row.
     package func change(_ entry: Entry, _ row: [StoredValue]?) throws(StoreError) {
         try requireUsable()
-        guard let layout = catalog.layout(version: catalog.newestVersion, entity: entry.object.entityNumber) else {
+        guard let layout = layout(entry.object.entityNumber) else {
             throw StoreError(
                 .invalidArgument,
                 "Entity \(entry.object.entityNumber) is not in the schema: define it before its objects.")
@@ -219,6 +221,12 @@ package final class DraftFrames {
                 try row.set(stored: value, at: position)
             }
         }
+    }
+
+    private func layout(_ entity: UInt16) -> RowLayout? {
+        if let lastLayout, lastLayout.number == entity { return lastLayout }
+        lastLayout = catalog.layout(version: catalog.newestVersion, entity: entity)
+        return lastLayout
     }
 
     /// An update names attributes that its entity has. Other changes name none.
