@@ -53,8 +53,6 @@ final class EntityBinding: @unchecked Sendable {
     let hasReferences: Bool
     /// Whether `write` needs no code of the program for it.
     let isWrittenByAddress: Bool
-    /// Whether a value that is read from a row is the one that was written, whatever else the transaction did.
-    let isStoredAsWritten: Bool
     /// Whether reading may return values that rows lack: initial ones for missing values, and nothing for references to
     /// deleted objects.
     let readsOtherValues: Bool
@@ -89,7 +87,6 @@ final class EntityBinding: @unchecked Sendable {
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
-            isStoredAsWritten = false
             hasFallbacks = false
             lastChange = -1
             (required, known, isPartial) = ([], [], false)
@@ -132,8 +129,6 @@ final class EntityBinding: @unchecked Sendable {
         known = Set(placed.map(\.position))
         isPartial = known.count < layout.count
         columns = .allocate(capacity: max(1, count))
-        isStoredAsWritten =
-            isWrittenByAddress && !hasReferences && model.lastChange == nil && model.derived.isEmpty
         lastChange = placed.first { $0.property.name == model.lastChange }?.position ?? -1
         required = Set(
             placed.filter { $0.property.isRequired && layout.slots[$0.position].isOptional }.map(\.position))

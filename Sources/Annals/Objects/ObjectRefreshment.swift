@@ -15,12 +15,6 @@ extension Object {
     ) throws(StoreError) -> (any ObjectRefreshment)? {
         let model = E.model
         let sent = landing.flatMap { $0.objects[id] }.flatMap { model.cast($0, to: E.self) }
-        if let sent, let landing, phase == .stored, saved == nil, landing.number == newer.view.number,
-            core.recorder == nil
-        {
-            let binding = try newer.layout(of: reference).binding(E.self, newer.view.catalog)
-            if sent.isStoredAsSent(binding) { return LandedObject(object: self) }
-        }
         switch phase {
         case .inserted: return nil
         case .gone:
@@ -75,15 +69,6 @@ extension Object {
         E.model.copy(E.model.properties.indices, from: stored, to: &value)
         return value
     }
-}
-
-/// SO1: the object of a save that lands already shows the value of the state. Nothing is left but to count it as saved.
-private struct LandedObject: ObjectRefreshment {
-    let object: any LiveObject
-
-    func willChange() { object.requireUnused() }
-    func apply() { object.core.removePending(object) }
-    func didChange() {}
 }
 
 private struct Refreshment<E: Entity>: ObjectRefreshment {

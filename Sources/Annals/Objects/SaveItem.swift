@@ -407,21 +407,15 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         return computed
     }
-
-    /// SO1: whether the state that the transaction led to has the value that was shown when saving began.
-    func isStoredAsShown(_ binding: EntityBinding) -> Bool {
-        binding.isStoredAsWritten && value === shown && first == nil && inserted == nil && !isContested && !isAgain
-    }
 }
 
 extension EntityModel {
-    /// A value after one reference: another one, if that has the same properties.
+    /// A value in an object: in that of another value, if both have the same bytes. Usually a hook has changed nothing.
     fileprivate func saved<E: Entity>(_ value: E, orSame other: SavedValue<E>) -> SavedValue<E> {
-        // Usually a hook has changed nothing. Bytes between properties may differ nevertheless.
         let hasSameBytes = withUnsafeBytes(of: value) { value in
             withUnsafeBytes(of: other.value) { $0.hasSameBytes(as: value) }
         }
-        return hasSameBytes || firstDifference(value, other.value) == nil ? other : saved(value)
+        return hasSameBytes ? other : saved(value)
     }
 }
 

@@ -1,8 +1,4 @@
 // One object of a save in flight, whose changes lie over the store's value until the save lands.
-//
-// Invariants:
-// SO1  A value that was written by address, without references and computed properties, and relative to the newest
-//      version, is in the state of its transaction as it was when the save began. So it is not read again.
 
 internal import FoundationEssentials
 
@@ -74,11 +70,6 @@ final class SentObjectOf<E: Entity>: SentObject {
 
     /// The object shows a state that contains the save, before the context moves to one.
     func forgetWritten() { (written, writtenValue) = (nil, nil) }
-
-    /// SO1: whether the state that the save's transaction led to has the value that was shown when the save began.
-    func isStoredAsSent(_ binding: EntityBinding) -> Bool {
-        kind != .delete && written?.isStoredAsShown(binding) == true && written?.shown === sent
-    }
 
     /// The base of later edits once the save has landed: its written values, in the slots that it has changed.
     func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {

@@ -1,4 +1,4 @@
-// The values that objects show after a save: those of the store, also if they were not read again.
+// The values that objects show after a save: those of the store.
 
 import Annals
 import FoundationEssentials
@@ -42,6 +42,39 @@ private struct Timed: Entity, Equatable {
     static let schema = Schema<Timed> { Attribute(\.changed, .derived(.lastChange)) }
 }
 
+/// A hook changes only what is not stored, and a stored property is derived from that.
+private struct Split: Entity {
+    var title = ""
+    var words: [String] = []
+    var key = ""
+
+    static let schema = Schema<Split> {
+        Transient(\.words)
+        Attribute(\.key, .derived { $0.words.joined(separator: "-") })
+    }
+
+    mutating func willInsert() { willSave() }
+    mutating func willSave() { words = title.split(separator: " ").map(String.init) }
+}
+
+private struct Folder: Entity {
+    var name = ""
+}
+
+private struct Filed: Entity {
+    var name = ""
+    var folder: Reference<Folder>?
+
+    static let schema = Schema<Filed>("Filed") { Relationship(\.folder, whenTargetIsDeleted: .cascade) }
+}
+
+/// The same entity, as a program without the reference sees it.
+private struct Loose: Entity {
+    var name = ""
+
+    static let schema = Schema<Loose>("Filed") {}
+}
+
 @Suite struct LandedValueTests {
     private let store: Store
     private let context: Context
@@ -72,7 +105,7 @@ private struct Timed: Entity, Equatable {
         }
     }
 
-    /// The store has the changes of both, and the object shows them, although it was not read after its own save.
+    /// The store has the changes of both, and the object shows them.
     @Test func laterEditsAndCommitsAreRelativeToTheSavedValue() throws {
         let plain = context.insert(Plain(name: "a"))
         try context.save()
@@ -96,5 +129,39 @@ private struct Timed: Entity, Equatable {
         try context.merge()
         #expect(plain.name == "b" && plain.rank == 5)
         #expect(try store.snapshot()[plain.objectReference] == Plain(name: "b", rank: 5))
+    }
+
+    @Test func derivationsUseWhatAHookHasChangedInTransientProperties() throws {
+        let store = try Store(inMemory: [Split.self])
+        let context = store.makeContext()
+        let split = context.insert(Split(title: "a b"))
+        try context.save()
+        #expect(split.key == "a-b")
+        split.title = "c d e"
+        try context.save()
+        #expect(try split.key == "c-d-e" && store.snapshot()[split.objectReference]?.key == "c-d-e")
+    }
+
+    /// A delete rule that the type does not know deletes an object that the same save has changed.
+    @Test func anObjectThatItsOwnSaveDeletedIsGone() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path + "/store.annals"
+        let full = try Store(at: path, entities: [Filed.self, Folder.self])
+        let (filed, folder) = try full.write { transaction in
+            let folder = try transaction.insert(Folder(name: "f"))
+            return (try transaction.insert(Filed(name: "i", folder: folder)), folder)
+        }.result
+        let loose = try Store(at: path, entities: [Loose.self, Folder.self])
+        let context = loose.makeContext()
+        let item = try context.object(Reference<Loose>(filed.id))
+        let held = try context.object(Reference<Folder>(folder.id))
+        item.name = "x"
+        context.delete(held)
+        try context.save()
+        #expect(item.objectStatus.isGone)
+        #expect(try context.fetch(Loose.self).isEmpty && !context.hasChanges)
+        try full.close()
+        try loose.close()
+        try expectIntact(path)
     }
 }
