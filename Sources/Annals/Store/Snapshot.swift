@@ -119,6 +119,7 @@ public struct Snapshot: Sendable {
         _ object: ObjectID, in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         // The handle keeps its layout until this returns, so that no reference to it needs to be counted.
+        defer { withExtendedLifetime(entity) {} }
         let shape = RowShape(entity.layout)
         // An ID may come from outside. An ID of another entity finds no object here.
         guard shape.entityNumber == object.entityNumber else { return false }

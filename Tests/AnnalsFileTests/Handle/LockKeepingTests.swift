@@ -81,7 +81,6 @@ import Testing
         try expectTransactions(machine, 27)
     }
 
-    /// Whoever set the clock back, nobody is kept out for longer.
     /// While it keeps the lock it does not look at the file, because nobody else can append.
     @Test func aHandleSeesOtherCommitsOnceItsKeptLockIsReleased() throws {
         var limits = LockKeepingLimits()
@@ -101,6 +100,34 @@ import Testing
         try log.close()
     }
 
+    /// The last frame is compared once in each lease, before another one is written after it.
+    @Test func aKeptLockHidesAnOverwrittenFileForOneLeaseOnly() throws {
+        var limits = LockKeepingLimits()
+        limits.commits = 3
+        limits.gapMicroseconds = 10_000
+        limits.leaseMicroseconds = 1000
+        let (machine, log) = try machine(limits)
+        for number in 1...6 { try insert(log, number) }
+        #expect(try !isFree(machine))
+        let last = try #require(log.current.lastFrame)
+        let zeros = [UInt8](repeating: 0, count: Int(log.current.end - last))
+        let files = machine.files(5)
+        let file = try files.open("s.annals", in: files.openDirectory("/data"), access: .readWrite)
+        _ = try zeros.withUnsafeBytes { try files.write(file, at: last, from: $0) }
+        machine.environment.advance(byMicroseconds: 2000)
+        for _ in 1...2 {
+            do {
+                try insert(log, 7)
+                Issue.record("A transaction was written after a frame that is gone.")
+            } catch let error as StoreError {
+                #expect(error.code == .diverged)
+            }
+        }
+        try? log.close()
+        try expectIntact(machine.disk, mayBeTorn: true)
+    }
+
+    /// Whoever set the clock back, nobody is kept out for longer.
     @Test func aClockThatIsSetBackReleasesTheLock() throws {
         var limits = LockKeepingLimits()
         (limits.commits, limits.commitsAfterOthers) = (0, 0)

@@ -149,17 +149,20 @@ final class VerifiedFile: @unchecked Sendable {
         return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
     }
 
-    /// A verified word at a multiple of 8 below 2^60. Throws as `bytes(at:count:)`. No block divides a word, so one
-    /// mark is enough.
+    /// A verified word. Throws as `bytes(at:count:)`. At a multiple of 8 no block divides it, so one mark is enough.
     @inline(__always)
     func word(at offset: UInt64) throws(StoreError) -> UInt64 {
-        assert(offset & 7 == 0 && offset >> 60 == 0, "V1: a block divides a word, or a sum overflows.")
+        // An offset comes from the file, so it may have any bits.
         let isVerified =
-            offset &+ 8 <= readable.load(ordering: .acquiring)
+            offset & Self.unusualBits == 0 && offset &+ 8 <= readable.load(ordering: .acquiring)
             && (offset >= trustedStart.load(ordering: .acquiring) || has(.verified, offset >> Self.blockBits))
         if !isVerified { try verify(offset, 8) }
-        return UInt64(littleEndian: base.load(fromByteOffset: Int(truncatingIfNeeded: offset), as: UInt64.self))
+        return UInt64(
+            littleEndian: base.loadUnaligned(fromByteOffset: Int(truncatingIfNeeded: offset), as: UInt64.self))
     }
+
+    /// Set in no offset of a word that lies in one block and in a file of possible size.
+    private static let unusualBits: UInt64 = 7 | 15 << 60
 
     /// Holds no bytes.
     var noStretch: VerifiedStretch { VerifiedStretch(base: base, start: 0, end: 0) }
@@ -178,8 +181,9 @@ final class VerifiedFile: @unchecked Sendable {
         guard has(.verified, first), has(.verified, last) else {
             return VerifiedStretch(base: base, start: offset, end: end)
         }
-        // V2: a marked block lies wholly below the end.
-        return VerifiedStretch(base: base, start: first << Self.blockBits, end: (last + 1) << Self.blockBits)
+        // V6: the block at the start of the trusted range is marked, and may end above the readable bytes.
+        return VerifiedStretch(
+            base: base, start: first << Self.blockBits, end: min((last + 1) << Self.blockBits, readableEnd))
     }
 
     /// Whether V1 allows lending these bytes.

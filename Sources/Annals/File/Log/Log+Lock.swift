@@ -95,6 +95,8 @@ extension Log {
             let now = environment.wallClockMicroseconds()
             if !writing.keeping.isLeaseOver(now) { return now }
             guard try WriterLock.isAwaited(files, file) else {
+                // Readers of this handle do not look at the file meanwhile, and a foreign program may overwrite it.
+                try follow.withLock { () throws(StoreError) in try compareLastFrame() }
                 writing.keeping.renewLease(now)
                 return now
             }
