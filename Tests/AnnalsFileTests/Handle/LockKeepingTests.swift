@@ -81,7 +81,7 @@ import Testing
         try expectTransactions(machine, 27)
     }
 
-    /// While it keeps the lock it does not look at the file, because nobody else can append.
+    /// A handle that keeps the lock does not look at the file, because no other handle can append.
     @Test func aHandleSeesOtherCommitsOnceItsKeptLockIsReleased() throws {
         var limits = LockKeepingLimits()
         limits.commits = 3
@@ -127,7 +127,7 @@ import Testing
         try expectIntact(machine.disk, mayBeTorn: true)
     }
 
-    /// Whoever set the clock back, nobody is kept out for longer.
+    /// A clock that is set back does not keep other handles out for longer.
     @Test func aClockThatIsSetBackReleasesTheLock() throws {
         var limits = LockKeepingLimits()
         (limits.commits, limits.commitsAfterOthers) = (0, 0)

@@ -145,8 +145,7 @@ extension LogState {
     }
 }
 
-/// The threshold of a clock step: a clock that lags behind the last transaction by more has stepped (FileFormat.md,
-/// "Other frames").
+/// A clock that is earlier than the last transaction by more than this has stepped (FileFormat.md, "Other frames").
 package let clockStepMicroseconds: Int64 = 3_600_000_000
 
 /// Whether a clock that has gone back from `from` to `to` must be recorded in the log.
