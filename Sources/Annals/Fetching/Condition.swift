@@ -115,7 +115,9 @@ struct ConditionReader {
         switch step.way {
         case .property(let position):
             let value = try row.value(position, object, view, layout)
-            return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
+            let targets = value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
+            // Another entity may have got the name of the one to which older references lead.
+            return targets.filter { $0.entityNumber == step.target.number }
         case .referring(let index):
             var objects: [ObjectID] = []
             try view.forEachReferring(to: object, index: index) { (referrer) throws(StoreError) in

@@ -241,9 +241,15 @@ extension Transaction {
         guard let number = draft.catalog.number(ofEntity: target.name), let layout = draft.newestLayout(number),
             let position = layout.position(ofProperty: name, draft.catalog)
         else { throw target.undeclared }
-        var objects = draft.base.shape.has(number) ? try snapshot.referring(to: reference, offset) : []
-        objects.removeAll { draft.isChangedHere($0) }
+        var objects: [ObjectID] = []
         let attribute = layout.entity.attributes[position].number
+        // By number: the transaction may have changed names.
+        if let index = draft.base.shape.index(of: number, over: [attribute]) {
+            try draft.base.forEachReferring(to: reference.id, index: index) { (referrer) in
+                if !draft.isChangedHere(referrer) { objects.append(referrer) }
+                return true
+            }
+        }
         let index = IndexID(entity: number, attributes: [attribute], isUnique: false)
         for object in try ownIndex(index, layout).objects([KeyRange(element: reference.id)]) {
             // It may have referred before and no longer do.

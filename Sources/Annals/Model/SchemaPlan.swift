@@ -50,6 +50,17 @@ package struct SchemaPlan {
         return try plan.definitions()
     }
 
+    /// The numbers of an attribute after changes, which need not make a whole schema yet.
+    static func numbers(
+        ofAttribute name: String, of entity: String, after changes: [SchemaChange], _ catalog: SchemaCatalog
+    ) throws(StoreError) -> (entity: UInt16, attribute: UInt16) {
+        var plan = SchemaPlan(catalog, addsReserved: true)
+        for change in changes { try plan.apply(change) }
+        let index = try plan.index(of: entity)
+        let definition = plan.entities[index]
+        return (definition.number, definition.attributes[try plan.position(of: name, in: index)].number)
+    }
+
     private mutating func definitions() throws(StoreError) -> [EntityDefinition] {
         try requireDifferentNames()
         try settleReferences()

@@ -60,6 +60,8 @@ final class EntityBinding: @unchecked Sendable {
     let hasForms: Bool
     /// Whether a fallback may replace a stored value that the property's type does not have.
     let hasFallbacks: Bool
+    /// Whether a property has the name that its attribute had before.
+    let usesFormerNames: Bool
 
     private static func mismatch(
         _ property: EntityModel.Property, _ model: EntityModel, _ message: String
@@ -87,7 +89,7 @@ final class EntityBinding: @unchecked Sendable {
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
-            hasFallbacks = false
+            (hasFallbacks, usesFormerNames) = (false, false)
             lastChange = -1
             (required, known, isPartial) = ([], [], false)
             return
@@ -120,6 +122,7 @@ final class EntityBinding: @unchecked Sendable {
         isWrittenByAddress = !properties.contains { $0.codec.form == .other }
         hasForms = properties.contains { $0.codec.attributeType == .json }
         hasFallbacks = properties.contains { $0.codec.fallback != nil }
+        usesFormerNames = placed.contains { layout.entity.position(of: $0.property.name) == nil }
         readsOtherValues = placed.contains { (position, property) in
             let attribute = layout.entity.attributes[position]
             return property.codec.attributeType.isReference
@@ -355,6 +358,19 @@ final class EntityBinding: @unchecked Sendable {
             ObjectFacts(model.name, [name]))
     }
 
+    /// Throws `objectNotFound` if the object is of another entity: it may have the type's name now.
+    @inline(__always)
+    func requireObject(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
+        if object.entityNumber != layout.number { throw notFound(object) }
+    }
+
+    @inline(never)
+    func notFound(_ object: ObjectID) -> StoreError {
+        StoreError(
+            .objectNotFound, "There is no object \(object) of “\(model.name)”: it was deleted, or never existed.",
+            ObjectFacts(model.name, object: object))
+    }
+
     // MARK: Writing
 
     /// Sets attributes of a row to the properties of the value at an address: all, or those whose properties are at
@@ -455,18 +471,48 @@ final class EntityBinding: @unchecked Sendable {
         return .referenceForeign(object, of: target ?? "", at: (model.name, properties[index].name))
     }
 
-    /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties
-    /// are at these places in values.
-    func changes(
-        _ value: UnsafeRawPointer, at offsets: [Int]? = nil
-    ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+    /// Attributes with the properties of the value at an address, in ascending order.
+    func changes(_ value: UnsafeRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         var changes: [(position: Int, value: StoredValue)] = []
-        changes.reserveCapacity(offsets?.count ?? count)
+        changes.reserveCapacity(count)
         for index in 0..<count where columns[index].position != lastChange {
-            if let offsets, !offsets.contains(columns[index].offset) { continue }
             changes.append((columns[index].position, try self.value(of: value, index).storedValue()))
         }
         return changes
+    }
+
+    /// Properties of the value at an address, by their places in values: all, or those at these places. They are
+    /// written later, perhaps to rows of a newer schema, in which their attributes have other positions.
+    func encoded(
+        _ value: UnsafeRawPointer, at offsets: [Int]?
+    ) throws(StoreError) -> [(offset: Int, value: StoredValue)] {
+        var encoded: [(offset: Int, value: StoredValue)] = []
+        encoded.reserveCapacity(offsets?.count ?? count)
+        for index in 0..<count where columns[index].position != lastChange {
+            let offset = columns[index].offset
+            if let offsets, !offsets.contains(offset) { continue }
+            encoded.append((offset, try self.value(of: value, index).storedValue()))
+        }
+        return encoded
+    }
+
+    /// The attributes of properties that were encoded with another binding of the type or with this one, in ascending
+    /// order.
+    func changes(_ encoded: [(offset: Int, value: StoredValue)]) -> [(position: Int, value: StoredValue)] {
+        (0..<count).compactMap { index in
+            encoded.first { $0.offset == columns[index].offset }.map { (columns[index].position, $0.value) }
+        }
+    }
+
+    /// Sets attributes of a row, in ascending order, and then the time of its last change.
+    func write(
+        _ changes: [(position: Int, value: StoredValue)], to row: inout RowWriter
+    ) throws(StoreError) {
+        for (position, value) in changes {
+            if value == .absent { try requireNone(at: position) }
+            try row.set(stored: value, at: position)
+        }
+        try writeLastChange(to: &row)
     }
 
     /// Whether two stored values of a property are equal, in any of their forms. The second is in the current form.

@@ -8,12 +8,25 @@ final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
     let type: ObjectIdentifier
     let first: EntityBinding
     private let monitor = Monitor()
-    private var others: [ObjectIdentifier: EntityBinding] = [:]
+    private var others: [Key: EntityBinding] = [:]
+
+    /// A layout may be that of several schema versions. In which of its attributes a former name is found depends on
+    /// what was renamed before.
+    private struct Key: Hashable {
+        let type: ObjectIdentifier
+        var version: UInt16?
+    }
 
     init(_ type: ObjectIdentifier, _ first: EntityBinding) { (self.type, self.first) = (type, first) }
 
-    func binding(_ type: ObjectIdentifier) -> EntityBinding? { monitor.withLock { others[type] } }
-    func add(_ binding: EntityBinding, _ type: ObjectIdentifier) { monitor.withLock { others[type] = binding } }
+    func binding(_ type: ObjectIdentifier, _ version: UInt16) -> EntityBinding? {
+        monitor.withLock { others[Key(type: type)] ?? others[Key(type: type, version: version)] }
+    }
+
+    func add(_ binding: EntityBinding, _ type: ObjectIdentifier, _ version: UInt16) {
+        let key = Key(type: type, version: binding.usesFormerNames ? version : nil)
+        monitor.withLock { others[key] = binding }
+    }
 }
 
 extension RowLayout {
@@ -35,12 +48,16 @@ extension RowLayout {
     private func newBinding<E: Entity>(
         _ type: E.Type, _ key: ObjectIdentifier, _ catalog: SchemaCatalog
     ) throws(StoreError) -> EntityBinding {
-        if let known = (attachment as? LayoutBindings)?.binding(key) { return known }
+        let version = catalog.newestVersion
+        if let known = (attachment as? LayoutBindings)?.binding(key, version) { return known }
         try E.model.requireValid()
         let made = try EntityBinding(E.model, self, catalog)
-        let bindings = attach(LayoutBindings(key, made))
-        guard let bindings = bindings as? LayoutBindings, bindings.type != key else { return made }
-        bindings.add(made, key)
+        // The first binding is that of any version.
+        let first = made.usesFormerNames ? ObjectIdentifier(Never.self) : key
+        guard let bindings = attach(LayoutBindings(first, made)) as? LayoutBindings, bindings.type != key else {
+            return made
+        }
+        bindings.add(made, key, version)
         return made
     }
 }

@@ -82,7 +82,8 @@ public final class MigrationContext {
                 guard var value = try transaction.valueToChange(reference, binding, layout) else { return true }
                 let read = transaction.mayReadOtherValues(row.id, binding) ? value : nil
                 for conversion in conversions where conversion.entity == layout.number {
-                    try conversion.apply(old, binding, layout, to: &value)
+                    guard let position = entity.layout.position(ofAttribute: conversion.old) else { continue }
+                    try conversion.apply(try row.value(at: position), binding, layout, to: &value)
                 }
                 try change(old, &value)
                 _ = try transaction.write(&value, to: row.id, binding, layout, asRead: read)
@@ -105,7 +106,7 @@ public final class MigrationContext {
                 guard !transaction.draft.isChangedHere(row.id) else { return true }
                 var values: [(position: Int, value: StoredValue)] = []
                 for conversion in conversions {
-                    guard let old = handle.position(of: conversion.oldName),
+                    guard let old = handle.layout.position(ofAttribute: conversion.old),
                         let position = layout.position(ofAttribute: conversion.attribute)
                     else { continue }
                     let value = try conversion.converted(try row.value(at: old))
@@ -119,18 +120,19 @@ public final class MigrationContext {
     }
 }
 
-/// The new attribute that replaces one of another type.
+/// The new attribute that replaces one of another type. By numbers: other steps may change the names.
 struct Conversion {
     let entity: UInt16
+    /// Before the migration.
+    let old: UInt16
     let attribute: UInt16
-    let oldName: String
-    let from: AttributeType
-    let to: AttributeType
+    /// The types that the value has one after the other.
+    let types: [AttributeType]
 
     func apply<E: Entity>(
-        _ old: Row, _ binding: EntityBinding, _ layout: RowLayout, to value: inout E
+        _ before: Value, _ binding: EntityBinding, _ layout: RowLayout, to value: inout E
     ) throws(StoreError) {
-        guard let before = old[oldName], let position = layout.position(ofAttribute: attribute),
+        guard let position = layout.position(ofAttribute: attribute),
             let index = binding.properties.indices.first(where: { binding.position(of: $0) == position })
         else { return }
         let converted = try converted(before)
@@ -139,7 +141,11 @@ struct Conversion {
         }
     }
 
-    func converted(_ value: Value) throws(StoreError) -> Value { try Self.converted(value, from, to) }
+    func converted(_ value: Value) throws(StoreError) -> Value {
+        var value = value
+        for (from, to) in zip(types, types.dropFirst()) { value = try Self.converted(value, from, to) }
+        return value
+    }
 
     static func converted(_ value: Value, _ from: AttributeType, _ to: AttributeType) throws(StoreError) -> Value {
         if from == to { return value }
@@ -337,9 +343,22 @@ extension Transaction {
         let rings = declaration.rings
         let exchanged = rings.isEmpty ? [] : try snapshot.exchangedNames()
         var changes: [SchemaChange] = []
-        var widened: [(name: String, entity: String, from: AttributeType, to: AttributeType)] = []
+        var conversions: [Conversion] = []
+        func replace(
+            _ name: String, of entity: String, _ type: AttributeType, by new: AttributeDescription
+        ) throws(StoreError) {
+            let old = try SchemaPlan.numbers(ofAttribute: name, of: entity, after: changes, catalog)
+            changes.append(.replaceAttribute(name, of: entity, by: new))
+            let number = try SchemaPlan.numbers(ofAttribute: name, of: entity, after: changes, catalog).attribute
+            // Of an attribute that this migration has made, it goes on with that one's conversion.
+            let first = conversions.first { $0.entity == old.entity && $0.attribute == old.attribute }
+            conversions.append(
+                Conversion(
+                    entity: old.entity, old: first?.old ?? old.attribute, attribute: number,
+                    types: (first?.types ?? [type]) + [new.type]))
+        }
         var stepped = catalog
-        for step in steps {
+        for (index, step) in steps.enumerated() {
             // While names are exchanged, two attributes have one name, so there is no schema after this step. An error
             // that stays is thrown after the last step.
             if let next = try? SchemaPlan.catalog(catalog, after: changes) { stepped = next }
@@ -354,18 +373,21 @@ extension Transaction {
             case .widen(let name, let entity, let type):
                 let there = try attribute(name, entity, changes, catalog)
                 guard Conversion.isPossible(there.type, type) else { throw Conversion.impossible(there.type, type) }
-                var new = declaration.attribute(name, of: entity) ?? there
-                guard new.type == type else {
+                let declared = declaration.attribute(name, of: entity)
+                var new = there
+                if let declared, declared.type == type {
+                    new = declared
+                } else if let declared, !isOlder, !steps[(index + 1)...].contains(where: { $0.changes(name, entity) }) {
+                    // No later step gives it the declared type.
                     throw StoreError(
                         .schemaRefused,
-                        "“\(name)” of “\(entity)” is declared with the type \(new.type), but widened to \(type): use "
-                            + "the same type.")
+                        "“\(name)” of “\(entity)” is declared with the type \(declared.type), but widened to \(type): "
+                            + "use the same type.")
                 }
                 new.type = type
                 new.defaultValue = nil
                 new.isOptional = true
-                changes.append(.replaceAttribute(name, of: entity, by: new))
-                widened.append((name, entity, there.type, type))
+                try replace(name, of: entity, there.type, by: new)
             case .redeclare(let name, let entity):
                 let there = try attribute(name, entity, changes, catalog)
                 guard var new = declaration.attribute(name, of: entity), new.type == there.type else {
@@ -384,8 +406,7 @@ extension Transaction {
                             whenTargetIsDeleted: new.type.isReference ? new.whenTargetIsDeleted : nil))
                     continue
                 }
-                changes.append(.replaceAttribute(name, of: entity, by: new))
-                widened.append((name, entity, there.type, there.type))
+                try replace(name, of: entity, there.type, by: new)
             }
         }
         stepped = try SchemaPlan.catalog(catalog, after: changes)
@@ -397,14 +418,6 @@ extension Transaction {
         for ring in rings.subtracting(exchanged).inOrder() { try note(exchange: ring) }
         for name in declaration.entitiesWithNewDerived(changes) {
             if let number = draft.catalog.number(ofEntity: name) { refreshDerived(ofEntity: number) }
-        }
-        var conversions: [Conversion] = []
-        for (name, entity, from, to) in widened {
-            guard let number = draft.catalog.number(ofEntity: entity), let layout = draft.newestLayout(number),
-                let position = layout.entity.position(of: name)
-            else { continue }
-            let attribute = layout.entity.attributes[position].number
-            conversions.append(Conversion(entity: number, attribute: attribute, oldName: name, from: from, to: to))
         }
         return conversions
     }
@@ -430,6 +443,17 @@ extension Migration.Step {
         switch self {
         case .widen(_, let entity, _), .redeclare(_, let entity): entity
         case .change(let change): change.changedEntity
+        }
+    }
+
+    /// Whether it gives an attribute of that name another type or name.
+    fileprivate func changes(_ name: String, _ entity: String) -> Bool {
+        switch self {
+        case .widen(let attribute, let other, _), .change(.renameAttribute(let attribute, let other, _)),
+            .change(.removeAttribute(let attribute, let other)),
+            .change(.replaceAttribute(let attribute, let other, _)):
+            isSameName(attribute, name) && isSameName(other, entity)
+        default: false
         }
     }
 }

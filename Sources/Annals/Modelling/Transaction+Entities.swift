@@ -80,7 +80,7 @@ extension Transaction {
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
         guard var value = try valueToChange(reference, binding, layout) else {
-            throw Self.notFound(reference, binding)
+            throw binding.notFound(reference.id)
         }
         let read = mayReadOtherValues(reference.id, binding) ? value : nil
         try change(&value)
@@ -110,7 +110,9 @@ extension Transaction {
     func write<E: Entity>(
         _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, asRead read: E? = nil
     ) throws(StoreError) -> Bool {
-        guard object.entityNumber == layout.number else { throw Self.notFound(Reference<E>(object), binding) }
+        try binding.requireObject(object, layout)
+        // The program may have changed the schema since it read the value.
+        try draft.requireNewest(layout)
         return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             noteFailures(prepare(value, binding), of: object)
             let properties = UnsafeRawPointer(value)
@@ -131,16 +133,13 @@ extension Transaction {
         }
     }
 
-    private func update(
+    /// Changes attributes of an object, in ascending order. Returns false, and writes nothing, if nothing differs.
+    func update(
         _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)], _ binding: EntityBinding
     ) throws(StoreError) -> Bool {
-        for (position, value) in changes where value == .absent { try binding.requireNone(at: position) }
         let canonical = try withoutSameForms(changes, object, binding)
         let different = try Self.withoutSameLargeValues(canonical, object, draft)
-        return try draft.update(object) { (row) throws(StoreError) in
-            for (position, value) in different { try row.set(stored: value, at: position) }
-            try binding.writeLastChange(to: &row)
-        }
+        return try draft.update(object) { (row) throws(StoreError) in try binding.write(different, to: &row) }
     }
 
     /// Removes values that the object has in another form, such as a set in another order. They are equal. Also removes
@@ -184,7 +183,7 @@ extension Transaction {
     public func delete<E: Entity>(_ reference: Reference<E>) throws {
         let (binding, layout) = try binding(E.self)
         try reference.requireStore(binding.storeMark)
-        guard reference.id.entityNumber == layout.number else { throw Self.notFound(reference, binding) }
+        try binding.requireObject(reference.id, layout)
         try delete(reference.id)
     }
 
@@ -269,12 +268,5 @@ extension Transaction {
             failures.removeAll { failure in !inTheEnd.contains { $0.attribute == failure.attribute } }
         }
         return failures
-    }
-
-    private static func notFound<E: Entity>(_ reference: Reference<E>, _ binding: EntityBinding) -> StoreError {
-        StoreError(
-            .objectNotFound,
-            "There is no object \(reference) of “\(binding.model.name)”: it was deleted, or never existed.",
-            ObjectFacts(binding.model.name, object: reference.id))
     }
 }

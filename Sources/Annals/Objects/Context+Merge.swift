@@ -195,6 +195,7 @@ extension ContextCore {
         if !pending.isEmpty { settleUnedited() }
         guard newer.token != older.token || landing != nil else { return }
         let changed = newer.token == older.token ? [] : try changes(from: older, to: newer, known, landing)
+        assert(changed == nil || newer.schemaVersion == older.schemaVersion, "CX6: a schema changes what objects show.")
         if landing != nil { inFlight = nil }
         do throws(StoreError) {
             let refreshments = try refreshments(from: older, to: newer, changed, landing)
@@ -241,7 +242,10 @@ extension ContextCore {
         } else {
             for object in storedObjects {
                 // An object under an overlay, or with other edits, may differ from both states.
-                let isCompared = !object.mayBeOffPlace && inFlight?.objects[object.id] == nil
+                // CX6.
+                let isCompared =
+                    !object.mayBeOffPlace && inFlight?.objects[object.id] == nil
+                    && newer.schemaVersion == older.schemaVersion
                 if isCompared, try !newer.isOther(object.id, than: older) { continue }
                 try refresh(object)
             }
@@ -263,6 +267,8 @@ extension ContextCore {
     private func changes(
         from older: Snapshot, to newer: Snapshot, _ known: ChangedObjects, _ landing: SaveInFlight?
     ) throws(StoreError) -> Set<ObjectID>? {
+        // CX6.
+        if newer.schemaVersion != older.schemaVersion { return nil }
         let transactions = newer.token.number &- older.token.number
         let limit = hasListeners ? max(registeredCount, 1024) : registeredCount
         if let ids = try known.ids(from: older, to: newer) { return ids.count <= limit ? ids : nil }

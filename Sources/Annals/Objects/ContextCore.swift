@@ -10,6 +10,8 @@
 // CX4  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
 // CX5  A context never moves to an earlier state than one that it has shown, of itself or of one of its objects.
+// CX6  A move to another schema version reads all objects again: without a change of theirs, they may show another
+//      attribute or default.
 
 internal import FoundationEssentials
 internal import Synchronization

@@ -134,6 +134,9 @@ public class Results<E: Entity>: Observable {
         let noted = core.takeFailure()
         defer { if let noted { core.note(noted) } }
         do {
+            if let older = change.older, try core.snapshot.schemaVersion != older.schemaVersion {
+                search = try search.renewed(core.snapshot, core.requireStore().declaredModels)
+            }
             let isCurrent = try lastError == nil && search.knows(change, core)
             let changes = isCurrent ? try self.changes(change) : try refetched(change.renamed)
             updateError = nil

@@ -2,6 +2,7 @@
 //
 // Invariants:
 // OS1  Writing an item runs no code of the program: values of its own types are encoded before.
+// OS2  An item knows no positions of attributes: another writer may change the schema before it is written.
 
 internal import FoundationEssentials
 
@@ -69,8 +70,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// The slots that an update writes; nil for all. Properties that the context has not changed keep their stored
     /// value, even if they read otherwise: a missing value, or a reference to a deleted object.
     private let written: [Int]?
-    /// By position, if the program's own code encodes some of the values (OS1).
-    private let encoded: [(position: Int, value: StoredValue)]?
+    /// If the program's own code encodes some of the values (OS1), all that are written, by the properties' places in
+    /// values: the transaction may have a newer schema than the snapshot, with other positions (OS2).
+    private let encoded: [(offset: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
     /// The error of the program's own code for a value that it cannot encode.
     private let unstorable: StoreError?
@@ -120,7 +122,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             try withUnsafePointer(to: self.value.value) { (value) throws(StoreError) in
                 if binding.isWrittenByAddress && !binding.mayHaveLongValues(value) { return (nil, nil) }
                 do throws(StoreError) {
-                    return (try binding.changes(value, at: written), nil)
+                    return (try binding.encoded(value, at: written), nil)
                 } catch {
                     guard error.isRefusal else { throw error }
                     return (nil, error)
@@ -293,26 +295,28 @@ final class SaveItemOf<E: Entity>: SaveItem {
             try transaction.draft.claim(id)
             return id
         }
-        return try transaction.draft.reserve(entity: id.entityNumber)
+        // Another writer may have given the name to another entity since the object was inserted.
+        return try transaction.draft.reserve(entity: transaction.binding(E.self).1.number)
     }
 
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError) {
         let draft = transaction.draft
-        guard kind != .delete else { return try draft.delete(id) }
-        if let unstorable { throw unstorable }
         let (binding, layout) = try transaction.binding(E.self)
         let object = permanent[id] ?? id
+        try binding.requireObject(object, layout)
+        guard kind != .delete else { return try draft.delete(id) }
+        if let unstorable { throw unstorable }
         if let encoded {
-            let values = encoded.map { (position: $0.position, value: $0.value.replacing(permanent)) }
-            for (_, value) in values where value.isTemporaryReference {
+            let changes = binding.changes(encoded.map { (offset: $0.offset, value: $0.value.replacing(permanent)) })
+            for (_, value) in changes where value.isTemporaryReference {
                 try requirePermanent(self.value.value, permanent)
             }
             if kind == .update, !isAgain {
-                _ = try draft.update(id, try Transaction.withoutSameLargeValues(values, id, draft))
+                _ = try transaction.update(id, changes, binding)
                 return
             }
             return try write(draft, object, binding, layout) { (row) throws(StoreError) in
-                for (position, value) in values { try row.set(stored: value, at: position) }
+                try binding.write(changes, to: &row)
             }
         }
         if binding.model.referringSlots.isEmpty { return try write(value.value, draft, object, binding, layout) }

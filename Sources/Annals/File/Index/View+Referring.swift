@@ -19,13 +19,14 @@ extension View {
     }
 
     /// Passes the objects whose attribute refers to an object to `body`, each once, until it returns false. `id` is the
-    /// index over that attribute; without it in this state's schema, passes none.
+    /// index over that attribute, perhaps unique in one schema and not in another; without it in this state's schema,
+    /// passes none.
     ///
     /// Reads only the index. For a state without it: linear in the entity's objects.
     package func forEachReferring(
         to target: ObjectID, _ id: IndexID, _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        guard let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id == id }) else { return }
+        guard let number = shape.index(of: id.entity, over: id.attributes) else { return }
         try forEachReferring(to: target, index: number, body)
     }
 
