@@ -36,6 +36,9 @@ public struct Migration: Sendable {
         /// Gives an attribute another type and converts its values: integers to doubles, decimals or strings, doubles
         /// to decimals or strings, Booleans to integers or strings, UUIDs to strings, a reference to a list or a set, a
         /// list to a set.
+        ///
+        /// The name is the one after the steps before. A later step or migration may widen it again: the last type must
+        /// be the declared one.
         case widen(String, of: String, to: AttributeType)
         /// Gives an attribute its present declaration: another delete rule, inverse, uniqueness, default or target.
         /// Values are kept.

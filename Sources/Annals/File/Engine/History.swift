@@ -20,6 +20,9 @@ package struct TransactionView {
     init(
         number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
     ) {
+        assert(
+            TransactionField.time == 8 && TransactionField.author == 40 && TransactionField.context == 44,
+            "Inlined code reads other fields.")
         (self.number, self.commitFrame, self.end) = (number, commitFrame, end)
         viewReference = .passUnretained(view)
         self.names = names.names
