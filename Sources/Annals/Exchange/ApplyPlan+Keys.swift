@@ -17,7 +17,7 @@ extension ApplyPlan {
             return
         }
         guard let layout = draft.newestLayout(object.entityNumber),
-            base.view.indexes(entity: object.entityNumber).contains(where: \.isUnique)
+            !uniqueIndexes(object.entityNumber).isEmpty
         else { return }
         let now = try current(object, layout)
         guard let before = change.before, !now.isEmpty else { return }
@@ -33,10 +33,10 @@ extension ApplyPlan {
     func keyHolder(
         _ row: [StoredValue], _ layout: RowLayout, of object: ObjectID?
     ) throws(StoreError) -> (ObjectID, positions: [Int])? {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique && !isWorkedOut(index) {
+        for index in uniqueIndexes(layout.number) where !isWorkedOut(index) {
             guard let key = try key(index, row, layout) else { continue }
             if let holder = claimed[key], holder != object { return (holder, positions(index, layout)) }
-            let found = try base.view.first(index, key: key.bytes)
+            let found = try draft.holderInBase(of: key.bytes, index)
             guard let holder = found, holder != object, !deleted.contains(holder) else {
                 continue
             }
@@ -47,9 +47,14 @@ extension ApplyPlan {
     }
 
     mutating func claim(_ row: [StoredValue], _ layout: RowLayout, _ object: ObjectID) throws(StoreError) {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique && !isWorkedOut(index) {
+        for index in uniqueIndexes(layout.number) where !isWorkedOut(index) {
             if let key = try key(index, row, layout) { claimed[key] = object }
         }
+    }
+
+    /// In the schema that the transaction brings.
+    func uniqueIndexes(_ entity: UInt16) -> [IndexID] {
+        draft.shape.indexes(of: entity).map { draft.shape.indexes[$0].id }.filter(\.isUnique)
     }
 
     private func positions(_ index: IndexID, _ layout: RowLayout) -> [Int] {

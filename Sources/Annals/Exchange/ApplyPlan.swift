@@ -179,9 +179,7 @@ struct ApplyPlan {
             else { return nil }
             return try alias(foreign, holder)
         }
-        guard base.view.indexes(entity: layout.entity.number).contains(where: \.isUnique) else {
-            return try reserve(foreign, layout)
-        }
+        if uniqueIndexes(layout.number).isEmpty { return try reserve(foreign, layout) }
         // References to objects that come later in the transaction are in no key that another object can have.
         let values = try values(change, change.values, layout).values
         var row = layout.entity.attributes.map(\.valueBeforeItExisted)

@@ -182,7 +182,7 @@ extension Transaction {
             if try ownKey(of: object, index, layout) == key { own = object }
         }
         if let own { return own }
-        guard draft.base.hasIndex(index), let before = try draft.base.first(index, key: key) else { return nil }
+        guard let before = try draft.holderInBase(of: key, index) else { return nil }
         // The object may have another key now.
         return try ownKey(of: before, index, layout) == key ? before : nil
     }

@@ -330,6 +330,58 @@ import Testing
         try end(store)
     }
 
+    /// The store has no index over the attribute yet.
+    @Test func anUpsertFindsTheObjectByAKeyThatBecomesUnique() throws {
+        let store = try open([Numbered.self])
+        let numbered = try store.write { transaction in
+            for number in 0..<50 { try transaction.insert(Numbered(number: number, name: "old")) }
+            return try transaction.insert(Numbered(number: 77, name: "old"))
+        }.result
+        let (found, new) = try store.write { transaction in
+            try transaction.changeSchema([.changeAttribute("number", of: "Numbered", isUnique: true)])
+            return (
+                try transaction.upsert(Numbered(number: 77, name: "x")),
+                try transaction.upsert(Numbered(number: 78, name: "y"))
+            )
+        }.result
+        #expect(found == numbered && new != numbered)
+        let snapshot = try store.snapshot()
+        #expect(try snapshot.count(Numbered.self) == 52 && snapshot[numbered]?.name == "x")
+        try end(store)
+    }
+
+    /// What is applied makes the attribute unique, and the store has an object with the key.
+    @Test(arguments: [ConflictPolicy.storeWins, .exportWins]) func anAppliedSchemaMakesAKeyUnique(
+        _ policy: ConflictPolicy
+    ) throws {
+        let other = try StoreFolder()
+        func make(_ path: String, isUnique: Bool) throws -> Store {
+            let store = try Store(at: path)
+            try store.changeSchema([
+                .addEntity(
+                    EntityDescription(
+                        "Clip",
+                        attributes: [
+                            AttributeDescription("url", .string, isUnique: isUnique),
+                            AttributeDescription("note", .string),
+                        ]))
+            ])
+            try store.write { _ = try $0.insert("Clip", ["url": "a", "note": .string(isUnique ? "theirs" : "here")]) }
+            return store
+        }
+        let (store, source) = (try make(folder.path, isUnique: false), try make(other.path, isUnique: true))
+        var reasons: [ApplyConflict.Reason] = []
+        for exported in try source.export() {
+            reasons += try store.apply(exported, conflicts: policy).conflicts.map(\.reason)
+        }
+        let rows = try store.snapshot().rows(of: "Clip")
+        #expect(reasons == [.keyTaken(by: rows[0].id)])
+        #expect(rows.map(\.values) == [["a", policy == .storeWins ? "here" : "theirs"]])
+        try source.close()
+        try other.expectIntact()
+        try end(store)
+    }
+
     // MARK: Reading
 
     @Test func predicatesFollowNoReferenceToAnotherEntity() throws {

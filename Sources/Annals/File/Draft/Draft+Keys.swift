@@ -43,6 +43,25 @@ extension Draft {
         return taken
     }
 
+    /// The object that has a key of an index in the base. Linear in the entity's objects if this transaction has made
+    /// the index.
+    func holderInBase(of key: [UInt8], _ id: IndexID) throws(StoreError) -> ObjectID? {
+        if base.hasIndex(id) { return try base.first(id, key: key) }
+        guard base.shape.has(id.entity), let number = shape.index(of: id.entity, over: id.attributes) else {
+            return nil
+        }
+        let index = shape.indexes[number]
+        var holder: ObjectID?
+        var writer = ByteWriter(capacity: 256)
+        try base.scan(entity: id.entity) { (object, row) throws(StoreError) in
+            try index.forEachKey(of: row, in: &writer, large: IndexShape.noLargeKeys) { (bytes, hasAbsent) in
+                if !hasAbsent, bytes.elementsEqual(key) { holder = object }
+            }
+            return holder == nil
+        }
+        return holder
+    }
+
     /// The object that keeps the key: the one that had it before, if it still has it, otherwise the first one.
     private func owner(of key: Key, _ objects: [ObjectID]) throws(StoreError) -> ObjectID? {
         let id = shape.indexes[key.index].id
