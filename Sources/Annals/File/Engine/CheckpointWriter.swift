@@ -13,9 +13,12 @@ final class NodesWriter {
     private static let maximumBodyBytes =
         (FormatLimits.maximumNodeFrameBytes - front) / IndexNode.bytes * IndexNode.bytes
 
-    init(_ appender: Appender, _ landmarks: Landmarks) {
+    private let file: VerifiedFile
+
+    init(_ appender: Appender, _ landmarks: Landmarks, _ file: VerifiedFile) {
         self.appender = appender
         self.landmarks = landmarks
+        self.file = file
     }
 
     /// Returns the node's future offset.
@@ -53,6 +56,9 @@ final class NodesWriter {
         let offset = appender.state.end
         defer { frame.truncate() }
         assert(frame.count <= FormatLimits.maximumNodeFrameBytes, "A frame of nodes is too long.")
+        // The size of a checkpoint is not known before.
+        try file.requireReach(offset + UInt64(frame.count))
+        try appender.prepare(bytes: UInt64(frame.count))
         try appender.appendStandalone(kind, frame.mutableBytes(0..<frame.count), tableBytes: tableBytes)
         _ = landmarks.note(offset, number: appender.state.lastNumber)
     }
@@ -114,7 +120,7 @@ extension Engine {
         var leaves: [RowIndex.WrittenLeaf] = []
         // Written from copies, which share unchanged nodes. A failure leaves the indexes unchanged.
         var ordered = indexes.ordered
-        try appendNodes(atMost: count, appender) { (writer) throws(StoreError) in
+        try appendNodes(appender) { (writer) throws(StoreError) in
             leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
             left -= leaves.count
             for index in ordered.indices where left > 0 {
@@ -128,14 +134,13 @@ extension Engine {
         return left == 0
     }
 
-    /// Lets `body` write at most this number of nodes after the end. No checkpoint names them yet. With the writer
-    /// lock: nothing later in the same hold may fail before the appender was published.
+    /// Lets `body` write nodes after the end. No checkpoint names them yet. With the writer lock: nothing later in the
+    /// same hold may fail before the appender was published.
     func appendNodes(
-        atMost count: Int, _ appender: Appender, _ body: (NodesWriter) throws(StoreError) -> Void
+        _ appender: Appender, _ body: (NodesWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
         let start = appender.state.end
-        let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
-        let writer = try nodesWriter(room: room, appender)
+        let writer = try nodesWriter(appender)
         let first = appender.state.end
         try body(writer)
         try writer.flush()
@@ -143,14 +148,14 @@ extension Engine {
         indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
-    /// A writer after the end, with room for it. A recovery frame for it is a landmark too.
-    private func nodesWriter(room: UInt64, _ appender: Appender) throws(StoreError) -> NodesWriter {
+    /// A writer after the end. A recovery frame for it is a landmark too.
+    private func nodesWriter(_ appender: Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
-        try indexes.core.file.requireReach(start + room)
-        try appender.prepare(bytes: room)
+        try indexes.core.file.requireReach(start + UInt64(FormatLimits.maximumNodeFrameBytes))
+        try appender.prepare(bytes: UInt64(FormatLimits.maximumNodeFrameBytes))
         var landmarks = indexes.landmarks
         if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
-        return NodesWriter(appender, landmarks)
+        return NodesWriter(appender, landmarks, indexes.core.file)
     }
 
     /// Whether this handle has written enough since the last checkpoint to make the next opening slow.
@@ -177,8 +182,7 @@ extension Engine {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let start = appender.state.end
-        let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
-        let writer = try nodesWriter(room: room, appender)
+        let writer = try nodesWriter(appender)
         let first = appender.state.end
         var content = indexes.content(appender.state)
         let roots = try indexes.rows.writeNodes { (node) throws(StoreError) in try writer.add(node) }

@@ -74,7 +74,7 @@ extension Engine {
     /// The same, with the writer lock.
     func appendNodes(of index: inout OrderedIndex, _ appender: Appender) throws(StoreError) {
         let count = options.indexSliceBytes / IndexNode.bytes
-        try appendNodes(atMost: count, appender) { (writer) throws(StoreError) in
+        try appendNodes(appender) { (writer) throws(StoreError) in
             try index.writeNodes(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
         }
     }

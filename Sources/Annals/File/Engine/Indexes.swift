@@ -218,9 +218,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
             if maintainingOrdered, !shape.indexes(of: change.object.entityNumber).isEmpty {
                 try noteOrdered(change, frame, in: &changes)
             }
-            if try apply(change, frame: frame.offset) >= start {
+            if start != .max, try rows.newest(change.object) >= start {
                 throw StoreError(.damaged, "F19: an object appears twice in a transaction, or in the base.")
             }
+            try apply(change, frame: frame.offset)
         }
     }
 
@@ -245,16 +246,15 @@ final class Indexes: LogFollower, @unchecked Sendable {
         rows.makeRoot(entity)
     }
 
-    /// Returns the word of the previous version.
-    @inline(__always) @discardableResult
-    private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) -> UInt64 {
+    @inline(__always)
+    private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) {
         counts.addChange()
         let word =
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
         totals.note(change.kind, change.object)
         assert(word >= newest.end, "I4: a version is below the newest view.")
-        return try rows.set(change.object, to: word)
+        try rows.set(change.object, to: word)
     }
 
     /// The next free object number of an entity.

@@ -40,4 +40,7 @@ struct NodeReference: Equatable {
     var memory: UnsafeMutableRawPointer? {
         word & 1 == 0 ? nil : UnsafeMutableRawPointer(bitPattern: UInt(word & ~1))
     }
+
+    /// The size of its memory.
+    var memoryBytes: Int { word & 1 == 0 ? 0 : IndexNode.bytes }
 }

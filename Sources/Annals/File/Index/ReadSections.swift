@@ -24,8 +24,8 @@ final class ReadSections: @unchecked Sendable {
     private let epoch = Atomic<Int>(0)
     private let closed = Atomic<Bool>(false)
     private let process = OwnProcess()
-    @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
-    @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
+    @exclusivity(unchecked) private var retired: [NodeReference] = []
+    @exclusivity(unchecked) private var waiting: [NodeReference] = []
     /// Nodes that no thread reads. Kept, because after freeing them the system supplies memory page by page, each of
     /// which costs more than writing it.
     @exclusivity(unchecked) private var spare: [UnsafeMutableRawPointer] = []
@@ -38,7 +38,8 @@ final class ReadSections: @unchecked Sendable {
     }
 
     deinit {
-        for node in waiting + retired + spare { node.deallocate() }
+        for reference in waiting + retired { reference.memory?.deallocate() }
+        for node in spare { node.deallocate() }
         counters.deallocate()
     }
 
@@ -90,8 +91,12 @@ final class ReadSections: @unchecked Sendable {
         spare.popLast() ?? .allocate(byteCount: IndexNode.bytes, alignment: 64)
     }
 
-    /// Retires a node that no new section can reach: it is reused after the sections that may use it have ended.
-    func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
+    /// Retires a node in memory that no new section can reach: it is reused after the sections that may use it have
+    /// ended.
+    func retire(_ reference: NodeReference) {
+        assert(reference.memory != nil, "E2: a node in the file is retired.")
+        retired.append(reference)
+    }
 
     /// Reclaims nodes that no section can read any more, and starts the next epoch if nodes wait. Never blocks.
     func reclaim() {
@@ -100,9 +105,10 @@ final class ReadSections: @unchecked Sendable {
         // E1.
         guard !hasSections(parity: (now + 1) & 1) else { return }
         assert(spare.count <= Self.mostSpare, "More nodes are kept than the limit allows.")
-        let kept = min(waiting.count, Self.mostSpare - spare.count)
-        spare += waiting.prefix(kept)
-        for node in waiting.dropFirst(kept) { node.deallocate() }
+        for reference in waiting {
+            guard let memory = reference.memory else { continue }
+            if spare.count < Self.mostSpare { spare.append(memory) } else { memory.deallocate() }
+        }
         // The nodes retired in this epoch wait for the end of the next one: E2.
         waiting = retired
         retired = []

@@ -9,7 +9,8 @@
 //     unreachable is retired, not freed.
 // X4  A node that was read from the file never holds a reference to memory: its words are checked before they are
 //     followed.
-// X5  Nodes in memory are only below nodes in memory or a root, and each below one; `dirtyNodes` counts them.
+// X5  Nodes in memory are only below nodes in memory or a root, and each below one; `dirtyBytes` is the sum of their
+//     sizes.
 
 internal import Synchronization
 
@@ -17,19 +18,20 @@ internal import Synchronization
 final class RowIndex: @unchecked Sendable {
     private static let maximumEntities = FormatLimits.maximumEntities + 1
     /// The uppermost four bits of a root's word are its depth.
-    private static let depthShift: UInt64 = 60
-    private static let referenceMask: UInt64 = 1 << depthShift - 1
+    static let depthShift: UInt64 = 60
+    static let referenceMask: UInt64 = 1 << depthShift - 1
     /// Set in no reference to the file.
     private static let impossibleBits = ~referenceMask | 7
 
     private let roots: PrivateMemory
-    private let sections: ReadSections
+    let sections: ReadSections
     private let source: VerifiedFile
     /// The entities with a root.
-    private(set) var entities: [UInt16] = []
-    private var dirtyNodes = 0
+    var entities: [UInt16] = []
+    /// The memory of nodes that are not in the file.
+    var dirtyBytes = 0
     /// The leaf that was changed last.
-    private var lastLeaf: UnsafeMutableRawPointer?
+    var lastLeaf: UnsafeMutableRawPointer?
     private var lastLeafKey: UInt64 = 0
 
     init(_ source: VerifiedFile, _ sections: ReadSections) throws(StoreError) {
@@ -43,52 +45,39 @@ final class RowIndex: @unchecked Sendable {
         self.sections = sections
     }
 
-    deinit { for node in nodesInMemory() { node.deallocate() } }
+    deinit { for node in nodesInMemory() { node.memory?.deallocate() } }
 
-    /// The memory of nodes that are not in the file.
-    var dirtyBytes: Int { dirtyNodes * IndexNode.bytes }
-
-    private func nodesInMemory() -> [UnsafeMutableRawPointer] {
-        var nodes: [UnsafeMutableRawPointer] = []
-        nodes.reserveCapacity(dirtyNodes)
+    func nodesInMemory() -> [NodeReference] {
+        var nodes: [NodeReference] = []
         for entity in entities {
             let root = root(entity).pointee.load(ordering: .relaxed)
-            guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
-            nodes.append(node)
-            _ = forEachNode(below: node, depth: root >> Self.depthShift) { (_, node, _) in
-                nodes.append(node)
-                return true
-            }
+            collect(NodeReference(word: root & Self.referenceMask), depth: root >> Self.depthShift, &nodes)
         }
-        assert(nodes.count == dirtyNodes, "X5: the nodes in memory are counted wrongly.")
+        assert(nodes.reduce(0) { $0 + $1.memoryBytes } == dirtyBytes, "X5: the nodes in memory are counted wrongly.")
         return nodes
     }
 
-    /// Passes the nodes in memory below one to `body`, each with the word that refers to it and its depth, parents
-    /// before children. Returns false, and stops, if `body` returns false.
-    private func forEachNode(
-        below parent: UnsafeMutableRawPointer, depth: UInt64,
-        _ body: (UnsafeMutablePointer<Atomic<UInt64>>, UnsafeMutableRawPointer, UInt64) -> Bool
-    ) -> Bool {
-        guard depth > 1 else { return true }
+    /// Collects the nodes in memory at and below a reference.
+    private func collect(_ reference: NodeReference, depth: UInt64, _ nodes: inout [NodeReference]) {
+        guard let memory = reference.memory else { return }
+        nodes.append(reference)
+        guard depth > 1 else { return }
         for index in 0..<UInt64(IndexNode.words) {
-            let slot = Self.word(parent, index)
-            guard let node = NodeReference(word: slot.pointee.load(ordering: .relaxed)).memory else { continue }
-            guard body(slot, node, depth - 1), forEachNode(below: node, depth: depth - 1, body) else { return false }
+            let word = Self.word(memory, index).pointee.load(ordering: .relaxed)
+            if word & 1 == 1 { collect(NodeReference(word: word), depth: depth - 1, &nodes) }
         }
-        return true
     }
 
     // MARK: Words
 
     @inline(__always)
-    private static func word(_ node: UnsafeMutableRawPointer, _ index: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    static func word(_ node: UnsafeMutableRawPointer, _ index: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
         assert(UInt(bitPattern: node) % 8 == 0, "not aligned")
         return (node + Int(truncatingIfNeeded: index) &* 8).assumingMemoryBound(to: Atomic<UInt64>.self)
     }
 
     @inline(__always)
-    private func root(_ entity: UInt16) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    func root(_ entity: UInt16) -> UnsafeMutablePointer<Atomic<UInt64>> {
         Self.word(roots.bytes.baseAddress.unsafelyUnwrapped, UInt64(entity))
     }
 
@@ -182,16 +171,12 @@ final class RowIndex: @unchecked Sendable {
 
     // MARK: Changing
 
-    /// Stores the word of an object, and returns the one before it.
-    @discardableResult
-    func set(_ object: ObjectID, to word: UInt64) throws(StoreError) -> UInt64 {
+    /// Stores the word of an object.
+    func set(_ object: ObjectID, to word: UInt64) throws(StoreError) {
         assert(word & 6 == 0, "X1: a word names neither a row nor a deletion.")
         let key = object.rawValue >> IndexNode.bits
         if lastLeaf == nil || key != lastLeafKey { (lastLeaf, lastLeafKey) = (try leafToChange(object), key) }
-        let slot = Self.word(lastLeaf.unsafelyUnwrapped, object.number & 511)
-        let before = slot.pointee.load(ordering: .relaxed)
-        slot.pointee.store(word, ordering: .releasing)
-        return before
+        Self.word(lastLeaf.unsafelyUnwrapped, object.number & 511).pointee.store(word, ordering: .releasing)
     }
 
     /// Ensures that the entity has a root, because it had objects once.
@@ -239,7 +224,7 @@ final class RowIndex: @unchecked Sendable {
     private func makeNode() -> UnsafeMutableRawPointer {
         let node = sections.makeNode()
         node.initializeMemory(as: UInt8.self, repeating: 0, count: IndexNode.bytes)
-        dirtyNodes += 1
+        dirtyBytes += IndexNode.bytes
         return node
     }
 
@@ -254,120 +239,7 @@ final class RowIndex: @unchecked Sendable {
         }
         let node = sections.makeNode()
         node.copyMemory(from: content.baseAddress.unsafelyUnwrapped, byteCount: IndexNode.bytes)
-        dirtyNodes += 1
+        dirtyBytes += IndexNode.bytes
         return node
-    }
-
-    // MARK: Checkpoints
-
-    /// A root as stored in a checkpoint.
-    struct StoredRoot: Equatable {
-        var entity: UInt16
-        var depth: UInt8
-        var offset: UInt64
-    }
-
-    /// Passes every node in memory to `append`, children before parents, with references to the file in it. `append`
-    /// returns the offset that the node will have. Returns the future roots. Nothing changes before `take`.
-    func writeNodes(
-        _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
-    ) throws(StoreError) -> [StoredRoot] {
-        var stored: [StoredRoot] = []
-        for entity in entities.inOrder() {
-            let root = root(entity).pointee.load(ordering: .relaxed)
-            let depth = root >> Self.depthShift
-            let reference = NodeReference(word: root & Self.referenceMask)
-            let offset = try store(reference, depth: depth, append)
-            stored.append(StoredRoot(entity: entity, depth: UInt8(depth), offset: offset))
-        }
-        return stored
-    }
-
-    private func store(
-        _ reference: NodeReference, depth: UInt64, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
-    ) throws(StoreError) -> UInt64 {
-        guard let memory = reference.memory else { return reference.word }
-        assert(depth >= 1, "X5: a node in memory is below a leaf.")
-        guard depth > 1 else { return try append(UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes)) }
-        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
-        defer { copy.deallocate() }
-        copy.copyMemory(from: UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes))
-        for index in 0..<IndexNode.words {
-            let child = NodeReference(word: copy.integer(at: index * 8, as: UInt64.self))
-            if child.memory != nil {
-                copy.store(try store(child, depth: depth - 1, append), at: index * 8)
-            }
-        }
-        return try append(UnsafeRawBufferPointer(copy))
-    }
-
-    /// Makes these roots the index: nodes in memory are reclaimed after their last reader has ended.
-    ///
-    /// A root is replaced by one atomic store: readers must find every object all the time.
-    func install(_ stored: [StoredRoot]) {
-        assert(stored.allSatisfy(\.isPossible), "A root is not possible.")
-        let nodes = nodesInMemory()
-        let kept = stored.map(\.entity).inOrder()
-        for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
-        entities = stored.map(\.entity)
-        for root in stored {
-            self.root(root.entity).pointee.store(
-                root.offset | UInt64(root.depth) << Self.depthShift, ordering: .releasing)
-        }
-        for node in nodes { sections.retire(node) }
-        dirtyNodes = 0
-        lastLeaf = nil
-        sections.reclaim()
-    }
-
-    // MARK: Some of them
-
-    /// A written leaf, and the node that refers to it.
-    struct WrittenLeaf {
-        fileprivate var slot: UnsafeMutablePointer<Atomic<UInt64>>
-        fileprivate var memory: UnsafeMutableRawPointer
-        fileprivate var offset: UInt64
-    }
-
-    /// Passes at most `limit` leaves in memory that are below other nodes to `append`, which returns their future
-    /// offsets. Nothing changes before `installLeaves`.
-    func writeLeaves(
-        atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
-    ) throws(StoreError) -> [WrittenLeaf] {
-        var leaves: [WrittenLeaf] = []
-        for entity in entities.inOrder() {
-            let root = root(entity).pointee.load(ordering: .relaxed)
-            guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
-            let isComplete = forEachNode(below: node, depth: root >> Self.depthShift) { (slot, node, depth) in
-                if depth == 1 { leaves.append(WrittenLeaf(slot: slot, memory: node, offset: 0)) }
-                return leaves.count < limit
-            }
-            if !isComplete { break }
-        }
-        for index in leaves.indices {
-            leaves[index].offset = try append(
-                UnsafeRawBufferPointer(start: leaves[index].memory, count: IndexNode.bytes))
-        }
-        return leaves
-    }
-
-    /// Replaces these leaves by their copies in the file, which must be readable already and unchanged.
-    func installLeaves(_ leaves: [WrittenLeaf]) {
-        for leaf in leaves {
-            leaf.slot.pointee.store(NodeReference(offset: leaf.offset).word, ordering: .releasing)
-            sections.retire(leaf.memory)
-        }
-        assert(leaves.count <= dirtyNodes, "X5: the nodes in memory are counted wrongly.")
-        dirtyNodes -= leaves.count
-        lastLeaf = nil
-        sections.reclaim()
-    }
-}
-
-extension RowIndex.StoredRoot {
-    /// A root that a checkpoint below `end` may name.
-    var isPossible: Bool {
-        entity != 0 && depth >= 1 && UInt64(depth) <= IndexNode.maximumDepth && offset % 8 == 0 && offset > 0
-            && offset < 1 << 56
     }
 }
