@@ -30,7 +30,12 @@ extension EngineOptions {
         options.log.limits.mappingReserveBytes = 16 << 20
         options.dirtyNodeBytes = 64 << 10
         options.checkpointTailBytes = 16 << 10
+        options.tailBytesForEachObject = 0
         options.undividedCheckpointBytes = 12 << 10
+        options.checkpointPartBytes = 16 << 10
+        options.deltas.mostInMemory = 6
+        options.deltas.mostInFile = 10
+        options.deltas.mostInChain = 4
         options.closingTailBytes = 4 << 10
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10

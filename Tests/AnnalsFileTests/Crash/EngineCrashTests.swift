@@ -19,6 +19,7 @@ import Testing
         options.closingTailBytes = 1 << 10
         options.keySortBytes = 12 << 10
         options.indexSliceBytes = 4096
+        options.checkpointPartBytes = 4096
         return options
     }
 
@@ -83,7 +84,7 @@ enum EngineCrashWorkloads {
     /// With so many rows that an image takes longer: of each moment fewer are looked at.
     static let large = [
         "engineIndexBuilt", "engineKilledInIndexBuild", "engineNoSpaceInIndexBuild", "engineCompacted",
-        "engineKilledInCompaction", "engineFolded",
+        "engineKilledInCompaction", "engineFolded", "engineDeltas",
     ]
 
     static let all: [(name: String, run: @Sendable (EngineCrashRun) throws -> Void)] = [
@@ -102,7 +103,34 @@ enum EngineCrashWorkloads {
         ("engineCompacted", compacted),
         ("engineKilledInCompaction", killedInCompaction),
         ("engineFolded", folded),
+        ("engineDeltas", deltas),
     ]
+
+    /// Leaves of the row index get deltas, one over the other, and are whole again. A process dies while it writes such
+    /// a checkpoint.
+    private static func deltas(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        try run.define(engine)
+        try run.change(engine, 560, 0, 0, .relaxed)
+        try engine.writeCheckpoint()
+        for (round, updates) in [5, 1, 6, 2, 1].enumerated() {
+            try run.change(engine, 1, updates, 1, round % 2 == 0 ? .full : .relaxed)
+            try engine.writeCheckpoint()
+            let chains = try CheckpointedStore(run.machine.disk).deltaChains()
+            guard round != 1 || chains.contains(where: { $0.count > 1 }) else {
+                throw CrashFailure(description: "the deltas over the leaves are \(chains)")
+            }
+        }
+        try run.change(engine, 0, 2, 0, .full)
+        run.everythingIsDurable()
+        run.machine.disk.addFault(Fault(.death(afterBytes: 2000), on: .write, occurrence: 1, process: 1))
+        try CrashWorkloads.expectDeath { try engine.writeCheckpoint() }
+        run.machine.disk.removeAllFaults()
+        let next = try run.open(2)
+        try run.change(next, 1, 3, 1, .full)
+        run.everythingIsDurable()
+        try next.close()
+    }
 
     /// With some of the history cleaned; another process goes on in the new file.
     private static func compacted(_ run: EngineCrashRun) throws {

@@ -14,6 +14,7 @@ import Testing
         machine.options.dirtyNodeBytes = 160 << 10
         machine.options.undividedCheckpointBytes = 64 << 10
         machine.options.indexSliceBytes = Self.slice
+        machine.options.checkpointPartBytes = Self.slice
         machine.options.checkpointTailBytes = 1 << 30
         return machine
     }

@@ -42,6 +42,63 @@ import Testing
         #expect(failures.withLock { $0 } == [])
     }
 
+    // MARK: Deltas
+
+    /// Readers look for objects while the deltas over their leaves grow, become whole leaves and are written.
+    @Test(arguments: [FileReading.mapped, .copied]) func readersFindEveryObjectWhileDeltasGrow(_ reading: FileReading)
+        throws
+    {
+        var options = Self.options(isLowered: true, reading)
+        options.deltas = DeltaPolicy()
+        options.dirtyNodeBytes = 1 << 20
+        options.checkpointTailBytes = 64 << 10
+        options.undividedCheckpointBytes = 0
+        options.checkpointPartBytes = 512
+        let engine = try Engine.create(path, options: options, files: RealFileSystem(), environment: RealEnvironment())
+        _ = try engine.commit { try $0.changeSchema([EngineNote.withoutIndexes]) }
+        let count: UInt64 = 1500
+        let ids = try engine.insertNotes(1...Int(count))
+        try engine.writeCheckpoint()
+        let isDone = Atomic<Bool>(false)
+        let last = Atomic<Int>(0)
+        var bodies: [@Sendable () throws -> Void] = [
+            {
+                defer { isDone.store(true, ordering: .relaxed) }
+                var random = SeededRandom(3)
+                for round in 1...3000 {
+                    let object = ids[Int(random.next() % count)]
+                    _ = try engine.commit(durability: .relaxed) {
+                        try $0.update(object, [(EngineNote.rank, .int(Int64(round) + 10_000))])
+                        try $0.update(ids[0], [(EngineNote.rank, .int(Int64(round)))])
+                    }
+                    last.store(round, ordering: .releasing)
+                }
+            }
+        ]
+        for reader in 0..<2 {
+            bodies.append {
+                var random = SeededRandom(UInt64(reader + 8))
+                while !isDone.load(ordering: .relaxed) {
+                    let least = last.load(ordering: .acquiring)
+                    let view = try engine.view()
+                    guard let round = try view.rank(ids[0]), round >= least || least == 0 else {
+                        throw StoreError(.damaged, "a view is older than a commit before it")
+                    }
+                    for _ in 0..<20 {
+                        let object = ids[Int(random.next() % (count - 1)) + 1]
+                        guard let rank = try view.rank(object), rank <= round + 10_000 else {
+                            throw StoreError(.damaged, "an object is gone, or newer than its view")
+                        }
+                    }
+                }
+            }
+        }
+        try onThreads(bodies)
+        try engine.close()
+        let report = try Checker.check(path, files: RealFileSystem())
+        #expect(report.findings.map(\.sentence) == [])
+    }
+
     // MARK: Copies
 
     /// Readers of copies forget them whenever nobody reads, and a writer goes down indexes that stand in the file.

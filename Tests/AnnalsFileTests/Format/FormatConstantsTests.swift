@@ -57,6 +57,7 @@ import Testing
             "maximumInlineRowBytes": UInt64(FormatLimits.maximumInlineRowBytes),
             "maximumValueBytes": UInt64(FormatLimits.maximumValueBytes),
             "maximumListElements": UInt64(FormatLimits.maximumListElements),
+            "maximumDeltas": UInt64(FormatLimits.maximumDeltas),
             "maximumAttributes": UInt64(FormatLimits.maximumAttributes),
             "maximumEntities": UInt64(FormatLimits.maximumEntities),
             "maximumSchemaVersions": UInt64(FormatLimits.maximumSchemaVersions),

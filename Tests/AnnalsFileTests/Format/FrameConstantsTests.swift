@@ -73,6 +73,9 @@ import Testing
                 "zero": CheckpointField.zero, "readFeatures": CheckpointField.readFeatures,
                 "writeFeatures": CheckpointField.writeFeatures,
             ], bytes: CheckpointField.bytes)
+        try check(
+            "delta", ["base": DeltaField.base, "present": DeltaField.present],
+            bytes: DeltaField.present + DeltaField.presentBytes)
         typealias Field = ExtensionField
         try check(
             "extension",

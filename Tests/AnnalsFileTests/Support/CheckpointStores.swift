@@ -131,6 +131,30 @@ enum CheckpointStores {
         }
     }
 
+    /// Deltas over leaves of the row index: some of few entries and some of many, one over the other, one that took up
+    /// the one below it, a leaf that became whole, and changes after the last checkpoint.
+    static func deltas() throws -> [UInt8] {
+        var policy = DeltaPolicy()
+        (policy.mostInMemory, policy.mostInFile) = (24, 30)
+        return try store(policy) { engine in
+            let ids = try engine.insertNotes(2...41)
+            try engine.writeCheckpoint()
+            func update(_ numbers: Range<Int>, deleting deleted: ObjectID? = nil) throws {
+                _ = try engine.commit(author: "golden") { transaction in
+                    for id in ids[numbers] {
+                        try transaction.update(id, [(EngineNote.body, .data([UInt8(numbers.count)]))])
+                    }
+                    if let deleted { try transaction.delete(deleted) }
+                }
+            }
+            for (numbers, deleted) in [(0..<26, Note.object(1)), (3..<5, ids[39]), (4..<24, nil), (20..<24, nil)] {
+                try update(numbers, deleting: deleted)
+                try engine.writeCheckpoint()
+            }
+            try update(0..<2)
+        }
+    }
+
     /// Few objects of one entity, changed between checkpoints.
     static func small() throws -> [UInt8] {
         try store { engine in
@@ -146,7 +170,7 @@ enum CheckpointStores {
     }
 
     /// A store that begins with the notes 1 and 600, by the log alone.
-    private static func store(_ body: (Engine) throws -> Void) throws -> [UInt8] {
+    private static func store(_ deltas: DeltaPolicy? = nil, _ body: (Engine) throws -> Void) throws -> [UInt8] {
         let machine = Machine(seed: 42, clockStepMicroseconds: 0)
         let log = try machine.create()
         let transaction = log.makeFrames()
@@ -157,8 +181,10 @@ enum CheckpointStores {
         }
         try log.commit(transaction)
         try log.close()
+        var options = options(machine)
+        options.deltas = deltas ?? options.deltas
         let engine = try Engine.open(
-            Machine.path, options: options(machine), files: machine.files(), environment: machine.environment)
+            Machine.path, options: options, files: machine.files(), environment: machine.environment)
         try body(engine)
         try engine.close()
         return try #require(machine.disk.contents(of: Machine.path))
@@ -167,6 +193,8 @@ enum CheckpointStores {
     private static func options(_ machine: Machine) -> EngineOptions {
         var options = EngineOptions()
         options.log = machine.options
+        // As they were first written: without deltas.
+        options.deltas.mostInMemory = 0
         options.log.limits.mappingReserveBytes = 16 << 20
         return options
     }

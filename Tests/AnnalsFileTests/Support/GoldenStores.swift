@@ -19,6 +19,7 @@ enum GoldenStores {
         ("example", { try CheckpointStores.example() }),
         ("reserved", { try CheckpointStores.reserved() }),
         ("references", { try CheckpointStores.references() }),
+        ("deltas", { try CheckpointStores.deltas() }),
         ("compacted", { try CompactedStores.golden() }),
         ("folded", { try CompactedStores.folded() }),
         ("replacing", { try CompactedStores.replacing() }),

@@ -115,13 +115,42 @@ def row_indexes(store, reader):
     return expected
 
 
-def read_rows(store, offset, level, first, below, found):
+def read_rows(store, offset, level, first, below, found, entries=None):
     for i, word in enumerate(struct.unpack("<512Q", node(store, offset, below, "F30"))):
         number = first + (i << 9 * level)
-        if word and level:
+        word = (entries or {}).get(i, word)
+        if level == 1 and word & 7 == 2:
+            leaf, below_leaf, entries_of_leaf = deltas(store, word, offset)
+            read_rows(store, leaf, 0, number, below_leaf, found, entries_of_leaf)
+        elif word and level:
             read_rows(store, word, level - 1, number, offset, found)
         elif word:
             found[number] = word
+
+
+def deltas(store, word, below):
+    """The leaf below a chain of deltas, what it must be below, and the words that replace the leaf's."""
+    entries, count = {}, 0
+    while word & 7 == 2:
+        offset, count = word - 2, count + 1
+        need(count <= 16, "F30: too many deltas over a leaf")
+        place = max((n for n in store.nodes if n <= offset), default=None)
+        need(place is not None and offset < below and offset + 8 <= place + NODE, "F30: a delta outside of a node")
+        head = u64(store.data, offset)
+        size, present = head >> 56, 64 if head >> 56 >= 16 else 0
+        need(size and offset + 8 + present + 8 * size <= place + NODE, "F30: the size of a delta")
+        own = struct.unpack_from(f"<{size}Q", store.data, offset + 8 + present)
+        indexes = [entry >> 55 for entry in own]
+        need(all(a < b for a, b in zip(indexes, indexes[1:])), "F30: entries of a delta that do not ascend")
+        if present:
+            bits = int.from_bytes(store.data[offset + 8:offset + 72], "little")
+            need(bits == sum(1 << i for i in indexes), "F30: the bits of a delta")
+        for i, entry in zip(indexes, own):
+            its_word = (entry & (1 << 55) - 1) >> 1 << 3 | entry & 1
+            need(its_word >= NODE, "F30: an entry of a delta")
+            entries.setdefault(i, its_word)
+        word, below = head & (1 << 56) - 1, offset
+    return word, below, entries
 
 
 # ---------------------------------------------------------------------------------------------- ordered indexes

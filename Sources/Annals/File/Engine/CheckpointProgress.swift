@@ -17,6 +17,8 @@ struct CheckpointProgress {
         var dirtyAtFirst: Int
         var written = 0
         var dirtyAfter = 0
+        /// The bytes of the file after the last checkpoint, before the first part.
+        let tailAtFirst: UInt64
     }
 
     /// The end of the last checkpoint.
@@ -27,6 +29,8 @@ struct CheckpointProgress {
     private(set) var hasBuiltIndex = false
     /// Nil without written nodes that the next checkpoint must name.
     private var parts: Parts?
+    /// The number of objects in the last checkpoint.
+    private var objects: UInt64 = 0
     /// The end of the last nodes that another handle has written.
     private var foreignNodesEnd: UInt64 = 0
 
@@ -36,24 +40,24 @@ struct CheckpointProgress {
 
     mutating func foundNodes(endingAt end: UInt64) { foreignNodesEnd = end }
 
-    mutating func wrotePart(dirtyBefore: Int, dirtyAfter: Int) {
+    mutating func wrotePart(dirtyBefore: Int, dirtyAfter: Int, fileEnd: UInt64) {
         assert(dirtyAfter <= dirtyBefore, "Writing nodes has left more of them.")
-        var parts = parts ?? Parts(dirtyAtFirst: dirtyBefore)
+        var parts = parts ?? Parts(dirtyAtFirst: dirtyBefore, tailAtFirst: tail(at: fileEnd))
         parts.written += dirtyBefore - dirtyAfter
         parts.dirtyAfter = dirtyAfter
         self.parts = parts
     }
 
     /// Notes that this handle has written a checkpoint that ends there.
-    mutating func wrote(endingAt end: UInt64, landmarkFrames: [UInt64]) {
-        found(endingAt: end, landmarkFrames: landmarkFrames)
+    mutating func wrote(endingAt end: UInt64, objects: UInt64, landmarkFrames: [UInt64]) {
+        found(endingAt: end, objects: objects, landmarkFrames: landmarkFrames)
         hasBuiltIndex = false
     }
 
     /// Notes that a checkpoint that ends there was read.
-    mutating func found(endingAt end: UInt64, landmarkFrames: [UInt64]) {
+    mutating func found(endingAt end: UInt64, objects: UInt64, landmarkFrames: [UInt64]) {
         assert(end >= self.end, "A checkpoint is below the last one.")
-        (self.end, self.landmarkFrames) = (end, landmarkFrames)
+        (self.end, self.objects, self.landmarkFrames) = (end, objects, landmarkFrames)
         parts = nil
     }
 
@@ -62,8 +66,16 @@ struct CheckpointProgress {
     /// Whether the file has grown since the last checkpoint so far that opening would take too long, or nodes take too
     /// much memory.
     func isDue(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
-        let tail = fileEnd - min(fileEnd, end)
-        return dirty >= options.dirtyNodeBytes || tail >= options.checkpointTailBytes && tail >= 2 * UInt64(dirty)
+        let tail = tail(at: fileEnd)
+        return dirty >= options.dirtyNodeBytes || tail >= leastTail(options) && tail >= 2 * UInt64(dirty)
+    }
+
+    private func tail(at fileEnd: UInt64) -> UInt64 { fileEnd - min(fileEnd, end) }
+
+    /// The tail that makes a checkpoint due.
+    private func leastTail(_ options: EngineOptions) -> UInt64 {
+        let wanted = max(options.checkpointTailBytes, objects &* options.tailBytesForEachObject)
+        return min(wanted, max(options.checkpointTailBytes, options.mostCheckpointTailBytes))
     }
 
     /// Whether a part of a checkpoint must be written.
@@ -77,16 +89,19 @@ struct CheckpointProgress {
     ) -> CheckpointStep {
         if hasBuiltIndex { return .end }
         guard parts != nil || isDue(at: fileEnd, dirty: dirty, options) else { return .none }
-        let least = options.indexSliceBytes
+        let least = options.checkpointPartBytes
         // The writer of a large transaction is waited for in any case. And if nodes come faster than parts write them,
         // the checkpoint must end.
-        if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        let isLarge = transactionBytes >= UInt64(options.indexSliceBytes)
+        if isLarge || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts else {
             if dirty <= options.undividedCheckpointBytes { return .end }
             return isAnotherWriting(at: fileEnd, dirty: dirty, options) ? .none : .part(bytes: least)
         }
-        // Twice the new amount, so that the rest shrinks.
-        let part = max(least, (dirty - min(dirty, parts.dirtyAfter)) * 2)
+        // So an opening after a crash never reads more than twice the tail with which it began.
+        if tail(at: fileEnd) >= 2 * max(parts.tailAtFirst, leastTail(options)) { return .end }
+        // Four times the new amount, so that the rest shrinks: a delta takes more bytes in the file than in memory.
+        let part = max(least, (dirty - min(dirty, parts.dirtyAfter)) * 4)
         return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }
 

@@ -7,6 +7,8 @@ final class NodesWriter {
     private(set) var landmarks: Landmarks
     /// The unfinished frame, from its header on. Empty between frames.
     private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
+    /// Where in it is room for deltas, in a node of them.
+    private var deltas = 0..<0
     /// The offset of the nodes in a frame.
     private static let front = FrameField.bytes + NodesField.bytes
     /// The number of bytes of nodes that fit in a frame.
@@ -21,15 +23,32 @@ final class NodesWriter {
         self.file = file
     }
 
-    /// Returns the node's future offset.
-    func add(_ node: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
-        assert(node.count == IndexNode.bytes, "A node has another size.")
-        if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
-        if frame.count == 0 { frame.appendZeros(Self.front) }
+    /// Adds a node, or a delta to a node of them. Returns its future offset.
+    func add(_ content: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
+        if content.count < IndexNode.bytes { return try addDelta(content) }
+        assert(content.count == IndexNode.bytes, "A node has another size.")
+        try beginNode()
         let offset = appender.state.end + UInt64(frame.count)
         assert(offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot be at that offset.")
-        frame.append(node)
+        frame.append(content)
         return offset
+    }
+
+    private func beginNode() throws(StoreError) {
+        if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
+        if frame.count == 0 { frame.appendZeros(Self.front) }
+    }
+
+    private func addDelta(_ delta: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
+        if deltas.count < delta.count {
+            try beginNode()
+            deltas = frame.count..<frame.count + IndexNode.bytes
+            frame.appendZeros(IndexNode.bytes)
+        }
+        let place = deltas.lowerBound
+        frame.mutableBytes(place..<place + delta.count).copyMemory(from: delta)
+        deltas = place + delta.count..<deltas.upperBound
+        return appender.state.end + UInt64(place)
     }
 
     /// Writes the collected nodes.
@@ -54,7 +73,10 @@ final class NodesWriter {
     /// Writes the unfinished frame.
     private func append(_ kind: FrameKind, tableBytes: Int) throws(StoreError) {
         let offset = appender.state.end
-        defer { frame.truncate() }
+        defer {
+            frame.truncate()
+            deltas = 0..<0
+        }
         assert(frame.count <= FormatLimits.maximumNodeFrameBytes, "A frame of nodes is too long.")
         // The size of a checkpoint is not known before.
         try file.requireReach(offset + UInt64(frame.count))
@@ -111,27 +133,29 @@ extension Engine {
         }
     }
 
-    /// Returns whether enough nodes were left to write all of it.
+    /// Returns whether enough was left to write all of it.
     private func writePart(ofBytes bytes: Int, _ appender: Appender) throws(StoreError) -> Bool {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
-        let count = bytes / IndexNode.bytes
-        var left = count
+        var left = bytes
         var leaves: [RowIndex.WrittenLeaf] = []
         // Written from copies, which share unchanged nodes. A failure leaves the indexes unchanged.
         var ordered = indexes.ordered
         try appendNodes(appender) { (writer) throws(StoreError) in
-            leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
-            left -= leaves.count
-            for index in ordered.indices where left > 0 {
+            let written = try indexes.rows.writeLeaves(ofBytes: bytes) { (content) throws(StoreError) in
+                try writer.add(content)
+            }
+            (leaves, left) = (written.leaves, left - written.bytes)
+            for index in ordered.indices where left >= IndexNode.bytes {
+                let most = left / IndexNode.bytes
                 left -=
-                    try ordered[index]?.writeNodes(atMost: left) { (node) throws(StoreError) in try writer.add(node) }
-                    ?? 0
+                    try (ordered[index]?.writeNodes(atMost: most) { (node) throws(StoreError) in try writer.add(node) }
+                    ?? 0) * IndexNode.bytes
             }
         }
-        assert(left >= 0, "More nodes were written than the limit allows.")
+        assert(left > -IndexNode.bytes, "More was written than the limit allows.")
         indexes.install(leaves, ordered)
-        return left == 0
+        return left < IndexNode.bytes
     }
 
     /// Lets `body` write nodes after the end. No checkpoint names them yet. With the writer lock: nothing later in the

@@ -6,16 +6,23 @@ package struct EngineOptions: Sendable {
     /// A checkpoint begins when unwritten nodes take this memory. While it is written they take at most half as much
     /// again ...
     package var dirtyNodeBytes = 64 << 20
-    /// ... or when this number of bytes follows the last one, and at least twice the checkpoint's own size.
+    /// ... or when this number of bytes follows the last one, and at least twice the checkpoint's own size. In a store of
+    /// many objects it is this number for each, up to a limit: they spread over more leaves, of which each has fewer
+    /// changes then.
     package var checkpointTailBytes: UInt64 = 16 << 20
+    package var tailBytesForEachObject: UInt64 = 1
+    package var mostCheckpointTailBytes: UInt64 = 256 << 20
     /// A larger checkpoint is written in parts, each after a commit.
-    package var undividedCheckpointBytes = 8 << 20
+    package var undividedCheckpointBytes = 256 << 10
+    /// The least size of a part.
+    package var checkpointPartBytes = 256 << 10
     /// Closing writes a checkpoint if the next opening would have to read this number of bytes.
     package var closingTailBytes: UInt64 = 64 << 10
+    /// Which changed leaves of the row index become deltas.
+    package var deltas = DeltaPolicy()
     /// The memory for the keys of a new index. The rest waits in a file.
     package var keySortBytes = 24 << 20
-    /// The part of a new index that is written at once, while other writers wait. Also the least size of a checkpoint's
-    /// part. Whole nodes.
+    /// The part of a new index that is written at once, while other writers wait. Whole nodes.
     package var indexSliceBytes = 1 << 20
 
     /// Reading by copies drops them when they take this memory and no thread reads.

@@ -45,7 +45,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
             copies: { options.log.limits.reserve(fileBytes: opening.size) { PrivateMemory(count: max($0, 1 << 20)) } },
             maximumCopiedBytes: options.copiedBytes)
-        let core = try ReadCore(file, ReadSections())
+        let core = try ReadCore(file, ReadSections(), options.deltas)
         self.core = core
         (rows, self.file, sections) = (core.rows, core.file, core.sections)
         environment = opening.environment
@@ -372,7 +372,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Makes the roots of a checkpoint the indexes.
     private func install(_ content: CheckpointContent, endingAt end: UInt64) {
-        checkpoint.found(endingAt: end, landmarkFrames: content.landmarkFrames)
+        checkpoint.found(
+            endingAt: end, objects: content.entities.reduce(0) { $0 &+ $1.nextNumber },
+            landmarkFrames: content.landmarkFrames)
         extensions = content.extensions
         rows.install(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
         totals = StoreTotals()
@@ -460,7 +462,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         let before = dirtyBytes
         rows.installLeaves(leaves)
         ordered = stored
-        checkpoint.wrotePart(dirtyBefore: before, dirtyAfter: dirtyBytes)
+        checkpoint.wrotePart(dirtyBefore: before, dirtyAfter: dirtyBytes, fileEnd: core.file.readableEnd)
     }
 
     /// Installs a checkpoint that this handle has just written: its nodes are now the indexes.
@@ -475,6 +477,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         self.counts = counts
         rows.install(roots)
         ordered = stored
-        checkpoint.wrote(endingAt: end, landmarkFrames: landmarkFrames)
+        checkpoint.wrote(
+            endingAt: end, objects: roots.reduce(0) { $0 &+ totals[$1.entity].nextNumber },
+            landmarkFrames: landmarkFrames)
     }
 }

@@ -12,6 +12,7 @@ package enum FormatLimits {
     package static let maximumInlineRowBytes = 262_144
     package static let maximumValueBytes = 1_099_511_627_776
     package static let maximumListElements = 8000
+    package static let maximumDeltas = 16
     package static let maximumAttributes = 1000
     package static let maximumEntities = 65535
     package static let maximumSchemaVersions = 65535

@@ -17,30 +17,46 @@ extension VerifiedFile: NodeSource {
     }
 }
 
-/// A word of an inner node or a root: no node, a node in memory, or a node in the file.
-struct NodeReference: Equatable {
-    var word: UInt64
+/// A word of an inner node or a root: nothing, or a node or delta, in memory or in the file.
+package struct NodeReference: Equatable, Sendable {
+    package var word: UInt64
 
     static let none = NodeReference(word: 0)
 
-    init(word: UInt64) { self.word = word }
-    /// Memory is aligned to more than 2 bytes, and so are nodes in the file: the lowest bit is free.
+    @inline(__always)
+    package init(word: UInt64) { self.word = word }
+    /// Memory is aligned to more than 4 bytes, and so are nodes in the file: the lowest two bits are free.
     init(memory: UnsafeMutableRawPointer) {
         assert(UInt(bitPattern: memory) & 7 == 0, "The address of a node has its lowest bits set.")
         word = UInt64(UInt(bitPattern: memory)) | 1
     }
-    init(offset: UInt64) {
-        assert(offset & 7 == 0, "X4: an offset could be taken for an address.")
-        word = offset
+    init(delta memory: UnsafeMutableRawPointer) {
+        assert(UInt(bitPattern: memory) & 7 == 0, "The address of a delta has its lowest bits set.")
+        word = UInt64(UInt(bitPattern: memory)) | 3
     }
-
-    var isNone: Bool { word == 0 }
+    package init(offset: UInt64, isDelta: Bool = false) {
+        assert(offset & 7 == 0, "X4: an offset could be taken for an address.")
+        word = offset | (isDelta ? 2 : 0)
+    }
 
     @inline(__always)
-    var memory: UnsafeMutableRawPointer? {
-        word & 1 == 0 ? nil : UnsafeMutableRawPointer(bitPattern: UInt(word & ~1))
+    package var isNone: Bool { word == 0 }
+    /// Whether it is a delta: only at the place of a leaf that is below another node.
+    @inline(__always)
+    package var isDelta: Bool { word & 2 != 0 }
+
+    @inline(__always)
+    package var memory: UnsafeMutableRawPointer? {
+        word & 1 == 0 ? nil : UnsafeMutableRawPointer(bitPattern: UInt(word & ~7))
     }
 
+    /// Of a node or delta in the file.
+    @inline(__always)
+    package var offset: UInt64 { word & ~7 }
+
     /// The size of its memory.
-    var memoryBytes: Int { word & 1 == 0 ? 0 : IndexNode.bytes }
+    var memoryBytes: Int {
+        guard let memory else { return 0 }
+        return isDelta ? LeafChanges(memory).bytes : IndexNode.bytes
+    }
 }

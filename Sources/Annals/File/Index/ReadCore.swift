@@ -12,10 +12,10 @@ final class ReadCore: Sendable {
     let rows: RowIndex
     let sections: ReadSections
 
-    init(_ file: VerifiedFile, _ sections: ReadSections) throws(StoreError) {
+    init(_ file: VerifiedFile, _ sections: ReadSections, _ deltas: DeltaPolicy) throws(StoreError) {
         self.file = file
         self.sections = sections
-        rows = try RowIndex(file, sections)
+        rows = try RowIndex(file, sections, deltas)
     }
 
     /// Runs `body` in a read section: lent bytes live until it returns. Throws `closed` once the store was closed.

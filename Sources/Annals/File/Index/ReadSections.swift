@@ -107,7 +107,11 @@ final class ReadSections: @unchecked Sendable {
         assert(spare.count <= Self.mostSpare, "More nodes are kept than the limit allows.")
         for reference in waiting {
             guard let memory = reference.memory else { continue }
-            if spare.count < Self.mostSpare { spare.append(memory) } else { memory.deallocate() }
+            if !reference.isDelta, spare.count < Self.mostSpare {
+                spare.append(memory)
+            } else {
+                memory.deallocate()
+            }
         }
         // The nodes retired in this epoch wait for the end of the next one: E2.
         waiting = retired

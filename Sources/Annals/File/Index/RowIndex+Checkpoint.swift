@@ -1,4 +1,9 @@
-// Checkpoints of the row index: nodes in memory go to the file, all or some, children before parents.
+// Checkpoints of the row index: nodes and deltas in memory go to the file, all or some, children before parents.
+//
+// Invariants:
+// X8  The total of the entries over a leaf in the file is at most `mostInFile`, and so many deltas at most are over it
+//     as `mostInChain` allows, except over damage.
+// X9  A node in the file refers to no memory.
 
 internal import Synchronization
 
@@ -10,38 +15,93 @@ extension RowIndex {
         var offset: UInt64
     }
 
-    /// Passes every node in memory to `append`, children before parents, with references to the file in it. `append`
-    /// returns the offset that the node will have. Returns the future roots. Nothing changes before `take`.
+    /// Passes every node and delta in memory to `append`, children before parents, with references to the file in it.
+    /// `append` returns the offset that it will have. Returns the future roots. Nothing changes before `install`.
     func writeNodes(
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [StoredRoot] {
         var stored: [StoredRoot] = []
+        var merged = MergedEntries()
         for entity in entities.inOrder() {
             let root = root(entity).pointee.load(ordering: .relaxed)
             let depth = root >> Self.depthShift
             let reference = NodeReference(word: root & Self.referenceMask)
-            let offset = try store(reference, depth: depth, append)
+            let offset = try store(reference, depth: depth, &merged, append)
             stored.append(StoredRoot(entity: entity, depth: UInt8(depth), offset: offset))
         }
         return stored
     }
 
+    /// Returns the future reference.
     private func store(
-        _ reference: NodeReference, depth: UInt64, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
+        _ reference: NodeReference, depth: UInt64, _ merged: inout MergedEntries,
+        _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64 {
         guard let memory = reference.memory else { return reference.word }
         assert(depth >= 1, "X5: a node in memory is below a leaf.")
-        guard depth > 1 else { return try append(UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes)) }
+        guard depth > 1 else { return try storeLeaf(reference, &merged, append).word }
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
         defer { copy.deallocate() }
         copy.copyMemory(from: UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes))
         for index in 0..<IndexNode.words {
             let child = NodeReference(word: copy.integer(at: index * 8, as: UInt64.self))
             if child.memory != nil {
-                copy.store(try store(child, depth: depth - 1, append), at: index * 8)
+                let stored = try store(child, depth: depth - 1, &merged, append)
+                assert(stored & 1 == 0, "X9: a written node refers to memory.")
+                copy.store(stored, at: index * 8)
             }
         }
         return try append(UnsafeRawBufferPointer(copy))
+    }
+
+    /// Passes a whole leaf in memory, or a delta, to `append`. Returns the future reference.
+    private func storeLeaf(
+        _ reference: NodeReference, _ merged: inout MergedEntries,
+        _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
+    ) throws(StoreError) -> NodeReference {
+        guard let memory = reference.memory else { return reference }
+        guard reference.isDelta else {
+            return NodeReference(offset: try append(UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes)))
+        }
+        let changes = LeafChanges(memory)
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
+        defer { scratch.deallocate() }
+        let bytes: UnsafeRawBufferPointer
+        do throws(StoreError) {
+            if let base = try merge(changes, &merged) {
+                bytes = merged.write(over: base, to: scratch)
+            } else {
+                _ = try fill(reference, scratch.bindMemory(to: UInt64.self).baseAddress.unsafelyUnwrapped)
+                bytes = UnsafeRawBufferPointer(scratch)
+            }
+        } catch  where error.code == .damaged {
+            // Only reading the leaf reports the damage: the checkpoint has what was changed since.
+            merged.removeAll()
+            changes.forEachEntry { merged.add($0) }
+            bytes = merged.write(over: changes.base, to: scratch)
+        }
+        let isDelta = bytes.count != IndexNode.bytes
+        assert(!isDelta || merged.count <= max(deltas.mostInFile, deltas.mostInMemory), "X8: a delta is too large.")
+        return NodeReference(offset: try append(bytes), isDelta: isDelta)
+    }
+
+    /// Adds the entries of a delta in memory, and of those below it that it should take up. Returns the base of the rest;
+    /// nil if the leaf should be whole.
+    private func merge(_ changes: LeafChanges, _ merged: inout MergedEntries) throws(StoreError) -> NodeReference? {
+        merged.removeAll()
+        changes.forEachEntry { merged.add($0) }
+        let links = try chain(changes.base)
+        var base = changes.base
+        var absorbed = 0
+        for link in links {
+            let isLong = links.count - absorbed >= deltas.mostInChain
+            guard isLong || link.head.count <= merged.count * deltas.absorbs else { break }
+            try forEachEntry(of: link) { merged.add($0) }
+            base = link.head.base
+            absorbed += 1
+        }
+        let total = links[absorbed...].reduce(merged.count) { $0 + $1.head.count }
+        return total > deltas.mostInFile || base.word >> DeltaField.countShift != 0 ? nil : base
     }
 
     /// Makes these roots the index: nodes in memory are reclaimed after their last reader has ended.
@@ -65,44 +125,80 @@ extension RowIndex {
 
     // MARK: Some of them
 
-    /// A written leaf: the word that refers to it, before and after.
+    /// A leaf that was written: the word that refers to it, before and after.
     struct WrittenLeaf {
-        fileprivate var slot: UnsafeMutablePointer<Atomic<UInt64>>
-        fileprivate var memory: NodeReference
-        fileprivate var stored: NodeReference
+        fileprivate let slot: UnsafeMutablePointer<Atomic<UInt64>>
+        fileprivate let memory: NodeReference
+        fileprivate var stored = NodeReference.none
     }
 
-    /// Passes leaves in memory that are below other nodes to `append`, which returns their future offsets, until these
-    /// are `limit`. Nothing changes before `installLeaves`.
+    /// Passes leaves and deltas in memory that are below other nodes to `append`, as `writeNodes` does, until they take
+    /// `limit` bytes or none are left. Nothing changes before `installLeaves`.
+    ///
+    /// Begins after those that the last call has written, so that leaves which change often do not keep the others
+    /// waiting.
+    ///
+    /// - Returns: them, and their bytes, of which a last one may exceed the limit.
     func writeLeaves(
-        atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
-    ) throws(StoreError) -> [WrittenLeaf] {
+        ofBytes limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
+    ) throws(StoreError) -> (leaves: [WrittenLeaf], bytes: Int) {
         var leaves: [WrittenLeaf] = []
-        for entity in entities.inOrder() {
-            let root = root(entity).pointee.load(ordering: .relaxed)
-            guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
-            collectLeaves(below: node, depth: root >> Self.depthShift, atMost: limit, &leaves)
+        var merged = MergedEntries()
+        var bytes = 0
+        var next = nextLeaf
+        for leaf in leavesInMemory(from: next, atMost: limit / Self.leastLeafBytes + 1) {
+            guard bytes < limit else { break }
+            var written = leaf.leaf
+            written.stored = try storeLeaf(written.memory, &merged) { (content) throws(StoreError) in
+                bytes += content.count
+                return try append(content)
+            }
+            leaves.append(written)
+            next = leaf.number + 1
         }
-        for index in leaves.indices {
-            guard let memory = leaves[index].memory.memory else { continue }
-            leaves[index].stored = NodeReference(
-                offset: try append(UnsafeRawBufferPointer(start: memory, count: IndexNode.bytes)))
+        nextLeaf = next
+        return (leaves, bytes)
+    }
+
+    /// The size of the smallest delta.
+    private static let leastLeafBytes = 16
+
+    /// A leaf in memory, with its number: the entity's in the upper 16 bits, below it that of the first object / 512.
+    private typealias NumberedLeaf = (number: UInt64, leaf: WrittenLeaf)
+
+    /// At most so many leaves in memory that are below other nodes, from a number on, and from the first on after the
+    /// last.
+    private func leavesInMemory(from number: UInt64, atMost limit: Int) -> [NumberedLeaf] {
+        var leaves: [NumberedLeaf] = []
+        for range in [number..<UInt64.max, 0..<number] {
+            for entity in entities.inOrder() {
+                let root = root(entity).pointee.load(ordering: .relaxed)
+                let reference = NodeReference(word: root & Self.referenceMask)
+                collect(
+                    reference, depth: root >> Self.depthShift, first: UInt64(entity) << 48, in: range, atMost: limit,
+                    &leaves)
+            }
         }
         return leaves
     }
 
-    private func collectLeaves(
-        below parent: UnsafeMutableRawPointer, depth: UInt64, atMost limit: Int, _ leaves: inout [WrittenLeaf]
+    /// `first`: the number of the first leaf below the reference.
+    private func collect(
+        _ reference: NodeReference, depth: UInt64, first: UInt64, in range: Range<UInt64>, atMost limit: Int,
+        _ leaves: inout [NumberedLeaf]
     ) {
-        guard depth > 1 else { return }
+        guard let node = reference.memory, depth > 1 else { return }
+        let step = UInt64(1) << ((depth - 2) * IndexNode.bits)
         for index in 0..<UInt64(IndexNode.words) where leaves.count < limit {
-            let slot = Self.word(parent, index)
-            let reference = NodeReference(word: slot.pointee.load(ordering: .relaxed))
-            guard let node = reference.memory else { continue }
+            let number = first + index * step
+            guard number + step > range.lowerBound, number < range.upperBound else { continue }
+            let slot = Self.word(node, index)
+            let below = NodeReference(word: slot.pointee.load(ordering: .relaxed))
+            if below.memory == nil { continue }
             if depth == 2 {
-                leaves.append(WrittenLeaf(slot: slot, memory: reference, stored: .none))
+                leaves.append((number, WrittenLeaf(slot: slot, memory: below)))
             } else {
-                collectLeaves(below: node, depth: depth - 1, atMost: limit, &leaves)
+                collect(below, depth: depth - 1, first: number, in: range, atMost: limit, &leaves)
             }
         }
     }

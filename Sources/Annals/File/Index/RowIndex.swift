@@ -5,12 +5,12 @@
 //     change entry plus 1.
 // X2  One thread changes the index at a time (the holder of the log's `follow` lock, or the writer while it appends);
 //     readers are inside read sections.
-// X3  A node in memory is changed by single atomic stores; a node in the file never changes. A node that becomes
+// X3  A node or delta in memory is changed by single atomic stores; one in the file never changes. One that becomes
 //     unreachable is retired, not freed.
 // X4  A node that was read from the file never holds a reference to memory: its words are checked before they are
-//     followed.
-// X5  Nodes in memory are only below nodes in memory or a root, and each below one; `dirtyBytes` is the sum of their
-//     sizes.
+//     followed. Only a node directly above leaves refers to deltas.
+// X5  Nodes and deltas in memory are only below nodes in memory or a root, and each below one; `dirtyBytes` is the sum
+//     of their sizes.
 
 internal import Synchronization
 
@@ -20,12 +20,15 @@ final class RowIndex: @unchecked Sendable {
     /// The uppermost four bits of a root's word are its depth.
     static let depthShift: UInt64 = 60
     static let referenceMask: UInt64 = 1 << depthShift - 1
-    /// Set in no reference to the file.
+    /// Set in no reference to a node in the file.
     private static let impossibleBits = ~referenceMask | 7
+    /// Set in no reference from a node above the leaves.
+    private static let impossibleAboveLeaf = ~referenceMask | 5
 
     private let roots: PrivateMemory
     let sections: ReadSections
-    private let source: VerifiedFile
+    let source: VerifiedFile
+    let deltas: DeltaPolicy
     /// The entities with a root.
     var entities: [UInt16] = []
     /// The memory of nodes that are not in the file.
@@ -33,8 +36,10 @@ final class RowIndex: @unchecked Sendable {
     /// The leaf that was changed last.
     var lastLeaf: UnsafeMutableRawPointer?
     private var lastLeafKey: UInt64 = 0
+    /// The leaf with which the next part of a checkpoint begins.
+    var nextLeaf: UInt64 = 0
 
-    init(_ source: VerifiedFile, _ sections: ReadSections) throws(StoreError) {
+    init(_ source: VerifiedFile, _ sections: ReadSections, _ deltas: DeltaPolicy) throws(StoreError) {
         guard let memory = PrivateMemory(count: Self.maximumEntities * 8) else {
             throw StoreError(
                 .outOfMemory,
@@ -43,6 +48,7 @@ final class RowIndex: @unchecked Sendable {
         roots = memory
         self.source = source
         self.sections = sections
+        self.deltas = deltas
     }
 
     deinit { for node in nodesInMemory() { node.memory?.deallocate() } }
@@ -83,21 +89,25 @@ final class RowIndex: @unchecked Sendable {
 
     /// A word of a node in memory or in the file.
     @inline(__always)
-    private func load(_ reference: NodeReference, _ index: UInt64) throws(StoreError) -> UInt64 {
+    func load(_ reference: NodeReference, _ index: UInt64) throws(StoreError) -> UInt64 {
         if let memory = reference.memory { return Self.word(memory, index).pointee.load(ordering: .acquiring) }
         return try source.word(at: reference.word &+ index &* 8)
     }
 
-    /// A reference in a node below the root.
+    /// A reference in a node whose children have this depth. Only a leaf can have deltas over it.
     @inline(__always)
-    private func child(_ parent: NodeReference, _ index: UInt64) throws(StoreError) -> NodeReference {
+    private func child(
+        _ parent: NodeReference, _ index: UInt64, depth: UInt64
+    ) throws(StoreError) -> NodeReference {
         let word = try load(parent, index)
-        if parent.word & 1 == 0, word & Self.impossibleBits != 0 { throw Self.malformed(parent.word) }
+        if parent.word & 1 == 0, word & Self.impossibleBits != 0, depth > 1 || word & Self.impossibleAboveLeaf != 0 {
+            throw Self.malformed(parent.word)
+        }
         return NodeReference(word: word)
     }
 
     @inline(never)
-    private static func malformed(_ offset: UInt64) -> StoreError {
+    static func malformed(_ offset: UInt64) -> StoreError {
         StoreError(
             .damaged, "F30: a node of the row index is malformed. Restore the store from a backup.", offset: offset)
     }
@@ -114,9 +124,10 @@ final class RowIndex: @unchecked Sendable {
         var reference = NodeReference(word: root & Self.referenceMask)
         while depth > 1 {
             depth &-= 1
-            reference = try child(reference, number &>> (depth &* IndexNode.bits) & 511)
+            reference = try child(reference, number &>> (depth &* IndexNode.bits) & 511, depth: depth)
             if reference.isNone { return 0 }
         }
+        if reference.isDelta { return try word(over: reference, number & 511) }
         let word = try load(reference, number & 511)
         if word & 6 != 0 { throw Self.malformed(reference.word) }
         return word
@@ -142,25 +153,34 @@ final class RowIndex: @unchecked Sendable {
         var reference = NodeReference(word: root & Self.referenceMask)
         while depth > 1 {
             depth &-= 1
-            reference = try child(reference, number >> (depth &* IndexNode.bits) & 511)
+            reference = try child(reference, number >> (depth &* IndexNode.bits) & 511, depth: depth)
             if reference.isNone { return .absent(objects: 1 << (depth &* IndexNode.bits)) }
         }
+        let all = try reference.isDelta ? fill(reference, words) : copy(reference, words)
+        if all & 6 != 0 { throw Self.malformed(reference.word) }
+        return .present
+    }
+
+    /// Copies a leaf that is a node. Returns the bits that any of its words has.
+    @inline(__always)
+    func copy(
+        _ leaf: NodeReference, _ words: UnsafeMutablePointer<UInt64>
+    ) throws(StoreError) -> UInt64 {
         var all: UInt64 = 0
-        if let memory = reference.memory {
+        if let memory = leaf.memory {
             for index in 0..<IndexNode.words {
                 words[index] = Self.word(memory, UInt64(index)).pointee.load(ordering: .acquiring)
                 all |= words[index]
             }
         } else {
             // Verified once for all of its words.
-            let node = try source.node(at: reference.word)
+            let node = try source.node(at: leaf.word)
             for index in 0..<IndexNode.words {
                 words[index] = UInt64(littleEndian: node.load(fromByteOffset: index &* 8, as: UInt64.self))
                 all |= words[index]
             }
         }
-        if all & 6 != 0 { throw Self.malformed(reference.word) }
-        return .present
+        return all
     }
 
     enum LeafContent {
@@ -175,8 +195,13 @@ final class RowIndex: @unchecked Sendable {
     func set(_ object: ObjectID, to word: UInt64) throws(StoreError) {
         assert(word & 6 == 0, "X1: a word names neither a row nor a deletion.")
         let key = object.rawValue >> IndexNode.bits
-        if lastLeaf == nil || key != lastLeafKey { (lastLeaf, lastLeafKey) = (try leafToChange(object), key) }
-        Self.word(lastLeaf.unsafelyUnwrapped, object.number & 511).pointee.store(word, ordering: .releasing)
+        if lastLeaf == nil || key != lastLeafKey {
+            lastLeaf = try leafToChange(object, word)
+            lastLeafKey = key
+        }
+        // Without a leaf the word is in a delta.
+        guard let lastLeaf else { return }
+        Self.word(lastLeaf, object.number & 511).pointee.store(word, ordering: .releasing)
     }
 
     /// Ensures that the entity has a root, because it had objects once.
@@ -186,7 +211,10 @@ final class RowIndex: @unchecked Sendable {
         publish(root(entity), makeNode(), 1)
     }
 
-    private func leafToChange(_ object: ObjectID) throws(StoreError) -> UnsafeMutableRawPointer {
+    /// The leaf in memory in which the object's word is to be stored. Nil if the leaf has a delta in memory instead,
+    /// which has the word now.
+    @inline(never)
+    private func leafToChange(_ object: ObjectID, _ word: UInt64) throws(StoreError) -> UnsafeMutableRawPointer? {
         let slot = root(object.entityNumber)
         let number = object.number
         var depth = slot.pointee.load(ordering: .relaxed) >> Self.depthShift
@@ -202,16 +230,67 @@ final class RowIndex: @unchecked Sendable {
             publish(slot, above, depth)
         }
         let reference = NodeReference(word: slot.pointee.load(ordering: .relaxed) & Self.referenceMask)
-        var node = try inMemory(reference, isLeaf: depth == 1)
+        var node = try inMemory(reference, depth: depth)
         if reference.memory == nil { publish(slot, node, depth) }
-        while depth > 1 {
+        while depth > 2 {
             depth -= 1
             let slot = Self.word(node, number >> (depth &* IndexNode.bits) & 511)
             let below = NodeReference(word: slot.pointee.load(ordering: .relaxed))
-            node = try inMemory(below, isLeaf: depth == 1)
+            node = try inMemory(below, depth: depth)
             if below.memory == nil { slot.pointee.store(NodeReference(memory: node).word, ordering: .releasing) }
         }
+        if depth == 1 { return node }
+        return try change(Self.word(node, number >> IndexNode.bits & 511), number & 511, word)
+    }
+
+    /// Stores the word in a delta over the leaf to which the slot refers. Returns the leaf instead if it is whole in
+    /// memory.
+    private func change(
+        _ slot: UnsafeMutablePointer<Atomic<UInt64>>, _ index: UInt64, _ word: UInt64
+    ) throws(StoreError) -> UnsafeMutableRawPointer? {
+        let reference = NodeReference(word: slot.pointee.load(ordering: .relaxed))
+        if reference.memory != nil, !reference.isDelta { return reference.memory }
+        guard !reference.isNone, deltas.mostInMemory > 0, DeltaEntry.fits(word) else { return try makeWhole(slot) }
+        var changes: LeafChanges
+        if let memory = reference.memory {
+            changes = LeafChanges(memory)
+            if changes.set(DeltaEntry(index, word)) { return nil }
+            if changes.count >= deltas.mostInMemory { return try makeWhole(slot) }
+            changes = changes.grown()
+        } else {
+            changes = LeafChanges(over: reference)
+        }
+        let isSet = changes.set(DeltaEntry(index, word))
+        assert(isSet, "X6: a new delta has no room.")
+        replace(slot, by: changes.reference)
+        return nil
+    }
+
+    /// Makes a whole leaf in memory of the one to which the slot refers.
+    private func makeWhole(_ slot: UnsafeMutablePointer<Atomic<UInt64>>) throws(StoreError) -> UnsafeMutableRawPointer {
+        let reference = NodeReference(word: slot.pointee.load(ordering: .relaxed))
+        if reference.isNone {
+            let node = makeNode()
+            slot.pointee.store(NodeReference(memory: node).word, ordering: .releasing)
+            return node
+        }
+        let node = sections.makeNode()
+        do throws(StoreError) {
+            _ = try fill(reference, node.bindMemory(to: UInt64.self, capacity: IndexNode.words))
+        } catch {
+            node.deallocate()
+            throw error
+        }
+        replace(slot, by: NodeReference(memory: node))
         return node
+    }
+
+    /// Makes a slot refer to something else in memory, which is complete.
+    private func replace(_ slot: UnsafeMutablePointer<Atomic<UInt64>>, by new: NodeReference) {
+        let old = NodeReference(word: slot.pointee.load(ordering: .relaxed))
+        slot.pointee.store(new.word, ordering: .releasing)
+        dirtyBytes += new.memoryBytes - old.memoryBytes
+        if old.memory != nil { sections.retire(old) }
     }
 
     private func publish(
@@ -229,13 +308,15 @@ final class RowIndex: @unchecked Sendable {
     }
 
     /// The node in memory, or a copy of it there.
-    private func inMemory(_ reference: NodeReference, isLeaf: Bool) throws(StoreError) -> UnsafeMutableRawPointer {
+    private func inMemory(_ reference: NodeReference, depth: UInt64) throws(StoreError) -> UnsafeMutableRawPointer {
+        assert(!reference.isDelta, "X4: a delta is not at a leaf's place.")
         if let memory = reference.memory { return memory }
         if reference.isNone { return makeNode() }
         let content = try source.node(at: reference.word)
-        for index in 0..<IndexNode.words where !isLeaf {
+        let impossible = depth == 2 ? Self.impossibleAboveLeaf : Self.impossibleBits
+        for index in 0..<IndexNode.words where depth > 1 {
             let word = content.integer(at: index * 8, as: UInt64.self)
-            if word & Self.impossibleBits != 0 { throw Self.malformed(reference.word) }
+            if word & impossible != 0 { throw Self.malformed(reference.word) }
         }
         let node = sections.makeNode()
         node.copyMemory(from: content.baseAddress.unsafelyUnwrapped, byteCount: IndexNode.bytes)

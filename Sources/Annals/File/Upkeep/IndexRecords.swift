@@ -1,11 +1,12 @@
 // The records that checking indexes sorts: nodes and references to them, live rows, and index entries.
 
-/// Nodes that lie together in a frame, or a reference to one.
+/// Nodes that lie together in a frame, or a reference to one, or to a delta in one.
 struct NodeRecord: SortRecord {
-    /// Offset of a node, with bit 0 for a reference from a row index, bit 1 for one from an ordered index.
+    /// Offset of a node or delta, with an `IndexRule` for a reference.
     private var place: UInt64
-    /// The number of consecutive nodes, or the checkpoint of the reference.
+    /// The number of consecutive nodes, or the checkpoint of the reference, with the size of a delta in its free bits.
     private var value: UInt64
+    private static let sizeShift: UInt64 = 56
 
     init(nodes: Int, from first: UInt64) {
         assert(first & 7 == 0, "The offset of a node has no room for a rule.")
@@ -16,6 +17,14 @@ struct NodeRecord: SortRecord {
     init(use offset: UInt64, rule: IndexRule, checkpoint: UInt64) {
         place = offset & ~7 | rule.rawValue
         value = checkpoint
+    }
+
+    /// A reference to a delta. A row index has offsets below 2^56 only, so its checkpoint has one, or is far away.
+    init(delta offset: UInt64, bytes: Int, checkpoint: UInt64) {
+        assert(bytes > 0 && bytes % 8 == 0 && bytes <= DeltaField.mostBytes, "A delta has another size.")
+        place = offset & ~7 | IndexRule.delta.rawValue
+        let words = UInt64(bytes / 8)
+        value = (words >> 3) << Self.sizeShift | min(checkpoint, 1 << Self.sizeShift - 8) | words & 7
     }
 
     static func < (left: NodeRecord, right: NodeRecord) -> Bool {
@@ -32,8 +41,17 @@ struct NodeRecord: SortRecord {
                 return
             }
             let distance = (record.place & ~7) - first
-            guard distance < bytes, distance % UInt64(IndexNode.bytes) == 0 else {
-                return findings.add(rule.name, at: record.value, "An index refers to a missing node.")
+            let inNode = distance % UInt64(IndexNode.bytes)
+            guard rule == .delta else {
+                guard distance < bytes, inNode == 0 else {
+                    return findings.add(rule.name, at: record.value, "An index refers to a missing node.")
+                }
+                return
+            }
+            let size = ((record.value >> sizeShift) << 3 | record.value & 7) * 8
+            guard distance < bytes, inNode + size <= UInt64(IndexNode.bytes) else {
+                return findings.add(
+                    rule.name, at: record.value & (1 << sizeShift - 8), "An index refers to a missing delta.")
             }
         }
     }
@@ -43,8 +61,9 @@ struct NodeRecord: SortRecord {
 enum IndexRule: UInt64 {
     case rowIndex = 1
     case orderedIndex = 2
+    case delta = 3
 
-    var name: String { self == .rowIndex ? "F30" : "F31" }
+    var name: String { self == .orderedIndex ? "F31" : "F30" }
 }
 
 /// A row that is the newest version of its object as of a checkpoint, of an entity with ordered indexes.

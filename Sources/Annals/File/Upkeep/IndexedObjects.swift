@@ -1,8 +1,8 @@
 // Reads the objects of a checkpoint's row index, in ascending order, from nodes that check.
 //
 // Invariants:
-// SI1  A node is read only from a frame that salvage found good, and at most as many nodes as the file has. So nodes
-//     that refer to each other in impossible ways cost no more than one reading of the file.
+// SI1  A node or delta is read only from a frame that salvage found good, and at most as many bytes as the file has in
+//     nodes. So nodes that refer to each other in impossible ways cost no more than one reading of the file.
 
 struct IndexedObjects {
     enum Item {
@@ -17,7 +17,7 @@ struct IndexedObjects {
     let content: CheckpointContent
     private let window: ByteWindow
     private let salvagedNodes: SalvagedNodes
-    private var nodesLeft: Int
+    private var bytesLeft: Int
     private var entity = 0
     /// The number to read next.
     private var number: UInt64 = 1
@@ -26,7 +26,7 @@ struct IndexedObjects {
 
     init(_ content: CheckpointContent, at offset: UInt64, _ nodes: SalvagedNodes, _ window: ByteWindow) {
         (self.content, self.offset, self.window, salvagedNodes) = (content, offset, window, nodes)
-        nodesLeft = nodes.count
+        bytesLeft = nodes.bytes
         path = Array(repeating: (0, []), count: Int(IndexNode.maximumDepth))
     }
 
@@ -86,33 +86,74 @@ struct IndexedObjects {
     private mutating func load(_ offset: UInt64, _ depth: UInt64) throws(StoreError) -> Bool {
         let place = Int(depth - 1)
         if path[place].offset == offset { return true }
-        guard nodesLeft > 0, salvagedNodes.contains(offset) else { return false }
-        nodesLeft -= 1
-        assert(nodesLeft >= 0, "SI1: more nodes are read than the file has.")
+        if depth == 1, offset & 5 == 0, NodeReference(word: offset).isDelta { return try loadDeltas(offset) }
+        guard bytesLeft >= IndexNode.bytes, salvagedNodes.contains(offset) else { return false }
+        bytesLeft -= IndexNode.bytes
+        assert(bytesLeft >= 0, "SI1: more is read than the file has.")
         let bytes = try window.bytes(at: offset, count: IndexNode.bytes)
         guard bytes.count == IndexNode.bytes else { return false }
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
-        let unused: UInt64 = depth == 1 ? 6 : 7
+        let unused: UInt64 = depth == 1 ? 6 : depth == 2 ? 5 : 7
         guard words.allSatisfy({ $0 & unused == 0 && $0 < self.offset }) else { return false }
         path[place] = (offset, words)
         return true
     }
+
+    /// Puts a leaf into the path, with the deltas over it. Returns false if any of them is unreadable: the words below
+    /// it are old.
+    private mutating func loadDeltas(_ word: UInt64) throws(StoreError) -> Bool {
+        var merged = MergedEntries()
+        var next = NodeReference(word: word)
+        for _ in 0..<FormatLimits.maximumDeltas where next.isDelta {
+            guard let delta = try delta(at: next.offset) else { return false }
+            delta.forEachEntry { merged.add($0) }
+            next = delta.head.base
+        }
+        guard !next.isDelta, try load(next.word, 1) else { return false }
+        var isBelow = true
+        merged.forEachEntry {
+            path[0].words[Int($0.index)] = $0.word
+            isBelow = isBelow && $0.word < self.offset
+        }
+        path[0].offset = isBelow ? word : 0
+        return isBelow
+    }
+
+    private mutating func delta(at offset: UInt64) throws(StoreError) -> StoredDelta? {
+        guard let room = salvagedNodes.roomForDelta(at: offset),
+            let head = DeltaHead(try window.bytes(at: offset, count: 8).integerIfThere, at: offset),
+            head.bytes <= min(room, bytesLeft)
+        else { return nil }
+        bytesLeft -= head.bytes
+        return StoredDelta(try window.bytes(at: offset, count: head.bytes), at: offset)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// A u64 at the beginning; 0 if the bytes are cut off.
+    var integerIfThere: UInt64 { count < 8 ? 0 : integer(at: 0, as: UInt64.self) }
 }
 
 /// The locations of good nodes.
 struct SalvagedNodes {
     /// The range of each frame's nodes; ascending.
     private var stretches: [SalvageTransactions.Stretch] = []
-    private(set) var count = 0
+    private(set) var bytes = 0
 
     mutating func note(_ frame: FrameView) {
         guard NodesField.fits(frame) else { return }
         stretches.append(.init(start: frame.end - UInt64(frame.body.count), end: frame.end))
-        count += frame.body.count / IndexNode.bytes
+        bytes += frame.body.count
     }
 
     func contains(_ offset: UInt64) -> Bool {
         guard let stretch = stretches.stretch(with: offset) else { return false }
         return (offset - stretch.start) % UInt64(IndexNode.bytes) == 0
+    }
+
+    /// The bytes from there to the end of the node; nil outside of good nodes.
+    func roomForDelta(at offset: UInt64) -> Int? {
+        guard let stretch = stretches.stretch(with: offset) else { return nil }
+        return IndexNode.bytes - Int((offset - stretch.start) % UInt64(IndexNode.bytes))
     }
 }

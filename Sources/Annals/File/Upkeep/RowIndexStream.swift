@@ -2,8 +2,8 @@
 //
 // Invariants:
 // RI1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
-// RI2  Every node except those on the way to the lowest numbers leads to an object: so the number of nodes read is
-//     bounded by the number of objects returned.
+// RI2  Every node except those on the way to the lowest numbers leads to an object, and a leaf has few deltas: so the
+//     number of nodes and deltas read is bounded by the number of objects returned.
 
 /// Reads nodes below a checkpoint through copies, and notes their required offsets.
 ///
@@ -34,6 +34,16 @@ final class CheckedNodes: NodeSource {
         guard bytes.count == IndexNode.bytes else { throw damaged("a node is cut off.") }
         try nodes.append(NodeRecord(use: offset, rule: rule, checkpoint: checkpoint))
         return bytes
+    }
+
+    /// A delta over a leaf. Its entries live until the next call.
+    func readDelta(_ offset: UInt64) throws(StoreError) -> StoredDelta {
+        guard offset >= UInt64(FormatLimits.pageBytes), offset < checkpoint,
+            let head = DeltaHead(try window.bytes(at: offset, count: 8).integerIfThere, at: offset),
+            let delta = StoredDelta(try window.bytes(at: offset, count: head.bytes), at: offset)
+        else { throw damaged("a delta is malformed.") }
+        try nodes.append(NodeRecord(delta: offset, bytes: head.bytes, checkpoint: checkpoint))
+        return delta
     }
 
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
@@ -100,7 +110,12 @@ struct RowIndexStream {
             let level = UInt64(depth - path.count)
             let first = path[place].first + UInt64(position) << (level * IndexNode.bits)
             if level == 0 { return try entry(first, word) }
-            try descend(to: word, first: first, isFirst: path[place].isFirst && position == 0)
+            let isFirst = path[place].isFirst && position == 0
+            if level == 1, word & 5 == 0, NodeReference(word: word).isDelta {
+                try descendToDelta(NodeReference(word: word), first: first, isFirst: isFirst)
+            } else {
+                try descend(to: word, first: first, isFirst: isFirst)
+            }
         }
     }
 
@@ -123,6 +138,27 @@ struct RowIndexStream {
         let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
         path.append(Level(offset: offset, words: words, first: first, isFirst: isFirst))
         assert(path.count <= depth, "RI1: a path is longer than its root is deep.")
+    }
+
+    private mutating func descendToDelta(
+        _ reference: NodeReference, first: UInt64, isFirst: Bool
+    ) throws(StoreError) {
+        guard reference.offset < path.last?.offset ?? 0 else {
+            throw nodes.damaged("a node refers to a delta that does not precede it.")
+        }
+        var merged = MergedEntries()
+        var next = reference
+        var count = 0
+        while next.isDelta {
+            guard count < FormatLimits.maximumDeltas else { throw nodes.damaged("a leaf has too many deltas.") }
+            let delta = try nodes.readDelta(next.offset)
+            delta.forEachEntry { merged.add($0) }
+            next = delta.head.base
+            count += 1
+        }
+        // X7: below the lowest delta, and so below the parent.
+        try descend(to: next.word, first: first, isFirst: isFirst)
+        merged.forEachEntry { path[path.count - 1].words[Int($0.index)] = $0.word }
     }
 
     private mutating func ascend() throws(StoreError) {
