@@ -148,9 +148,10 @@ extension Engine {
             (leaves, left) = (written.leaves, left - written.bytes)
             for index in ordered.indices where left >= IndexNode.bytes {
                 let most = left / IndexNode.bytes
-                left -=
-                    try (ordered[index]?.writeNodes(atMost: most) { (node) throws(StoreError) in try writer.add(node) }
-                    ?? 0) * IndexNode.bytes
+                let count = try ordered[index]?.writeNodes(atMost: most) { (node) throws(StoreError) in
+                    try writer.add(node)
+                }
+                left -= (count ?? 0) * IndexNode.bytes
             }
         }
         assert(left > -IndexNode.bytes, "More was written than the limit allows.")
