@@ -10,14 +10,24 @@ enum CheckpointStep: Equatable {
     case end
 }
 
+/// The memory of nodes and deltas that are not in the file.
+struct DirtyBytes {
+    var rows = 0
+    var ordered = 0
+
+    var memory: Int { rows + ordered }
+    /// About what they take there: deltas are merged with those below them.
+    var inFile: Int { rows * 2 + ordered }
+}
+
 struct CheckpointProgress {
     /// Progress of a checkpoint that is written in parts.
     private struct Parts {
         /// The number of bytes to write at first, written since, and left after the last part.
-        var dirtyAtFirst: Int
+        let dirtyAtFirst: Int
         var written = 0
-        var dirtyAfter = 0
-        /// The bytes of the file after the last checkpoint, before the first part.
+        var dirtyAfter = DirtyBytes()
+        /// The bytes of the file between the last checkpoint and the end of the first part.
         let tailAtFirst: UInt64
     }
 
@@ -40,11 +50,11 @@ struct CheckpointProgress {
 
     mutating func foundNodes(endingAt end: UInt64) { foreignNodesEnd = end }
 
-    mutating func wrotePart(dirtyBefore: Int, dirtyAfter: Int, fileEnd: UInt64) {
-        assert(dirtyAfter <= dirtyBefore, "Writing nodes has left more of them.")
-        var parts = parts ?? Parts(dirtyAtFirst: dirtyBefore, tailAtFirst: tail(at: fileEnd))
-        parts.written += dirtyBefore - dirtyAfter
-        parts.dirtyAfter = dirtyAfter
+    mutating func wrotePart(_ before: DirtyBytes, _ after: DirtyBytes, fileEnd: UInt64) {
+        assert(after.memory <= before.memory, "Writing nodes has left more of them.")
+        var parts = parts ?? Parts(dirtyAtFirst: before.memory, tailAtFirst: tail(at: fileEnd))
+        parts.written += before.memory - after.memory
+        parts.dirtyAfter = after
         self.parts = parts
     }
 
@@ -85,24 +95,26 @@ struct CheckpointProgress {
 
     /// The step after a transaction of this number of bytes.
     func nextStep(
-        at fileEnd: UInt64, dirty: Int, transactionBytes: UInt64, _ options: EngineOptions
+        at fileEnd: UInt64, dirty: DirtyBytes, transactionBytes: UInt64, _ options: EngineOptions
     ) -> CheckpointStep {
         if hasBuiltIndex { return .end }
-        guard parts != nil || isDue(at: fileEnd, dirty: dirty, options) else { return .none }
+        let memory = dirty.memory
+        guard parts != nil || isDue(at: fileEnd, dirty: memory, options) else { return .none }
         let least = options.checkpointPartBytes
         // The writer of a large transaction is waited for in any case. And if nodes come faster than parts write them,
         // the checkpoint must end.
         let isLarge = transactionBytes >= UInt64(options.indexSliceBytes)
-        if isLarge || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        if isLarge || memory >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts else {
-            if dirty <= options.undividedCheckpointBytes { return .end }
-            return isAnotherWriting(at: fileEnd, dirty: dirty, options) ? .none : .part(bytes: least)
+            if memory <= options.undividedCheckpointBytes { return .end }
+            return isAnotherWriting(at: fileEnd, dirty: memory, options) ? .none : .part(bytes: least)
         }
-        // So an opening after a crash never reads more than twice the tail with which it began.
-        if tail(at: fileEnd) >= 2 * max(parts.tailAtFirst, leastTail(options)) { return .end }
-        // Four times the new amount, so that the rest shrinks: a delta takes more bytes in the file than in memory.
-        let part = max(least, (dirty - min(dirty, parts.dirtyAfter)) * 4)
-        return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
+        // So an opening after a crash never reads more than twice the tail with which it began, or twice the nodes.
+        let most = 2 * max(parts.tailAtFirst, leastTail(options), UInt64(parts.dirtyAtFirst))
+        if tail(at: fileEnd) >= most { return .end }
+        // Twice the new amount, so that the rest shrinks.
+        let part = max(least, (dirty.inFile - min(dirty.inFile, parts.dirtyAfter.inFile)) * 2)
+        return dirty.inFile <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }
 
     /// Whether another handle seems to write the same nodes: its checkpoint will serve all handles.

@@ -66,28 +66,32 @@ extension RowIndex {
         let changes = LeafChanges(memory)
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
         defer { scratch.deallocate() }
-        let bytes: UnsafeRawBufferPointer
+        var (base, isWhole) = (changes.base, false)
         do throws(StoreError) {
-            if let base = try merge(changes, &merged) {
-                bytes = merged.write(over: base, to: scratch)
-            } else {
+            (base, isWhole) = try merge(changes, &merged)
+            if isWhole {
                 _ = try fill(reference, scratch.bindMemory(to: UInt64.self).baseAddress.unsafelyUnwrapped)
-                bytes = UnsafeRawBufferPointer(scratch)
             }
-        } catch  where error.code == .damaged {
+        } catch {
             // Only reading the leaf reports the damage: the checkpoint has what was changed since.
-            merged.removeAll()
-            changes.forEachEntry { merged.add($0) }
-            bytes = merged.write(over: changes.base, to: scratch)
+            if merged.count > DeltaField.mostEntries || !isWhole {
+                base = changes.base
+                merged.removeAll()
+                changes.forEachEntry { merged.add($0) }
+            }
+            isWhole = false
         }
+        let bytes = isWhole ? UnsafeRawBufferPointer(scratch) : merged.write(over: base, to: scratch)
         let isDelta = bytes.count != IndexNode.bytes
-        assert(!isDelta || merged.count <= max(deltas.mostInFile, deltas.mostInMemory), "X8: a delta is too large.")
+        assert(!isDelta || merged.count <= DeltaField.mostEntries, "X8: a delta is too large.")
         return NodeReference(offset: try append(bytes), isDelta: isDelta)
     }
 
-    /// Adds the entries of a delta in memory, and of those below it that it should take up. Returns the base of the rest;
-    /// nil if the leaf should be whole.
-    private func merge(_ changes: LeafChanges, _ merged: inout MergedEntries) throws(StoreError) -> NodeReference? {
+    /// Adds the entries of a delta in memory, and of those below it that it should take up. Returns the base of the rest,
+    /// and whether the leaf should be whole instead.
+    private func merge(
+        _ changes: LeafChanges, _ merged: inout MergedEntries
+    ) throws(StoreError) -> (base: NodeReference, isWhole: Bool) {
         merged.removeAll()
         changes.forEachEntry { merged.add($0) }
         let links = try chain(changes.base)
@@ -100,8 +104,7 @@ extension RowIndex {
             base = link.head.base
             absorbed += 1
         }
-        let total = links[absorbed...].reduce(merged.count) { $0 + $1.head.count }
-        return total > deltas.mostInFile || base.word >> DeltaField.countShift != 0 ? nil : base
+        return (base, links[absorbed...].reduce(merged.count) { $0 + $1.head.count } > deltas.mostInFile)
     }
 
     /// Makes these roots the index: nodes in memory are reclaimed after their last reader has ended.

@@ -5,6 +5,7 @@ extension RowIndex {
     @inline(never)
     func word(over delta: NodeReference, _ index: UInt64) throws(StoreError) -> UInt64 {
         var reference = delta
+        var left = FormatLimits.maximumDeltas + 1
         while reference.isDelta {
             if let memory = reference.memory {
                 let changes = LeafChanges(memory)
@@ -13,6 +14,8 @@ extension RowIndex {
                 reference = changes.base
             } else {
                 let offset = reference.offset
+                left &-= 1
+                guard left > 0 else { throw Self.malformed(offset) }
                 let head = try head(at: offset)
                 let word = try word(of: index, head, at: offset)
                 if word != 0 { return word }
@@ -89,19 +92,21 @@ extension RowIndex {
         delta.forEachEntry(body)
     }
 
-    /// Copies the words of a leaf, with all deltas over it. Returns bits that any of them has, without those of entries.
+    /// Copies the words of a leaf, with all deltas over it. Returns the leaf below them, and the bits that any of its
+    /// words has.
     @inline(never)
     func fill(
         _ reference: NodeReference, _ words: UnsafeMutablePointer<UInt64>
-    ) throws(StoreError) -> UInt64 {
+    ) throws(StoreError) -> (leaf: NodeReference, bits: UInt64) {
         let changes = reference.isDelta ? reference.memory.map { LeafChanges($0) } : nil
         let stored = changes?.base ?? reference
         let links = try chain(stored)
-        let all = try copy(links.last?.head.base ?? stored, words)
+        let leaf = links.last?.head.base ?? stored
+        let bits = try copy(leaf, words)
         for link in links.reversed() {
             try forEachEntry(of: link) { words[Int($0.index)] = $0.word }
         }
         changes?.forEachEntry { words[Int($0.index)] = $0.word }
-        return all
+        return (leaf, bits)
     }
 }

@@ -21,9 +21,9 @@ final class RowIndex: @unchecked Sendable {
     static let depthShift: UInt64 = 60
     static let referenceMask: UInt64 = 1 << depthShift - 1
     /// Set in no reference to a node in the file.
-    private static let impossibleBits = ~referenceMask | 7
+    private static let impossibleBits: UInt64 = ~(1 << DeltaField.countShift - 1) | 7
     /// Set in no reference from a node above the leaves.
-    private static let impossibleAboveLeaf = ~referenceMask | 5
+    private static let impossibleAboveLeaf = impossibleBits & ~2
 
     private let roots: PrivateMemory
     let sections: ReadSections
@@ -156,8 +156,8 @@ final class RowIndex: @unchecked Sendable {
             reference = try child(reference, number >> (depth &* IndexNode.bits) & 511, depth: depth)
             if reference.isNone { return .absent(objects: 1 << (depth &* IndexNode.bits)) }
         }
-        let all = try reference.isDelta ? fill(reference, words) : copy(reference, words)
-        if all & 6 != 0 { throw Self.malformed(reference.word) }
+        let (leaf, bits) = try reference.isDelta ? fill(reference, words) : (reference, copy(reference, words))
+        if bits & 6 != 0 { throw Self.malformed(leaf.memory == nil ? leaf.offset : 0) }
         return .present
     }
 

@@ -158,6 +158,9 @@ struct RowIndexStream {
         }
         // X7: below the lowest delta, and so below the parent.
         try descend(to: next.word, first: first, isFirst: isFirst)
+        guard path[path.count - 1].words.allSatisfy({ $0 & 6 == 0 }) else {
+            throw nodes.damaged("a leaf below a delta has a word that names neither a row nor a deletion.")
+        }
         merged.forEachEntry { path[path.count - 1].words[Int($0.index)] = $0.word }
     }
 
