@@ -6,8 +6,8 @@ package struct EngineOptions: Sendable {
     /// A checkpoint begins when unwritten nodes take this memory. While it is written they take at most half as much
     /// again ...
     package var dirtyNodeBytes = 64 << 20
-    /// ... or when this number of bytes follows the last one, and at least twice the checkpoint's own size. In a store of
-    /// many objects it is this number for each, up to a limit: they spread over more leaves, of which each has fewer
+    /// ... or when this number of bytes follows the last one, and at least twice the checkpoint's own size. In a store
+    /// of many objects it is this number for each, up to a limit: they spread over more leaves, of which each has fewer
     /// changes then.
     package var checkpointTailBytes: UInt64 = 16 << 20
     package var tailBytesForEachObject: UInt64 = 1

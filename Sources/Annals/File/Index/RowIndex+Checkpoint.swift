@@ -87,8 +87,8 @@ extension RowIndex {
         return NodeReference(offset: try append(bytes), isDelta: isDelta)
     }
 
-    /// Adds the entries of a delta in memory, and of those below it that it should take up. Returns the base of the rest,
-    /// and whether the leaf should be whole instead.
+    /// Adds the entries of a delta in memory, and of those below it that it should take up. Returns the base of the
+    /// rest, and whether the leaf should be whole instead.
     private func merge(
         _ changes: LeafChanges, _ merged: inout MergedEntries
     ) throws(StoreError) -> (base: NodeReference, isWhole: Bool) {
