@@ -73,10 +73,11 @@ import Testing
             let ids = try engine.insertNotes(1...Self.objects)
             try engine.writeCheckpoint()
             let end = try engine.statistics().checkpointEnd
-            var tail: UInt64 = 0
+            var (tail, rank): (UInt64, Int64) = (0, 0)
             while try engine.statistics().checkpointEnd == end {
                 tail = try engine.view().end - end
-                _ = try engine.commit(durability: .relaxed) { try $0.update(ids[0], [(EngineNote.rank, .int(1))]) }
+                rank += 1
+                _ = try engine.commit(durability: .relaxed) { try $0.update(ids[0], [(EngineNote.rank, .int(-rank))]) }
                 try #require(tail < 1 << 20)
             }
             #expect(tail > UInt64(expected - 4) << 10 && tail <= UInt64(expected + 1) << 10, "\(tail) bytes")
