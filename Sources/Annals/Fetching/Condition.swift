@@ -117,7 +117,8 @@ struct ConditionReader {
             let value = try row.value(position, object, view, layout)
             let targets = value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
             // Another entity may have got the name of the one to which older references lead.
-            return targets.filter { $0.entityNumber == step.target.number }
+            let areRight = targets.allSatisfy { $0.entityNumber == step.target.number }
+            return areRight ? targets : targets.filter { $0.entityNumber == step.target.number }
         case .referring(let index):
             var objects: [ObjectID] = []
             try view.forEachReferring(to: object, index: index) { (referrer) throws(StoreError) in

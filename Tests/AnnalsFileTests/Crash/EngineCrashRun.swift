@@ -133,7 +133,18 @@ final class EngineCrashRun: @unchecked Sendable {
         var options = options
         options.log.synchronizesInBackground = false
         self.options = options
+        looksAtImages()
+    }
+
+    private func looksAtImages() {
         machine.disk.setOnChange { [unowned self] disk in self.lookAtEveryImage(of: disk) }
+    }
+
+    /// For steps that other workloads look at.
+    func withoutLooking<Result>(_ steps: () throws -> Result) rethrows -> Result {
+        machine.disk.setOnChange(nil)
+        defer { looksAtImages() }
+        return try steps()
     }
 
     static func object(_ number: UInt64) -> ObjectID {

@@ -109,10 +109,14 @@ enum EngineCrashWorkloads {
     /// Leaves of the row index get deltas, one over the other, and are whole again. A process dies while it writes such
     /// a checkpoint.
     private static func deltas(_ run: EngineCrashRun) throws {
-        let engine = try run.create()
-        try run.define(engine)
-        try run.change(engine, 560, 0, 0, .relaxed)
-        try engine.writeCheckpoint()
+        // Two leaves, which other workloads write just so.
+        let engine = try run.withoutLooking {
+            let engine = try run.create()
+            try run.define(engine, EngineNote.withoutIndexes)
+            try run.change(engine, 560, 0, 0, .full)
+            try engine.writeCheckpoint()
+            return engine
+        }
         for (round, updates) in [5, 1, 6, 2, 1].enumerated() {
             try run.change(engine, 1, updates, 1, round % 2 == 0 ? .full : .relaxed)
             try engine.writeCheckpoint()
@@ -123,7 +127,8 @@ enum EngineCrashWorkloads {
         }
         try run.change(engine, 0, 2, 0, .full)
         run.everythingIsDurable()
-        run.machine.disk.addFault(Fault(.death(afterBytes: 2000), on: .write, occurrence: 1, process: 1))
+        // A checkpoint frame alone has more bytes.
+        run.machine.disk.addFault(Fault(.death(afterBytes: 300), on: .write, occurrence: 1, process: 1))
         try CrashWorkloads.expectDeath { try engine.writeCheckpoint() }
         run.machine.disk.removeAllFaults()
         let next = try run.open(2)
