@@ -289,7 +289,7 @@ import Testing
         expectDamaged { _ = try engine.commit { try $0.update(Note.object(1), [(1, .int(5))]) } }
     }
 
-    /// What was verified last ends with the readable part, even where its block goes on.
+    /// The verified bytes end with the readable part, although their block goes on.
     @Test(arguments: [FileReading.mapped, .copied], [false, true])
     func aRowDoesNotGoOnAboveTheReadablePart(_ reading: FileReading, isReversed: Bool) throws {
         var file = try ForgedFile.withBase()

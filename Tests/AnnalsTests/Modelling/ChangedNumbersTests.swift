@@ -350,7 +350,7 @@ import Testing
         try end(store)
     }
 
-    /// What is applied makes the attribute unique, and the store has an object with the key.
+    /// The applied transaction makes the attribute unique, and the store has an object with the key.
     @Test(arguments: [ConflictPolicy.storeWins, .exportWins]) func anAppliedSchemaMakesAKeyUnique(
         _ policy: ConflictPolicy
     ) throws {

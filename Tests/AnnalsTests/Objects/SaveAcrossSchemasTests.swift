@@ -18,7 +18,7 @@ import Testing
         var y = 0
     }
 
-    /// What the newer program no longer has is between the other attributes.
+    /// The newer program lacks two attributes, which lie between the others.
     private enum First {
         struct Thing: Entity {
             var gone = "x"

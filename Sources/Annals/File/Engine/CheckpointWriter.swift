@@ -7,7 +7,7 @@ final class NodesWriter {
     private(set) var landmarks: Landmarks
     /// The unfinished frame, from its header on. Empty between frames.
     private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
-    /// Where in it is room for deltas, in a node of them.
+    /// The free bytes of the frame's last node of deltas.
     private var deltas = 0..<0
     /// The offset of the nodes in a frame.
     private static let front = FrameField.bytes + NodesField.bytes
