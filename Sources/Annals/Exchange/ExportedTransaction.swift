@@ -8,8 +8,8 @@ public import FoundationEssentials
 public struct ExportedTransaction: Hashable, Sendable {
     /// The transaction's place in the exporting store: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The place of the exported transaction before it, which the receiving store must have applied. Nil if the export
-    /// begins here, or all earlier ones were left out.
+    /// The place of the transaction exported before this one, which the receiving store must have applied. Nil if the
+    /// export begins with this transaction, or if all earlier ones were left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
@@ -17,17 +17,18 @@ public struct ExportedTransaction: Hashable, Sendable {
     public let author: String?
     /// The author's activity, or the part of the program; nil if unknown.
     public let contextName: String?
-    /// The original transaction, if the exporting store has applied it from another one; nil if it was made there.
+    /// The place of the original transaction, if it was made in another store and applied to the exporting one. Nil if
+    /// it was made in the exporting store.
     public let origin: HistoryToken?
-    /// The place of the transaction before the original one, if it exists.
+    /// The place of the transaction that the original store exported before the original one, if it exists.
     public let originPrevious: HistoryToken?
-    /// Nil for a transaction. For a state after a transaction, the places of other stores up to which the state
-    /// contains their transactions.
+    /// For a state, which contains all objects after a transaction: the places in other stores up to which the state
+    /// contains their transactions. Nil for a plain transaction.
     public let holds: [HistoryToken]?
-    /// The entities after the transaction. Not nil for the first transaction of an export, and for those that change
-    /// the schema.
+    /// The entities after the transaction, in the first transaction of an export and in those that change the schema.
+    /// Otherwise nil.
     public let schema: [EntityDescription]?
-    /// The renames of the transaction, in order.
+    /// The names that differ from those before the transaction: for each entity its own, then those of its attributes.
     public let renames: [ExportedRename]
     /// The changes, in the order in which they were made.
     public let changes: [ExportedChange]
@@ -40,11 +41,11 @@ public struct ExportedTransaction: Hashable, Sendable {
 
 /// A renaming of an entity or attribute.
 public struct ExportedRename: Hashable, Sendable, Codable {
-    /// The entity's name: for a renamed attribute the name after the transaction, otherwise the name before.
+    /// The entity's name: after the transaction if an attribute is renamed, before it if the entity is renamed.
     public let entity: String
-    /// The attribute's name before; nil if the entity is renamed.
+    /// The attribute's name before the transaction; nil if the entity is renamed.
     public let attribute: String?
-    /// The name after the transaction.
+    /// The new name, after the transaction.
     public let name: String
 }
 
@@ -60,12 +61,12 @@ public struct ExportedChange: Hashable, Sendable {
     public let attributes: [String]
     /// The values, one for each name.
     public let values: [ExportedValue]
-    /// The values before an update. Nil for other changes, and if history no longer had them.
+    /// The values before an update. Nil for other kinds of change, and if history no longer had the values.
     public let before: [ExportedValue]?
 }
 
 extension StoreError {
-    /// `what` is the part of a sentence with the reason.
+    /// `what` is the reason, as a part of a sentence.
     static func malformedExport(_ what: String) -> StoreError {
         StoreError(.exportMalformed, "This is not an exported transaction: \(what). Export it again.")
     }
@@ -96,7 +97,7 @@ extension ExportedTransaction {
         }
     }
 
-    /// Contains nothing of the line, which may hold private values.
+    /// The error for a line that cannot be decoded. It contains no values of the line, which may be private.
     private static func failure(_ error: any Error) -> StoreError {
         if let error = error as? StoreError { return error }
         guard let error = error as? DecodingError else { return .malformedExport("it cannot be read") }
@@ -120,7 +121,7 @@ extension ExportedTransaction {
 }
 
 extension ExportedTransaction: Codable {
-    /// Raised when readers of the previous form would misread the new one.
+    /// The version of the text form. It is raised only if programs for the previous form would misread the new one.
     private static let formVersion = 1
 
     private enum Key: String, CodingKey {
@@ -128,7 +129,7 @@ extension ExportedTransaction: Codable {
             changes
     }
 
-    /// The attributes and the entity of a change's values. Changes with the same ones share it.
+    /// The entity and the attributes of a change's values. Changes in which both are the same share one shape.
     struct Shape: Codable {
         var entity: String
         var attributes: [String]
@@ -149,10 +150,12 @@ extension ExportedTransaction: Codable {
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
-        guard try container.decode(Int.self, forKey: .annals) == Self.formVersion else {
+        let form = try container.decode(Int.self, forKey: .annals)
+        guard form == Self.formVersion else {
             throw StoreError(
                 .unsupportedVersion,
-                "A newer version exported the transaction: export it with this version, or apply it with that one.")
+                "The transaction was exported in form \(form), and this program reads form \(Self.formVersion): export "
+                    + "it with this version of the program, or apply it with the version that exported it.")
         }
         token = try container.decode(HistoryToken.self, forKey: .token)
         previous = try container.decodeIfPresent(HistoryToken.self, forKey: .previous)

@@ -71,13 +71,15 @@ extension Store {
         if let failure { throw failure }
     }
 
-    /// The state to begin with; nil if history contains everything that the receiver has not made itself.
+    /// The state with which the export begins; nil if it begins with history. That is so if history has every
+    /// transaction that the receiver did not make, and also if it lacks only objects of entities whose history is off
+    /// and the receiver cannot apply a state.
     private func wholeState(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Snapshot? {
         guard let state = try oldestWhole(end) else { return nil }
         let oldest = try oldest(end, to: target)
         if oldest.exported.number == 0, state.view.number == oldest.number { return nil }
-        // A store from which transactions came here has their objects already, and takes no state. Its objects without
-        // history are the only ones that history lacks.
+        // A receiver whose own transactions were applied here has their objects already, and cannot apply a state. So
+        // the export begins with history, if that lacks only objects of entities whose history is off.
         guard let target, oldest.exported.number == 0, try AppliedOrigins(end).record(of: target) != nil else {
             return state
         }

@@ -9,30 +9,33 @@
 /// ```
 ///
 /// That is a whole declaration. Every stored property is an attribute of the same name. A property that is optional may
-/// be null. Options, relationships and properties that are not kept are named in `schema`.
+/// be null. `schema` gives options to properties, connects the two sides of relationships, and names the properties
+/// that the store does not keep.
 public protocol Entity: Sendable {
-    /// A value with the initial values of all properties. A struct gets this for free.
+    /// Creates a value with the initial values of all properties. The compiler writes this for a struct.
     init()
     /// The options and relationships of the properties, as a `static let` of the type `Schema<Self>`. Leave it out if
     /// no property has any.
     static var schema: _SchemaForm { get }
 
-    /// Not for programs: leave it as it is. The schema of another entity would be left out silently otherwise.
+    /// Not for programs: leave it as it is. Without it, a `schema` that describes another entity would be ignored
+    /// silently.
     associatedtype _SchemaForm = Schema<Self>
     /// Not for programs: leave it as it is. Conformances of `Object` depend on it. See `Object+Identity.swift`.
     associatedtype _ObjectForm = _PlainObject
 
-    /// Called once before an object that was inserted into a context is saved. Its changes are saved, too.
+    /// Called once before an object that was inserted into a context is saved. Changes that it makes are saved, too.
     mutating func willInsert()
-    /// Called once before an object that was inserted or changed in a context is saved. Its changes are saved, too.
+    /// Called once before an object that was inserted or changed in a context is saved. Changes that it makes are
+    /// saved, too.
     mutating func willSave()
-    /// Called once before the deletion of an object in a context is saved. It may not be called for an object that only
-    /// a delete rule deletes.
+    /// Called once before the deletion of an object in a context is saved. For an object that only a delete rule
+    /// deletes, it is not always called.
     mutating func willDelete()
 }
 
 extension Entity {
-    /// Not available: the compiler makes the real one from the initial values.
+    /// Not available: the compiler writes the real initializer if all stored properties have initial values.
     @available(*, unavailable, message: "give each stored property an initial value, or write an init() that does")
     public init() { preconditionFailure("The initializer is not available.") }
 
@@ -52,28 +55,29 @@ extension Entity where _SchemaForm == Schema<Self> {
 /// Not for programs. See `Entity`.
 public enum _PlainObject {}
 
-/// Names one object of an entity in a store. It costs nothing to keep and to copy. The object need not exist.
+/// Names one object of an entity in a store. Keeping and copying a reference cost nothing. The object need not exist.
 ///
-/// It is the object's ID, with four bytes that distinguish stores. With a reference from one store, reading and writing
-/// throw `referenceForeign` in another store, and a predicate finds nothing there. A reference made from an ID alone,
-/// or from a decoded change of history, belongs to no particular store: it equals the references of all stores that
-/// have its ID.
+/// It is the object's ID, with four bytes that distinguish stores. If you use it in a store that it does not belong to,
+/// reading and writing throw `referenceForeign`, and a predicate finds nothing. A reference made from an ID alone, or
+/// from a decoded change of history, belongs to no particular store: it equals every reference with the same ID,
+/// whichever store that one belongs to.
 ///
-/// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
-/// in an order, and one of the type `Set<Reference<E>>` to several without.
+/// A property of the type `Reference<E>?` is a relationship to one object. `[Reference<E>]` is a relationship to
+/// several objects in an order, and `Set<Reference<E>>` to several objects without an order.
 public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
-    // Its members are disfavored: `clip.folder?.id` is a property `id` of `Folder`, if it has one (ON4).
+    // If `Folder` has a property `id`, `clip.folder?.id` must mean that property (ON4). So the members of `Reference`
+    // are disfavored.
 
-    /// The object's ID, for everything that is not typed.
+    /// The object's ID, for functions that do not use the type of the entity.
     @_disfavoredOverload public let id: ObjectID
-    /// The mark of the store (`UUIDBytes.mark`); 0 if it is not known.
+    /// The mark of the store (`UUIDBytes.mark`); 0 if the store is not known.
     let store: UInt32
 
-    /// Refers to an object by its ID. The entity of the ID is checked where the reference is used. Its store is not
-    /// known.
+    /// Refers to an object by its ID, in no particular store. The entity of the ID is checked when the reference is
+    /// used.
     public init(_ id: ObjectID) { self.init(id, of: 0) }
 
-    /// Refers to an object of the store with that mark.
+    /// Refers to an object of the store with this mark.
     init(_ id: ObjectID, of store: UInt32) { (self.id, self.store) = (id, store) }
 
     /// Whether two references name the same object of a store. A reference without a store matches any store.
@@ -86,19 +90,19 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     /// The hash of the object's ID.
     @_disfavoredOverload public var hashValue: Int { id.hashValue }
 
-    /// In the order in which the objects were inserted.
+    /// By ID. That is the order in which the objects of an entity got their IDs, usually that of their insertion.
     public static func < (left: Reference, right: Reference) -> Bool { left.id < right.id }
 
-    /// Throws `referenceForeign` if it is of another store than the one with that mark.
+    /// Throws `referenceForeign` if the reference belongs to another store than the one with this mark.
     func requireStore(_ mark: UInt32) throws(StoreError) {
         if store != mark, store != 0, mark != 0 { throw .referenceForeign(id, of: E.model.name) }
     }
 }
 
 extension Array {
-    /// References to objects of the store with that mark.
+    /// Creates references to objects of the store with this mark.
     init<E: Entity>(_ objects: [ObjectID], of mark: UInt32) where Element == Reference<E> {
-        // Appending to an array whose type is not known here would look the type up for each element.
+        // The element type is not known here, so appending would look it up for each element.
         self.init(unsafeUninitializedCapacity: objects.count) { references, count in
             guard let first = references.baseAddress else { return }
             for (index, object) in objects.enumerated() {
@@ -109,13 +113,13 @@ extension Array {
     }
 }
 
-/// A reference in memory, for any entity: the layout of a generic struct does not depend on types that its fields do
-/// not use.
+/// A `Reference` to any entity, as it is in memory. The layout is the same for all entities, because no field of
+/// `Reference` has a type that depends on the entity.
 struct ReferenceContent {
     var id: ObjectID
     var store: UInt32
 
-    /// Whether references with these marks may be of one store.
+    /// Whether references with these marks may belong to the same store.
     static func mayBeEqual(_ left: UInt32, _ right: UInt32) -> Bool { left == right || left == 0 || right == 0 }
 }
 
@@ -133,7 +137,7 @@ extension StoreError {
 }
 
 extension Reference: Codable {
-    /// The ID as text, and after “@” the mark of the store, if it is known: “1:42@9a3f01c2”.
+    /// Decodes a text: the ID, and after “@” the mark of the store, if that is known. For example “1:42@9a3f01c2”.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let parts = try container.decode(String.self).split(separator: "@", omittingEmptySubsequences: false)
@@ -149,7 +153,7 @@ extension Reference: Codable {
         self.init(id, of: store)
     }
 
-    /// Throws `StoreError`: `wrongContext` if the reference is temporary: it means nothing outside of its context.
+    /// Throws `StoreError`: `wrongContext` if the reference is temporary, and so has no meaning outside of its context.
     public func encode(to encoder: any Encoder) throws {
         guard !id.isTemporary else {
             throw StoreError(
@@ -173,23 +177,24 @@ extension Reference: EntityReference {
 }
 
 /// A value that refers to objects. Adopt it in an `AttributeValue` of your own whose `attributeType` is `.object`,
-/// `.orderedObjects` or `.objects`: a `Relationship` takes it.
+/// `.orderedObjects` or `.objects`. Then a `Relationship` accepts properties of that type.
 public protocol ReferenceValue {}
 
 extension Optional: ReferenceValue where Wrapped: ReferenceValue {}
 extension Array: ReferenceValue where Element: ReferenceValue {}
 extension Set: ReferenceValue where Element: ReferenceValue {}
 
-/// A reference to objects of some entity: `Reference`. Only a constraint for the compiler: do not adopt it.
+/// A reference to an object of some entity. Only `Reference` is one. It is a constraint for the compiler: do not adopt
+/// it.
 public protocol EntityReference: ReferenceValue {
     /// The entity.
     associatedtype Target: Entity
 }
 
-/// A property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`. Only a constraint for
-/// the compiler: do not adopt it.
+/// The type of a property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`. It is a
+/// constraint for the compiler: do not adopt it.
 public protocol RelationshipProperty: ReferenceValue {
-    /// The entity that it refers to.
+    /// The entity of the objects that the property refers to.
     associatedtype Target: Entity
 }
 
@@ -205,10 +210,10 @@ extension Set: RelationshipProperty where Element: EntityReference {
     public typealias Target = Element.Target
 }
 
-/// A property from which the objects that refer to its object are read: `ToMany` or `ToOne`. Only a constraint for the
-/// compiler: do not adopt it.
+/// The type of a property through which you read the objects that refer to an object: `ToMany` or `ToOne`. It is a
+/// constraint for the compiler: do not adopt it.
 public protocol OtherSide {
-    /// The entity of the objects that refer.
+    /// The entity of the referring objects.
     associatedtype Referrer: Entity
 }
 
@@ -220,8 +225,8 @@ extension ToOne: OtherSide {
     public typealias Referrer = E
 }
 
-/// The other side of a relationship to one that is unique: the one object that refers to this one. A place to read
-/// from, as `ToMany` is for several.
+/// The other side of a unique relationship to one object: the only object that refers to this one. Like `ToMany`, it
+/// is read-only.
 ///
 /// Name it as the inverse of a relationship that has the option `.unique`:
 /// `Relationship(\.owner, .unique, inverse: \.passport)`.

@@ -18,7 +18,8 @@ extension Object {
         switch phase {
         case .inserted: return nil
         case .gone:
-            // Only an object that was deleted in the store, or that the store has kept, can be there again.
+            // It can be there again if another writer has inserted it again after its deletion, or if a save did not
+            // delete it, because the store's side has won a conflict. An object that was never saved cannot.
             guard !id.isTemporary, let theirs = try core.value(reference, in: newer) else {
                 return sent == nil ? nil : Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }

@@ -1,20 +1,22 @@
 // One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. The transactions of one fetch are a
-// batch; a round has several if many have come.
+// batch. A round has several batches if there are many transactions.
 //
 // Invariants:
-// TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
-// TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
+// TR4  The cursor moves to a transaction only after every body has had it, or its work was parked. Hooks after one that
+//      has returned `.finish` need not have it.
+// TR5  A writing observer's effects and the move of its own cursor are one commit. The deduplicator's effects and the
+//      move of the tracker's cursor are one commit, too.
 // TR6  A round reads one state of the store. Later commits are for the next round. After a batch it rests if another
 //      writer works at full speed.
-// TR9  Contexts are moved in the last batch of a round, to the state of the round: the one up to which observers were
-//      called. A round that is stopped before moves none.
+// TR9  Contexts are moved in the last batch of a round, to the state that the round reads. Observers were called up to
+//      that state. A round that is stopped before its last batch moves no contexts.
 // TR10  A round reads history once, for observers and contexts.
 
 internal import FoundationEssentials
 internal import Synchronization
 
 extension TrackerCore {
-    /// A piece of history that is handled at once.
+    /// A piece of history that is handled together.
     private struct Batch: Sendable {
         var transactions: [HistoryTransaction] = []
         /// The place to which the cursor moves.
@@ -64,7 +66,7 @@ extension TrackerCore {
 
     // MARK: Fetching
 
-    /// Reads the next piece of history, for observers and contexts: TR10.
+    /// Reads the next batch of history, for observers and contexts (TR10).
     private func fetch(after start: HistoryToken, in round: inout Round) throws -> Batch {
         let snapshot = round.snapshot
         var batch = Batch(end: snapshot.token)
@@ -95,7 +97,7 @@ extension TrackerCore {
             func take(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
                 guard try observes(transaction) else { return true }
                 if let authors, !authors.contains(transaction.author), transaction.author != settings.author {
-                    // Declaring entities changes no object.
+                    // A transaction that only declares entities changes no object, so observers miss nothing.
                     if transaction.changeCount > 0 { noteLeftOut(transaction.author) }
                     return true
                 }
@@ -114,11 +116,12 @@ extension TrackerCore {
                 try store.forEachTransaction(request, in: snapshot, take)
             }
         } catch let error as StoreError where error.code == .tokenExpired && asksForOthers {
-            // Perhaps only the history of authors that are not observed is gone.
+            // Perhaps only history of authors that are not observed was cleaned. Fetch again without these authors.
             state.withLock { $0.readsLeftOut = false }
             return try fetch(after: start, in: &round)
         } catch let error as StoreError where error.code == .historyGap || error.code == .unknownEntity {
-            // Without the entities that have no history. If one of them has begun again, earlier changes are lost.
+            // Fetch again without the entities that have no history. If all have history now, that of one has begun
+            // again, and its earlier changes are lost.
             guard try leaveOutEntities(entities) else { throw error }
             return try fetch(after: start, in: &round)
         }
@@ -131,15 +134,15 @@ extension TrackerCore {
         return batch
     }
 
-    /// Notes the changed objects for contexts, if nothing is fetched. They need no history: if it does not have
-    /// everything, each of them compares its objects.
+    /// Notes the changed objects for contexts, if no transactions are fetched for bodies. Errors do not matter: if
+    /// history does not have everything, each context compares its objects.
     private func note(after start: HistoryToken, in round: inout Round) {
         let nothing = HistoryRequest(after: .token(start), authors: [])
         try? store.forEachTransaction(nothing, in: round.snapshot, noting: &round.changed) { _ in true }
     }
 
-    /// Restricts a request to the transactions that bodies get: of these authors, or of all if it is nil, and of this
-    /// program's contexts that are observed.
+    /// Restricts a request to the transactions that bodies get: those of `authors`, or of all other authors if it is
+    /// nil, and those of this program's observed contexts.
     func select(_ authors: Set<String?>?, except excluded: Set<String?> = [], in request: inout HistoryRequest) {
         let written = state.withLock { $0.observers.filter(\.isWriting).compactMap(\.name) }
         let own = settings.ownContexts.subtracting(written + [Self.deduplicatorName])
@@ -154,13 +157,13 @@ extension TrackerCore {
         request.predicate = #Predicate { $0.author != author || contexts.contains($0.contextName) }
     }
 
-    /// Reports once that an author's transactions are left out: they may be missing in the counts of observers.
+    /// Logs, once for each author, that its transactions are left out. An observer that counts may need them.
     private func noteLeftOut(_ author: String?) {
         guard state.withLock({ $0.leftOut.insert(author ?? "").inserted }) else { return }
         log(
             1, .notice,
-            (author.map { "“\($0)” has changed observed entities, but is not in `allAuthors`" }
-                ?? "Observed entities were changed without an author, so `allAuthors` cannot contain it")
+            (author.map { "“\($0)” has committed transactions, but is not in `allAuthors`" }
+                ?? "Transactions were committed without an author, so `allAuthors` cannot contain it")
                 + ": these transactions are left out. "
                 + (author == nil ? "Give the program an author, or leave" : "Add the author, or leave")
                 + " `allAuthors` empty to observe all authors.")
@@ -168,14 +171,14 @@ extension TrackerCore {
 
     private static let maximumLeftOut = 16
 
-    /// Whether bodies get a transaction of the authors that are observed. Called before its changes are read, because a
-    /// mirrored one may have very many.
+    /// Whether bodies get a transaction, if its author is observed. Called before its changes are read, because a
+    /// transaction that was applied from another store may have very many.
     func observes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
         if settings.includesMirrors { return true }
         return try transaction.origin() == nil
     }
 
-    /// Remembers which of the entities have no history. Returns false if all have.
+    /// Remembers which of the entities have no history. Returns false if every entity has a history.
     private func leaveOutEntities(_ entities: Set<String>) throws -> Bool {
         var missing: Set<String> = []
         for name in entities {
@@ -190,7 +193,7 @@ extension TrackerCore {
 
     // MARK: Observers
 
-    /// Registers the cursors of writing observers that are new.
+    /// Registers the cursors of new writing observers.
     private func prepareWritingObservers(_ start: HistoryToken) throws {
         for name in writingCursors where state.withLock({ $0.cursors[name] == nil }) {
             let consumer = try store.consumer(name) ?? store.registerConsumer(name, kind: .reads, at: start)
@@ -201,7 +204,7 @@ extension TrackerCore {
         }
     }
 
-    /// Calls observers with each transaction. If the tracker is stopped in between, the batch ends early.
+    /// Calls observers with each transaction. If the tracker is stopped between two transactions, the batch ends there.
     private func observe(_ batch: inout Batch) async throws {
         for (position, transaction) in batch.transactions.enumerated() {
             if isStopping, position > 0 {
@@ -273,7 +276,8 @@ extension TrackerCore {
                     do {
                         try await store.writeOptimistically(author: settings.author, contextName: observer.name, write)
                     } catch {
-                        // Not the body's: it is for the whole tracker, and no reason to call the body again.
+                        // The error is the store's, not the body's. It concerns the whole tracker, and calling the body
+                        // again would not help.
                         if failed.error.withLock({ $0 == nil }) { throw StoreFailure(error: error) }
                         throw error
                     }
@@ -294,11 +298,11 @@ extension TrackerCore {
 
     // MARK: Hooks
 
-    /// Whether contexts are to be merged (TR9).
+    /// Calls the merge hooks. Returns whether to merge the contexts (TR9).
     private func callHooks(_ batch: Batch) async throws -> Bool {
         guard let last = batch.transactions.last else { return true }
         let (hooks, hooked, goesOn) = state.withLock { ($0.hooks, $0.hooked, $0.hooksGoOn) }
-        // When a round is repeated after an error, its hooks have decided already.
+        // When a round is repeated after an error, its hooks may have decided already.
         guard last.number > hooked else { return goesOn }
         var result = MergeHookResult.goOn
         for hook in hooks where result == .goOn {
@@ -319,7 +323,7 @@ extension TrackerCore {
 
     // MARK: Deduplicator, cursor, cleaning
 
-    /// Moves the cursor after everything else: TR4.
+    /// Calls the deduplicator, then moves the cursor, after everything else (TR4).
     private func finish(_ batch: Batch, from start: HistoryToken) async throws {
         guard batch.end.number > start.number else { return }
         var isMoved = false
@@ -352,7 +356,7 @@ extension TrackerCore {
         log(2, .debug, "“\(settings.author)” has read history up to transaction \(end.number).")
     }
 
-    /// Moves cursors. If the lock is taken, it waits for it without a thread of the pool.
+    /// Moves cursors. If another writer has the lock, this waits for the lock without occupying a thread of the pool.
     func advance(_ moves: [String: (from: HistoryToken, to: HistoryToken)]) async throws {
         if moves.isEmpty { return }
         do {
@@ -365,14 +369,14 @@ extension TrackerCore {
         }
     }
 
-    /// Errors of saving that are no reason to call the deduplicator again: nothing that it has written causes them.
+    /// Errors of saving after which the deduplicator is not called again, because its own changes do not cause them.
     private static let errorsOfTheStore: Set<StoreError.Code> = [
         .busy, .noSpace, .tooManyFiles, .inputOutput, .durabilityUnknown, .damaged, .unsupportedVersion, .closed,
         .storeRemoved, .storeReplaced, .consumerConflict, .consumerLost, .consumerUnknown,
     ]
 
-    /// Calls the deduplicator in a context of its own, and saves that with the cursor. Returns whether the cursor has
-    /// moved.
+    /// Calls the deduplicator with a context of its own. Saving that context also moves the cursor. Returns whether the
+    /// cursor has moved.
     private func deduplicate(
         _ batch: Batch, from start: HistoryToken, _ deduplicator: HistoryTracker.Deduplicator
     ) async throws -> Bool {
@@ -390,7 +394,7 @@ extension TrackerCore {
         }
     }
 
-    /// Throws if the deduplicator has closed the context, which would have nothing to save then.
+    /// Calls the deduplicator. Throws if it has closed the context, because a closed context has nothing to save.
     func call(
         _ deduplicator: HistoryTracker.Deduplicator, _ transactions: [HistoryTransaction], _ context: Context
     ) throws {
@@ -404,7 +408,8 @@ extension TrackerCore {
         }
     }
 
-    /// Both times of one moment: if the process was stopped between two looks, it looks again.
+    /// The time and the uptime of the same moment. If the process was suspended between reading them, both are read
+    /// again.
     private func times() -> (now: Date, uptime: Duration) {
         while true {
             let (before, now, after) = (settings.clock.uptime, settings.clock.now, settings.clock.uptime)
@@ -433,7 +438,7 @@ extension TrackerCore {
     }
 }
 
-/// An error that is the store's and not a body's.
+/// An error of the store, not of a body.
 struct StoreFailure: Error {
     let error: any Error
 }

@@ -294,6 +294,9 @@ import Testing
             Wrong.Fallback.self, Right.Fallback.self,
             "“title” of “Fallback” has a type whose stored values are all valid: remove .fallback."),
         .init(
+            Wrong.NumberAsReference.self, Right.NumberAsReference.self,
+            "“marker” of “NumberAsReference” does not refer to objects: write Attribute instead of Relationship."),
+        .init(
             Wrong.Empty.self, Right.Empty.self,
             "“Empty” has no stored property: add a stored property, or remove the entity."),
         .init(

@@ -262,6 +262,10 @@ enum Right {
         var title = ""
         static let schema = Schema<Pattern> { Attribute(\.title, .pattern(".*")) }
     }
+    struct NumberAsReference: Entity {
+        var marker = Wrong.Marker()
+        static let schema = Schema<NumberAsReference> { Attribute(\.marker) }
+    }
     struct Fallback: Entity {
         var title = Piece.Word.a
         static let schema = Schema<Fallback> { Attribute(\.title, .fallback(.b)) }

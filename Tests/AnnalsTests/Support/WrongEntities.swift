@@ -335,6 +335,18 @@ enum Wrong {
         var title = 1
         static let schema = Schema<Fallback> { Attribute(\.title, .fallback(2)) }
     }
+    /// Adopts `ReferenceValue`, which the compiler believes, although its values are numbers.
+    struct Marker: AttributeValue, ReferenceValue, Hashable {
+        var number = 1
+        static var attributeType: AttributeType { .int }
+        func attributeValue() throws -> Value { .int(Int64(number)) }
+        init() {}
+        init?(attributeValue: Value) { number = Int(attributeValue.int ?? 0) }
+    }
+    struct NumberAsReference: Entity {
+        var marker = Marker()
+        static let schema = Schema<NumberAsReference> { Relationship(\.marker) }
+    }
     struct Empty: Entity {
         static let number = 1
     }

@@ -324,7 +324,7 @@ import Testing
         await tracker.stop()
         #expect(calls.all == (1...3).map { "insert share \($0) by share" })
         let named = messages.all.filter { $0.contains("`allAuthors`") }
-        #expect(named.count { $0.hasPrefix("notice: “annals” has changed") } == 1, "\(named)")
+        #expect(named.count { $0.hasPrefix("notice: “annals” has committed") } == 1, "\(named)")
         #expect(named.count { $0.contains("without an author") } == 1, "\(named)")
         try end()
     }

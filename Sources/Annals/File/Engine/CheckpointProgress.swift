@@ -3,29 +3,31 @@
 /// The part of a checkpoint to write after a commit.
 enum CheckpointStep: Equatable {
     case none
-    /// Nodes of this number of bytes, which no checkpoint names yet. Nodes that change again before the end are written
-    /// again.
+    /// Some nodes, of this number of bytes together. No checkpoint names them yet. A node that changes again before the
+    /// checkpoint ends is written again.
     case part(bytes: Int)
-    /// All remaining nodes, and the frame that names them all.
+    /// All remaining nodes, and the checkpoint frame, which names the nodes of all parts.
     case end
 }
 
-/// The memory of nodes and deltas that are not in the file.
+/// The bytes of memory of nodes and deltas that are not in the file.
 struct DirtyBytes {
     var rows = 0
     var ordered = 0
 
     var memory: Int { rows + ordered }
-    /// About what they take there: deltas are merged with those below them.
+    /// About the number of bytes that they take once they are in the file. A delta is then merged with deltas below it.
     var inFile: Int { rows * 2 + ordered }
 }
 
 struct CheckpointProgress {
     /// Progress of a checkpoint that is written in parts.
     private struct Parts {
-        /// The number of bytes to write at first, written since, and left after the last part.
+        /// The memory of unwritten nodes before the first part.
         let dirtyAtFirst: Int
+        /// The memory of the nodes in the parts written so far.
         var written = 0
+        /// The memory of unwritten nodes after the last part.
         var dirtyAfter = DirtyBytes()
         /// The bytes of the file between the last checkpoint and the end of the first part.
         let tailAtFirst: UInt64
@@ -33,11 +35,11 @@ struct CheckpointProgress {
 
     /// The end of the last checkpoint.
     private(set) var end = UInt64(FormatLimits.pageBytes)
-    /// Frames with a node full of landmarks each.
+    /// The offsets of frames that each have one node full of landmarks.
     private(set) var landmarkFrames: [UInt64] = []
-    /// Whether an ordered index was built that no checkpoint has.
+    /// Whether an ordered index was built that is in no checkpoint yet.
     private(set) var hasBuiltIndex = false
-    /// Nil without written nodes that the next checkpoint must name.
+    /// Nil if no nodes were written that the next checkpoint must name.
     private var parts: Parts?
     /// The number of objects in the last checkpoint.
     private var objects: UInt64 = 0
@@ -73,8 +75,8 @@ struct CheckpointProgress {
 
     // MARK: Decisions
 
-    /// Whether the file has grown since the last checkpoint so far that opening would take too long, or nodes take too
-    /// much memory.
+    /// Whether a checkpoint is due: since the last one the file has grown so much that opening would take too long, or
+    /// nodes take too much memory.
     func isDue(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
         let tail = tail(at: fileEnd)
         return dirty >= options.dirtyNodeBytes || tail >= leastTail(options) && tail >= 2 * UInt64(dirty)
@@ -82,13 +84,13 @@ struct CheckpointProgress {
 
     private func tail(at fileEnd: UInt64) -> UInt64 { fileEnd - min(fileEnd, end) }
 
-    /// The tail that makes a checkpoint due.
+    /// The shortest tail that can make a checkpoint due.
     private func leastTail(_ options: EngineOptions) -> UInt64 {
         let wanted = max(options.checkpointTailBytes, objects &* options.tailBytesForEachObject)
         return min(wanted, max(options.checkpointTailBytes, options.mostCheckpointTailBytes))
     }
 
-    /// Whether a part of a checkpoint must be written.
+    /// Whether a checkpoint is due or has been begun, so that a part of it may have to be written.
     func isWanted(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
         hasBuiltIndex || parts != nil || isDue(at: fileEnd, dirty: dirty, options)
     }
@@ -101,14 +103,15 @@ struct CheckpointProgress {
         let memory = dirty.memory
         guard parts != nil || isDue(at: fileEnd, dirty: memory, options) else { return .none }
         let least = options.checkpointPartBytes
-        // The writer of a large transaction is waited for in any case. And if nodes come faster than parts write them,
-        // the checkpoint must end.
+        // After a large transaction, for which other writers had to wait anyway, the checkpoint is written to its end.
+        // It must also end if new nodes come faster than parts write them.
         let isLarge = transactionBytes >= UInt64(options.indexSliceBytes)
         if isLarge || memory >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts else {
             if memory <= options.undividedCheckpointBytes { return .end }
             return isAnotherWriting(at: fileEnd, dirty: memory, options) ? .none : .part(bytes: least)
         }
+        // A checkpoint in parts ends when the tail has become this long.
         // So an opening after a crash never reads more than twice the tail with which it began, or twice the nodes.
         let most = 2 * max(parts.tailAtFirst, leastTail(options), UInt64(parts.dirtyAtFirst))
         if tail(at: fileEnd) >= most { return .end }

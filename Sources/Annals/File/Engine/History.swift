@@ -2,9 +2,9 @@
 
 /// One transaction of the history. Its bytes are lent: it lives until the closure that borrows it returns.
 ///
-/// A few words that point into the table of its commit frame, because millions of them are passed on. Sound although it
-/// counts no references: the lending code retains the view, the names and the table. Usable from inlined code, because
-/// programs read millions of transactions.
+/// It is only a few machine words, which point into the table of its commit frame. Inlined code can use it. Both are
+/// for speed: programs read millions of transactions. It counts no references, which is sound, because the lending code
+/// retains the view, the names and the table.
 @usableFromInline
 package struct TransactionView {
     @usableFromInline package let number: UInt64
@@ -14,7 +14,7 @@ package struct TransactionView {
     private let viewReference: Unmanaged<View>
     @usableFromInline let names: UnsafeMutablePointer<String>
     @usableFromInline let nameCount: UInt32
-    /// The table of its commit frame; it begins with the record.
+    /// The table of its commit frame, which begins with the record.
     @usableFromInline let table: UnsafeRawBufferPointer
 
     init(
@@ -40,9 +40,9 @@ package struct TransactionView {
     /// Whether compaction has left out some of its changes.
     package var lacksChanges: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 4 != 0 }
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
-    /// The offset at which it begins.
+    /// The offset at which the transaction begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
-    // Fields of `TransactionField`, which inlined code does not see.
+    // The offsets are those of `TransactionField`, which inlined code cannot see.
     @inlinable @inline(__always)
     package var author: String? { name(40) }
     @inlinable @inline(__always)
@@ -57,7 +57,7 @@ package struct TransactionView {
         return number > 0 && number <= nameCount ? names[Int(number) - 1] : nil
     }
 
-    /// Lends the changes in their order until `body` returns false.
+    /// Lends the changes in their order, until `body` returns false.
     @inline(__always)
     package func forEachChange(_ body: (ChangeView) throws(StoreError) -> Bool) throws(StoreError) {
         if start != commitFrame {
@@ -108,7 +108,7 @@ private final class TransactionVisitor {
 
 /// Author, context and process names by number.
 ///
-/// Sound although it is shared: nothing changes after `init`, including its memory.
+/// Sharing it is sound: after `init`, neither its properties nor its memory change.
 final class NameTable: @unchecked Sendable {
     let count: UInt32
     let names: UnsafeMutablePointer<String>
@@ -125,10 +125,10 @@ final class NameTable: @unchecked Sendable {
     }
 }
 
-/// A state together with the log of its file, whose names and header history needs.
+/// A state together with the log of its file. Reading history needs the log's names and its header.
 ///
-/// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of
-/// the parent may hold it forever.
+/// In a child of the process that opened the store, every function throws `forked` before it takes a lock. A thread of
+/// the parent may have held that lock at the fork, and in the child nothing releases it.
 package struct TrackedView {
     package let view: View
     let log: Log
@@ -139,9 +139,11 @@ extension TrackedView {
     /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns
     /// false.
     ///
-    /// Logarithmic to find the first one, then linear in the tables of changes, without the rows. Throws `damaged`.
+    /// Finding the first transaction takes logarithmic time. The rest is linear in the tables of changes: no rows are
+    /// read. Throws `damaged`.
     ///
-    /// `place` saves finding it: the offset of a frame in this same file. Transactions before it are not lent.
+    /// `place` saves the search for the first transaction. It is the offset of a frame in this file. No transactions
+    /// before that frame are lent.
     package func forEachTransaction(
         after number: UInt64, at place: UInt64? = nil,
         _ body: (TransactionView) throws(StoreError) -> Bool
@@ -171,12 +173,12 @@ extension TrackedView {
             place ?? view.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
         var last = number
-        // The first place may be the caller's; later ones are the ends of good frames.
+        // The first offset may be the caller's. Later ones are the ends of good frames.
         var isStart = false
-        // Lent views refer to these without counting.
+        // Lent transactions refer to these without counting references.
         defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
-            // A section delays the reuse of old nodes, so it must not last for the whole history.
+            // A read section delays the reuse of old nodes, so it must not last for the whole history.
             let sectionEnd = min(view.end, position + 1 << 22)
             let goesOn = try core.reading { () throws(StoreError) -> Bool in
                 while position < sectionEnd {
@@ -206,8 +208,8 @@ extension TrackedView {
             offset: offset)
     }
 
-    /// The number of the last transaction of the view that is known to survive a power failure. Linear in the frames
-    /// from the MiB of the durable mark to the first transaction after it. Throws `damaged`, `closed`.
+    /// The number of the view's last transaction that is known to survive a power failure. Takes time linear in the
+    /// frames from the MiB of the durable mark to the first transaction after the mark. Throws `damaged`, `closed`.
     package func lastDurableNumber() throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         let durableEnd = log.durableEnd
@@ -216,7 +218,7 @@ extension TrackedView {
         var number = view.number
         let base = log.header.baseNumber
         try forEachTransaction(after: base, at: place) { (transaction) throws(StoreError) in
-            // Durable marks are between frames: one above the start of a commit frame is above its end too.
+            // Durable marks are between frames: one above the start of a commit frame is not below its end.
             guard transaction.commitFrame >= durableEnd else { return true }
             number = transaction.number - 1
             return false
@@ -224,7 +226,7 @@ extension TrackedView {
         return number
     }
 
-    /// The state after transaction `number`, which is before the view's.
+    /// The state after transaction `number`, which must be older than the view's last one.
     func past(_ number: UInt64) throws(StoreError) -> View {
         assert(number < view.number, "A state of the past is the present one.")
         let core = view.core
@@ -250,7 +252,7 @@ extension TrackedView {
 }
 
 extension TrackedView {
-    /// The state before the first transaction of the file. Requires a view after that.
+    /// The state before the first transaction of the file. Requires a view of a later state.
     private func base() throws(StoreError) -> View {
         let header = log.header
         var first: (start: UInt64, version: UInt16)?
@@ -272,7 +274,7 @@ extension TrackedView {
             past: isNewest ? nil : PastSchema(view.shape, version: first.version))
     }
 
-    /// The entities whose history lacks changes after `number`, which is before the view's.
+    /// The entities whose history lacks changes after transaction `number`, which is older than the view's last one.
     private func unknownEntities(asOf number: UInt64) throws(StoreError) -> Set<UInt16> {
         if view.historyGaps.isEmpty { return [] }
         let next = try schemaVersion(ofTransactionAfter: number)
@@ -281,7 +283,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// The end of the rows that compaction has put directly after a transaction. Inside a read section.
+    /// The end of the rows that compaction has put directly after a transaction. Call it inside a read section.
     fileprivate func endOfRows(after start: UInt64, _ newest: View) throws(StoreError) -> UInt64 {
         var end = start
         var position = start
@@ -298,7 +300,7 @@ extension ReadCore {
         return end
     }
 
-    /// The transaction with that commit frame. Inside a read section.
+    /// The transaction whose commit frame has this header. Call it inside a read section.
     @inline(__always)
     func transaction(
         _ header: FrameHead, _ view: View, _ names: NameTable
@@ -313,7 +315,7 @@ extension ReadCore {
             table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes),
             TransactionField.hasKnownFlags(table)
         else {
-            // A newer program may mean something different by it.
+            // A newer program may have written the record, with another meaning: then this throws `unsupportedVersion`.
             try TransactionField.requireKnown(table, offset)
             throw StoreError(
                 .damaged,
@@ -328,7 +330,7 @@ extension ReadCore {
 // MARK: Values before and after
 
 extension View {
-    /// Lends the row that a change wrote; of a deletion, the one with the preserved values. False without a row.
+    /// Lends the row that a change wrote; for a deletion, the row of preserved values. Returns false without a row.
     package func withRow(
         after change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -336,7 +338,7 @@ extension View {
         return try withRow(at: change.frameOffset + UInt64(row), change.object.entityNumber, body)
     }
 
-    /// Lends the row before a change. False without one.
+    /// Lends the row before a change. Returns false without one.
     package func withRow(
         before change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {

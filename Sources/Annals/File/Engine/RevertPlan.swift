@@ -73,8 +73,9 @@ package struct RevertPlan {
         order = plan.reversed().map(\.1)
         for (kind, object) in plan { kinds[object] = kind }
         for object in order { withhold(object) }
-        // A reference may lead to an object that another one's key keeps from being inserted again, and the other way
-        // round.
+        // Each check may make the other necessary again. If an object is not inserted again, because another object has
+        // its key, references to it have no target. If a step is removed because of a reference, it no longer frees a
+        // key.
         repeat { try keepKeysUnique() } while try keepReferences()
         assert(steps.keys.allSatisfy { kinds[$0] != nil }, "U1: a step writes an object that was not changed.")
     }
@@ -275,8 +276,8 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Removes steps that would give an object the key of another one (U3). A removed step frees no key, so this
-    /// repeats until nothing changes.
+    /// Removes steps, or parts of them, that would give an object a unique key of another object (U3). A removed step
+    /// no longer frees the present key of its own object, so this repeats until nothing changes.
     private mutating func keepKeysUnique() throws(StoreError) {
         var isSettled = false
         while !isSettled {

@@ -156,7 +156,7 @@ package struct FrameHeader: Equatable, Sendable {
         if number == 0 { return nil }
         let known = FrameKind(rawValue: number)
         if flags <= 1 { return known }
-        // A program that skips a frame but not its effect knows the flag for that.
+        // All flags up to 7 are known: a program that skips the frame still obeys the flag that stops writers.
         let isSkippable = flags <= 7 && flags & FrameFlag.skippable != 0
         return isSkippable && known == nil ? .skipped : nil
     }
