@@ -62,6 +62,9 @@ final class EntityBinding: @unchecked Sendable {
     let hasFallbacks: Bool
     /// Whether a property has the name that its attribute had before.
     let usesFormerNames: Bool
+    /// Whether a value that is written reads as the same value right after its transaction: nothing else sets its
+    /// attributes, no delete rule can reach it, and each attribute reads as it is stored.
+    let readsAsWritten: Bool
 
     private static func mismatch(
         _ property: EntityModel.Property, _ model: EntityModel, _ message: String
@@ -89,7 +92,7 @@ final class EntityBinding: @unchecked Sendable {
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
-            (hasFallbacks, usesFormerNames) = (false, false)
+            (hasFallbacks, usesFormerNames, readsAsWritten) = (false, false, false)
             lastChange = -1
             (required, known, isPartial) = ([], [], false)
             return
@@ -128,6 +131,10 @@ final class EntityBinding: @unchecked Sendable {
             return property.codec.attributeType.isReference
                 ? attribute.deleteRule == .noAction : !property.codec.isOptional && attribute.isOptional
         }
+        readsAsWritten =
+            isWrittenByAddress && !hasReferences && !hasFallbacks && !readsOtherValues && model.lastChange == nil
+            && model.derived.isEmpty && placed.count == layout.count
+            && !properties.contains { $0.codec.form == .float }
         count = placed.count
         known = Set(placed.map(\.position))
         isPartial = known.count < layout.count

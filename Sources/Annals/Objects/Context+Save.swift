@@ -353,7 +353,7 @@ extension ContextCore {
         return flight
     }
 
-    /// Moves to a state that contains the save. Committed changes must not look unsave (BS1)d, so this throws nothing.
+    /// Moves to a state that contains the save. Committed changes must not look unsaved (BS1), so this throws nothing.
     /// If the newest state cannot be read, the next read throws the error, and the save lands later.
     func land(_ flight: SaveInFlight, in store: Store) {
         guard flight.ending == nil else { return }

@@ -28,6 +28,8 @@
 //      before the save began, and an edit is compared with the value that was shown when it was made.
 // BS4  An overlay is relative to the state whose value its object shows: code that shows the value of a newer or older
 //      state rebases it (`ContextCore.valueToShow`, `ObjectRefreshment`).
+// BS5  A save that lands in the state of its own transaction does not read objects that show what it has written, if
+//      nothing but the save sets their attributes (`EntityBinding.readsAsWritten`).
 
 internal import FoundationEssentials
 

@@ -81,6 +81,10 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// The state in which the object has attributes that the type does not know; nil if the type knows everything.
     let place: Snapshot?
 
+    /// The schema version by which the object reads as it is shown, right after the transaction; nil if it may read
+    /// otherwise (BS5).
+    let shownVersion: Int?
+
     var id: ObjectID { reference.id }
     var insertedID: ObjectID? { inserted?.id }
     var isValid: Bool { failures.isEmpty && unstorable == nil }
@@ -101,7 +105,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         place = kind == .update && binding.isPartial ? snapshot : nil
         guard kind != .delete else {
             self.value = value
-            (failures, encoded, unstorable, written) = ([], nil, nil, nil)
+            (failures, encoded, unstorable, written, shownVersion) = ([], nil, nil, nil, nil)
             return
         }
         let model = binding.model
@@ -128,6 +132,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
                     return (nil, error)
                 }
             }
+        let isExact = encoded == nil && unstorable == nil && binding.readsAsWritten && self.value === shown
+        shownVersion = isExact ? snapshot.schemaVersion : nil
     }
 
     private static func prepare(

@@ -71,6 +71,14 @@ final class SentObjectOf<E: Entity>: SentObject {
     /// The object shows a state that contains the save, before the context moves to one.
     func forgetWritten() { (written, writtenValue) = (nil, nil) }
 
+    /// Whether the state right after the transaction has the value that the object shows (BS5).
+    func isWritten(as shown: E, in newer: Snapshot) -> Bool {
+        guard let written, written.shownVersion == newer.schemaVersion, let writtenValue else { return false }
+        return withUnsafeBytes(of: shown) { shown in
+            withUnsafeBytes(of: writtenValue.value) { shown.hasSameBytes(as: $0) }
+        }
+    }
+
     /// The base of later edits once the save has landed: its written values, in the slots that it has changed.
     func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {
         guard let slots = written?.changedSlots, let writtenValue, !slots.isEmpty else { return saved }

@@ -75,6 +75,20 @@ private struct Loose: Entity {
     static let schema = Schema<Loose>("Filed") {}
 }
 
+/// The store counts its sheets.
+private struct Binder: Entity {
+    var name = ""
+    var sheetCount = 0
+    var sheets = ToMany<Sheet>()
+    static let schema = Schema<Binder> { Attribute(\.sheetCount, .derived(count: \.sheets)) }
+}
+
+private struct Sheet: Entity {
+    var text = ""
+    var binder: Reference<Binder>?
+    static let schema = Schema<Sheet> { Relationship(\.binder, inverse: \.sheets) }
+}
+
 @Suite struct LandedValueTests {
     private let store: Store
     private let context: Context
@@ -163,5 +177,32 @@ private struct Loose: Entity {
         try full.close()
         try loose.close()
         try expectIntact(path)
+    }
+
+    /// A save changes an object, and the objects that the store counts for it.
+    @Test func countsOfTheStoreAreShown() throws {
+        let store = try Store(inMemory: [Binder.self, Sheet.self])
+        let context = store.makeContext()
+        let binder = context.insert(Binder(name: "a"))
+        for count in 1...3 {
+            binder.name = "\(count)"
+            context.insert(Sheet(text: "\(count)")).binder = binder
+            try context.save()
+            #expect(try binder.sheetCount == count && store.snapshot()[binder.objectReference]?.sheetCount == count)
+        }
+    }
+
+    /// A merge policy has dropped an edit: the object shows the store's value.
+    @Test(arguments: [MergePolicy.storeWins, .rollback])
+    func anEditThatThePolicyDropsIsNoLongerShown(_ policy: MergePolicy) throws {
+        let plain = context.insert(Plain(name: "a"))
+        try context.save()
+        context.mergePolicy = policy
+        plain.name = "mine"
+        try store.write { transaction in
+            try transaction.update(plain.objectReference) { $0.name = "theirs" }
+        }
+        try context.save()
+        #expect(plain.name == "theirs" && !context.hasChanges)
     }
 }

@@ -23,9 +23,10 @@ extension OrderedIndex {
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64 {
         var offsets: [UInt64] = []
-        offsets.reserveCapacity(node.children.count)
-        for child in node.children {
-            guard let child else {
+        let children = node.level == 0 ? 0 : node.count
+        offsets.reserveCapacity(children)
+        for index in 0..<children {
+            guard let child = node.child(at: index) else {
                 offsets.append(0)
                 continue
             }
@@ -66,7 +67,7 @@ extension OrderedIndex {
         some node: OrderedNode, _ left: inout Int, _ scratch: UnsafeMutableRawBufferPointer,
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64? {
-        for index in node.children.indices {
+        for index in 0..<(node.level == 0 ? 0 : node.count) {
             guard let child = node.ownChild(at: index) else { continue }
             guard let offset = try self.write(some: child, &left, scratch, write) else { return nil }
             node.setStoredChild(offset, at: index)

@@ -194,7 +194,7 @@ package struct OrderedIndex: Sendable {
     /// Replaces the root by its child as long as it has only one.
     private mutating func lowerRoot() {
         while let node = root, node.level > 0, node.count == 1 {
-            root = node.children[0]
+            root = node.child(at: 0)
             rootOffset = root == nil ? node.storedChild(at: 0) : 0
             dirtyNodes -= 1
         }
@@ -233,9 +233,9 @@ package struct OrderedIndex: Sendable {
     private mutating func mutableChild(
         of node: OrderedNode, at index: Int, _ source: any NodeSource
     ) throws(StoreError) -> OrderedNode {
-        if node.isChildUnique(at: index), let child = node.children[index] { return child }
+        if node.isChildUnique(at: index), let child = node.child(at: index) { return child }
         let child: OrderedNode
-        if let shared = node.children[index] {
+        if let shared = node.child(at: index) {
             child = shared.copy()
         } else {
             child = try OrderedNode(copyOf: node.view.child(at: index, source))

@@ -7,7 +7,8 @@ import Synchronization
 /// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may lie in any order with
 ///    holes between them, and that the reference to a child in memory is its address with the lowest bit set.
 /// 2. `children` of an inner node has one element for each slot: the node whose address is stored there, or nil for an
-///    offset. That of a leaf is empty.
+///    offset. A leaf has none. It is plain memory with room for all slots: every step of every change asks whether a
+///    child has other references, and an array would first ask the same of itself.
 /// 3. `entryBytes` is the sum of the entries' sizes, and all of them and the slots fit the node.
 ///
 /// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of
@@ -16,12 +17,12 @@ import Synchronization
 final class OrderedNode: @unchecked Sendable {
     let base: UnsafeMutableRawPointer
     let level: Int
-    private(set) var children: [OrderedNode?]
+    private let children: UnsafeMutablePointer<OrderedNode?>?
 
     init(level: Int) {
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         self.level = level
-        children = []
+        children = OrderedNode.roomForChildren(level)
         base.initializeMemory(as: UInt8.self, repeating: 0, count: OrderedNodeField.bytes)
         bytes.store(UInt16(level), at: OrderedNodeField.level)
         lowestEntry = OrderedLimits.nodeBytes
@@ -31,7 +32,8 @@ final class OrderedNode: @unchecked Sendable {
     private init(copyOf node: OrderedNode) {
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         level = node.level
-        children = node.children
+        children = OrderedNode.roomForChildren(level)
+        if let children, let theirs = node.children { children.initialize(from: theirs, count: node.count) }
         let lowest = node.lowestEntry
         base.copyMemory(from: node.base, byteCount: OrderedNode.slot(node.count))
         (base + lowest).copyMemory(from: node.base + lowest, byteCount: OrderedLimits.nodeBytes - lowest)
@@ -42,11 +44,20 @@ final class OrderedNode: @unchecked Sendable {
         try view.validateLayout()
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         level = view.level
-        children = view.isLeaf ? [] : Array(repeating: nil, count: view.count)
+        children = OrderedNode.roomForChildren(level)
+        children?.initialize(repeating: nil, count: view.count)
         base.copyMemory(from: view.base, byteCount: OrderedLimits.nodeBytes)
     }
 
-    deinit { base.deallocate() }
+    deinit {
+        children?.deinitialize(count: count)
+        children?.deallocate()
+        base.deallocate()
+    }
+
+    private static func roomForChildren(_ level: Int) -> UnsafeMutablePointer<OrderedNode?>? {
+        level == 0 ? nil : .allocate(capacity: OrderedLimits.maximumSlots)
+    }
 
     func copy() -> OrderedNode { OrderedNode(copyOf: self) }
 
@@ -129,7 +140,7 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(object, at: start &+ OrderedEntryField.object)
         if let child {
             bytes.store(OrderedNodeView.reference(to: child.base), at: start &+ OrderedEntryField.child)
-            children.insert(child, at: index)
+            insertChild(child, at: index)
         }
         if let source = key.baseAddress {
             (base + (start &+ entryHeaderBytes)).copyMemory(from: source, byteCount: key.count)
@@ -140,7 +151,6 @@ final class OrderedNode: @unchecked Sendable {
             from: base + slot, byteCount: (count &- index) &* OrderedSlotField.bytes)
         setSlot(index, head: head, start: start, keyBytes: key.count)
         lowestEntry = start
-        assert(level == 0 || children.count == count + 1, "A node has other children than entries.")
         entryBytes &+= size
         count &+= 1
     }
@@ -153,8 +163,18 @@ final class OrderedNode: @unchecked Sendable {
         (base + slot).copyMemory(
             from: base + (slot &+ OrderedSlotField.bytes), byteCount: (count &- index) &* OrderedSlotField.bytes)
         guard level > 0 else { return }
-        children.remove(at: index)
+        if let place = children.map({ $0 + index }) {
+            place.deinitialize(count: 1)
+            place.moveInitialize(from: place + 1, count: count &- index)
+        }
         if index == 0, count > 0 { clearFirstSeparator() }
+    }
+
+    private func insertChild(_ child: OrderedNode, at index: Int) {
+        guard let children else { preconditionFailure("A leaf has no children.") }
+        assert(count < OrderedLimits.maximumSlots, "A node has no room for a child.")
+        (children + (index &+ 1)).moveInitialize(from: children + index, count: count &- index)
+        (children + index).initialize(to: child)
     }
 
     private func clearFirstSeparator() {
@@ -167,22 +187,22 @@ final class OrderedNode: @unchecked Sendable {
     /// Replaces the child at `index` by one with the same content.
     func setChild(_ child: OrderedNode, at index: Int) {
         assert(child.level == level - 1, "A child is at a wrong level.")
-        children[index] = child
+        children?[index] = child
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
     }
 
     /// The child at `index` is in the file from now on.
     func setStoredChild(_ offset: UInt64, at index: Int) {
         assert(offset != 0 && offset & 7 == 0, "A child cannot be at that offset.")
-        children[index] = nil
+        children?[index] = nil
         bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
     }
 
     /// The child at `index`, if it is in memory and has no other reference. Requires that only this index reaches the
     /// node.
     func ownChild(at index: Int) -> OrderedNode? {
-        if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
-        return children[index]
+        if !isChildUnique(at: index), let shared = child(at: index) { setChild(shared.copy(), at: index) }
+        return child(at: index)
     }
 
     /// The offset of a child that is not in memory.
@@ -190,8 +210,20 @@ final class OrderedNode: @unchecked Sendable {
         bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)
     }
 
+    /// The child at `index`, if it is in memory; a leaf has none.
+    @inline(__always)
+    func child(at index: Int) -> OrderedNode? {
+        assert(index >= 0 && index < count, "The requested child does not exist.")
+        return children?[index]
+    }
+
     /// Whether the child is in memory without another reference; only for a node without other references.
-    func isChildUnique(at index: Int) -> Bool { OrderedNode.isUnique(&children[index]) }
+    @inline(__always)
+    func isChildUnique(at index: Int) -> Bool {
+        guard let children else { return false }
+        assert(index >= 0 && index < count, "The requested child does not exist.")
+        return OrderedNode.isUnique(&children[index])
+    }
 
     /// The fence makes other threads' reads of the node, before they released it, happen before its changes.
     static func isUnique(_ node: inout OrderedNode?) -> Bool {
@@ -249,15 +281,11 @@ final class OrderedNode: @unchecked Sendable {
         guard index < count else { return right }
         for moved in index..<count { right.append(entry: moved, of: self) }
         if level > 0 {
-            right.children = Array(children[index...])
+            if let children { right.children?.moveInitialize(from: children + index, count: count &- index) }
             right.clearFirstSeparator()
-            children.removeSubrange(index...)
         }
         entryBytes &-= (index..<count).reduce(0) { $0 &+ entryBytes($1) }
         count = index
-        assert(
-            level == 0 || (children.count == count && right.children.count == right.count),
-            "A node has other children than entries.")
         renewPrefix()
         right.renewPrefix()
         return right
