@@ -9,8 +9,8 @@ extension Command {
             In jsonl each line is a transaction: number, token, timestamp, author, context, processID, process and
             its changes. Each change has kind, entity and id, and an update the changed attributes. With --values a
             change has “before” and “after”: the changed attributes of an update, all attributes of an insert or
-            deletion. “preserved” is what is kept of a deleted object. A place that is no longer in history is an
-            error.
+            deletion. “preserved” is what is kept of a deleted object, without null values. A place that is no longer
+            in history is an error.
 
             A PLACE is the number of a transaction, a token, or a moment: a date such as 2026-01-02, or a date and a
             time (2026-01-02T03:04:05Z). Without a zone it is UTC. All conditions must hold; of an option that is

@@ -198,13 +198,14 @@ extension ContextCore {
         assert(changed == nil || newer.schemaVersion == older.schemaVersion, "CX6: a schema changes what objects show.")
         if landing != nil { inFlight = nil }
         do throws(StoreError) {
-            let refreshments = try refreshments(from: older, to: newer, changed, landing)
+            let (refreshments, written) = try refreshments(from: older, to: newer, changed, landing)
             let sides = try observedSideLists()
             recorder?.isShowingEndedGroup = landing?.endsGroup ?? false
             defer { recorder?.isShowingEndedGroup = false }
             for refreshment in refreshments { refreshment.willChange() }
             stand(at: newer)
             for refreshment in refreshments { refreshment.apply() }
+            for object in written { removePending(object) }
             for refreshment in refreshments { refreshment.didChange() }
             landing?.ending = .landed
             if !pending.isEmpty { deleteNewReferrers() }
@@ -218,14 +219,20 @@ extension ContextCore {
     }
 
     /// New values for the objects that may differ between two states. `changed` are those that history names; nil if
-    /// all are compared.
+    /// all are compared. `written` are objects of the save that show their new values already (BS5).
     private func refreshments(
         from older: Snapshot, to newer: Snapshot, _ changed: Set<ObjectID>?, _ landing: SaveInFlight?
-    ) throws(StoreError) -> [any ObjectRefreshment] {
+    ) throws(StoreError) -> (refreshments: [any ObjectRefreshment], written: [any LiveObject]) {
         var refreshments: [any ObjectRefreshment] = []
+        var written: [any LiveObject] = []
         if let landing {
+            let isOwnState = landing.number == newer.token.number && recorder == nil
             // Also those of which nothing was written.
             for sent in landing.objects.values {
+                if isOwnState, sent.isShownAsWritten(in: newer) {
+                    written.append(sent.live)
+                    continue
+                }
                 try keepUnknownValues(of: sent.live, older, newer)
                 if let found = try sent.live.refreshment(newer, landing: landing) { refreshments.append(found) }
             }
@@ -250,7 +257,7 @@ extension ContextCore {
                 try refresh(object)
             }
         }
-        return refreshments
+        return (refreshments, written)
     }
 
     private func tellObservers(ofSides before: [ObjectID: [[ObjectID]]]) throws(StoreError) {

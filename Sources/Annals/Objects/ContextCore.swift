@@ -241,9 +241,7 @@ final class ContextCore: ObjectSource {
     override func read<E: Entity>(_ reference: Reference<E>, into value: inout E) -> Bool {
         do throws(StoreError) {
             if inFlight == nil { return try snapshot.read(reference, into: &value) }
-            guard let found = try self.value(reference, in: snapshot) else { return false }
-            value = found
-            return true
+            return try readUnderSave(reference, into: &value)
         } catch {
             note(error)
             unreadable[reference.id] = error
@@ -251,51 +249,14 @@ final class ContextCore: ObjectSource {
         }
     }
 
-    /// The properties of an object, for it to show; nil if it cannot be read, which is noted.
-    func value<E: Entity>(_ reference: Reference<E>) -> E? {
-        var value = E()
-        return read(reference, into: &value) ? value : nil
-    }
-
-    /// An object's properties in a state, under the overlay of a save.
-    func value<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
-        let sent = inFlight.flatMap { $0.isContained(in: state) ? nil : $0.objects[reference.id] }
-        guard let sent, let sent = E.model.cast(sent, to: E.self) else { return try state.value(reference) }
-        return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
-    }
-
-    /// The same for an object that is going to show it. BS4: the overlay is then relative to that state.
-    func valueToShow<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
-        if let stored = try valueUnderSave(reference, in: state) {
-            if let sent = inFlight?.objects[reference.id] { E.model.cast(sent, to: E.self)?.rebase(on: stored) }
-        }
-        return try value(reference, in: state)
-    }
-
-    /// The same in the state of the context. If it cannot be read, the error is noted.
-    func valueToShow<E: Entity>(_ reference: Reference<E>) -> E? {
-        do throws(StoreError) { return try valueToShow(reference, in: snapshot) } catch { note(error) }
-        return value(reference)
-    }
-
-    /// The value in a state, under the changes that are being saved; nil if none lie over it.
-    func valueUnderSave<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
-        guard let inFlight, inFlight.objects[reference.id] != nil, !reference.id.isTemporary,
-            !inFlight.isContained(in: state)
-        else { return nil }
-        return try state.value(reference)
-    }
-
-    /// Whether an object is in a state, or is being saved.
-    func has<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> Bool {
-        if inFlight?.objects[reference.id] != nil { return try value(reference, in: state) != nil }
-        return try state.has(reference)
-    }
-
-    /// The store's value of an object, in the context's snapshot. Notes an error of reading.
-    func storedValue<E: Entity>(of object: Object<E>) -> E? {
-        do throws(StoreError) { return try snapshot.value(object.reference) } catch { note(error) }
-        return nil
+    /// By itself, because the type of its optional would be looked up for every object.
+    @inline(never)
+    private func readUnderSave<E: Entity>(
+        _ reference: Reference<E>, into value: inout E
+    ) throws(StoreError) -> Bool {
+        guard let found = try self.value(reference, in: snapshot) else { return false }
+        value = found
+        return true
     }
 
     /// Returns and forgets the noted error, for a save to throw or a rollback to drop, and lets unreadable objects be

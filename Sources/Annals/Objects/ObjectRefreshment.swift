@@ -13,23 +13,8 @@ extension Object {
     func refreshment(
         _ newer: Snapshot, landing: SaveInFlight?
     ) throws(StoreError) -> (any ObjectRefreshment)? {
-        guard let landing, let part = landing.objects[id], let sent = E.model.cast(part, to: E.self) else {
-            return try refreshment(newer, nil)
-        }
-        if landing.number == newer.token.number, phase == .stored, saved == nil, isLoaded, core.recorder == nil,
-            sent.isWritten(as: content, in: newer)
-        {
-            assert(isShownAsStored(in: newer), "BS5: an object shows another value than its save has written.")
-            return WrittenObject(object: self, core: core)
-        }
-        return try refreshment(newer, sent)
-    }
-
-    /// By itself, because its types would be looked up for objects of which nothing has to be read, too.
-    @inline(never)
-    private func refreshment(
-        _ newer: Snapshot, _ sent: SentObjectOf<E>?
-    ) throws(StoreError) -> (any ObjectRefreshment)? {
+        var sent: SentObjectOf<E>?
+        if let part = landing?.objects[id] { sent = E.model.cast(part, to: E.self) }
         switch phase {
         case .inserted: return nil
         case .gone:
@@ -78,12 +63,6 @@ extension Object {
             phase: .stored, sent, stored: try core.valueUnderSave(reference, in: newer))
     }
 
-    /// Whether the object shows the value of a state, as far as that can be read.
-    private func isShownAsStored(in newer: Snapshot) -> Bool {
-        guard let stored = try? core.value(reference, in: newer) else { return true }
-        return E.model.firstDifference(stored, content) == nil
-    }
-
     /// A value from the store, with the object's own values of properties that are not stored.
     func kept(_ stored: E) -> E {
         guard E.model.hasTransients, isLoaded else { return stored }
@@ -91,16 +70,6 @@ extension Object {
         E.model.copy(E.model.properties.indices, from: stored, to: &value)
         return value
     }
-}
-
-/// An object whose save lands, and that shows the values of the new state already (BS5).
-private struct WrittenObject: ObjectRefreshment {
-    let object: any LiveObject
-    let core: ContextCore
-
-    func willChange() {}
-    func apply() { core.removePending(object) }
-    func didChange() {}
 }
 
 private struct Refreshment<E: Entity>: ObjectRefreshment {

@@ -6,6 +6,8 @@ internal import FoundationEssentials
 protocol SentObject: AnyObject {
     var live: any LiveObject { get }
     func replaceReferences(_ permanent: PermanentIDs)
+    /// Whether the object shows the value that it has in the state right after the transaction (BS5).
+    func isShownAsWritten(in newer: Snapshot) -> Bool
     /// The save was not written: the changes are unsaved again.
     func takeBack(_ core: ContextCore)
 }
@@ -71,12 +73,21 @@ final class SentObjectOf<E: Entity>: SentObject {
     /// The object shows a state that contains the save, before the context moves to one.
     func forgetWritten() { (written, writtenValue) = (nil, nil) }
 
-    /// Whether the state right after the transaction has the value that the object shows (BS5).
-    func isWritten(as shown: E, in newer: Snapshot) -> Bool {
-        guard let written, written.shownVersion == newer.schemaVersion, let writtenValue else { return false }
-        return withUnsafeBytes(of: shown) { shown in
+    func isShownAsWritten(in newer: Snapshot) -> Bool {
+        guard let written, written.shownVersion == newer.schemaVersion, let writtenValue, object.phase == .stored,
+            object.saved == nil, object.isLoaded
+        else { return false }
+        let isSame = withUnsafeBytes(of: object.content) { shown in
             withUnsafeBytes(of: writtenValue.value) { shown.hasSameBytes(as: $0) }
         }
+        assert(!isSame || isShownAsStored(in: newer), "BS5: an object shows another value than its save has written.")
+        return isSame
+    }
+
+    /// Whether the object shows the value of a state, as far as that can be read.
+    private func isShownAsStored(in newer: Snapshot) -> Bool {
+        guard let stored = try? object.core.value(object.reference, in: newer) else { return true }
+        return E.model.firstDifference(stored, object.content) == nil
     }
 
     /// The base of later edits once the save has landed: its written values, in the slots that it has changed.
