@@ -309,7 +309,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// whole file is read.
     func restore(_ opening: FileBeingOpened) throws(StoreError) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
-            return begin(opening)
+            core.file.begin(at: UInt64(FormatLimits.pageBytes))
+            return beginning(opening)
         }
         do throws(StoreError) {
             return try restore(opening, checkpointAt: offset)
@@ -318,13 +319,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
         } catch {
             // A hint is never trusted. Reading the file finds real damage.
             forgetEverything()
-            return begin(opening)
+            core.file.beginAgain(at: UInt64(FormatLimits.pageBytes))
+            return beginning(opening)
         }
     }
 
-    private func begin(_ opening: FileBeingOpened) -> LogState {
-        core.file.begin(at: UInt64(FormatLimits.pageBytes))
-        return LogState(header: opening.header, layouts: layouts)
+    private func beginning(_ opening: FileBeingOpened) -> LogState {
+        LogState(header: opening.header, layouts: layouts)
     }
 
     private func restore(_ opening: FileBeingOpened, checkpointAt offset: UInt64) throws(StoreError) -> LogState {
@@ -355,7 +356,6 @@ final class Indexes: LogFollower, @unchecked Sendable {
         extensions = []
         shape = emptyShape
         rows.install([])
-        core.file.install(landmarks)
     }
 
     /// Another handle has appended a checkpoint. Its content is that of these indexes, and is in the file.

@@ -92,11 +92,22 @@ final class VerifiedFile: @unchecked Sendable {
     /// Everything below this offset belongs to the store, as far as this handle knows.
     var readableEnd: UInt64 { readable.load(ordering: .acquiring) }
 
-    /// This handle will read and verify, or write, all bytes from `start` on. Called once, before any read.
+    /// This handle will read and verify, or write, all bytes from `start` on. Called before any read.
     func begin(at start: UInt64) {
         assert(readableEnd == 0, "V3: reading begins twice.")
         readable.store(start, ordering: .releasing)
         trustedStart.store(isMapped ? start : .max, ordering: .releasing)
+    }
+
+    /// Reading begins once more, somewhere else, while nothing else reads. Nothing counts as verified any more: some of
+    /// it was verified by the landmarks of a checkpoint that turned out to be wrong.
+    func beginAgain(at start: UInt64) {
+        monitor.withLock {
+            landmarks = Landmarks()
+            forgetCopies()
+        }
+        readable.store(0, ordering: .releasing)
+        begin(at: start)
     }
 
     /// Everything below `end` counts, or is about to, and is in the file whole. By one thread at a time.
