@@ -36,6 +36,8 @@ extension EngineOptions {
         options.deltas.mostInMemory = 6
         options.deltas.mostInFile = 10
         options.deltas.mostInChain = 4
+        options.deltas.ordered.mostEdits = 6
+        options.deltas.ordered.mostInFile = 320
         options.closingTailBytes = 4 << 10
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10

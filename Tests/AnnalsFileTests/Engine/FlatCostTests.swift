@@ -1,5 +1,5 @@
-// The row index costs few bytes an update, however the updates spread over its leaves: bounds of what checkpoints write
-// and keep in memory.
+// Indexes cost few bytes an update, however the updates spread over their leaves: bounds of what checkpoints write and
+// keep in memory.
 
 import Annals
 import SimulatedDisk
@@ -60,6 +60,34 @@ import Testing
         let chains = try CheckpointedStore(machine.machine.disk).deltaChains()
         #expect(chains.contains { $0.count > 1 })
         #expect(chains.allSatisfy { $0.count <= 8 && $0.reduce(0, +) <= 128 }, "\(chains)")
+        try machine.closeAndCheck(engine)
+    }
+
+    /// An update takes an entry from one of 100 leaves of the ordered index and adds one to another. Copies of all of
+    /// these would be about 5,000 bytes an update.
+    @Test func randomUpdatesOfAnIndexWriteFewBytesOfNodes() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...Self.objects)
+        try engine.writeCheckpoint()
+        var random = SeededRandom(7)
+        let first = try engine.statistics()
+        var mostDirty = 0
+        let updates = 4000
+        for turn in 0..<updates / 4 {
+            _ = try engine.commit(durability: .relaxed) { transaction in
+                for _ in 0..<4 {
+                    let id = ids[Int(random.next() % UInt64(Self.objects))]
+                    try transaction.update(id, [(EngineNote.rank, .int(Int64(random.next() % 12_000)))])
+                }
+            }
+            mostDirty = max(mostDirty, try engine.statistics().dirtyNodeBytes)
+            if turn % 250 == 0 { #expect(try engine.view().byRank().count == Self.objects) }
+        }
+        let last = try engine.statistics()
+        let bytes = ((last.frameBytes[.nodes] ?? 0) - (first.frameBytes[.nodes] ?? 0)) / UInt64(updates)
+        #expect(bytes <= 700, "\(bytes) bytes an update")
+        #expect(mostDirty <= 384 << 10, "\(mostDirty) bytes of memory")
         try machine.closeAndCheck(engine)
     }
 

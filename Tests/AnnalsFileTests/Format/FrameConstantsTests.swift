@@ -104,6 +104,16 @@ import Testing
         try check(
             "entry", ["object": OrderedEntryField.object, "child": OrderedEntryField.child],
             bytes: OrderedEntryField.innerBytes)
+        typealias Delta = OrderedDeltaField
+        try check(
+            "edits",
+            [
+                "base": Delta.base, "count": Delta.count, "bytes": Delta.bytes, "leafCount": Delta.leafCount,
+                "leafBytes": Delta.leafBytes,
+            ], bytes: Delta.slots)
+        try check(
+            "edit", ["size": OrderedEditField.size, "object": OrderedEditField.object],
+            bytes: OrderedEditField.bytes)
         #expect(OrderedLimits.nodeBytes == 4096 && OrderedLimits.maximumLevel == 19)
         #expect(IndexKey.uncutBytes == 240 && IndexKey.maximumBytes == 256)
     }

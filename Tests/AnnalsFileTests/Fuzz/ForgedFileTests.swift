@@ -192,7 +192,7 @@ import Testing
             _ = try index.insert(key.bytes, Note.object(number), NoNodes())
         }
         var leaves: [[UInt8]] = []
-        _ = try index.writeDirtyNodes { (bytes) throws(StoreError) in
+        _ = try index.writeDirtyNodes(NoNodes()) { (bytes) throws(StoreError) in
             leaves.append(Array(bytes))
             return 4096
         }
@@ -369,4 +369,6 @@ private struct NoNodes: NodeSource {
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         throw StoreError(.damaged, "There are no nodes.")
     }
+
+    func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer { try node(at: offset) }
 }

@@ -129,7 +129,7 @@ import Testing
         let before = index.dirtyBytes
         var written = 0
         do throws(StoreError) {
-            _ = try index.writeDirtyNodes { (bytes) throws(StoreError) in
+            _ = try index.writeDirtyNodes(nodes) { (bytes) throws(StoreError) in
                 written += 1
                 if written == 5 { throw StoreError(.noSpace, "Full.") }
                 return nodes.add(bytes)

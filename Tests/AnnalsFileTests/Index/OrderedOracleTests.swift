@@ -36,10 +36,12 @@ import Testing
 
     /// 50,000 changes with each seed: short keys, medium ones, the longest, and cut ones that differ after their 240th
     /// byte only.
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func indexEqualsASortedArray(_ seed: UInt64) throws {
+    /// Without deltas, with those of a store, and with small ones, which become whole leaves often.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64], [OrderedDeltaPolicy.whole, OrderedDeltaPolicy(), .lowered])
+    func indexEqualsASortedArray(_ seed: UInt64, _ deltas: OrderedDeltaPolicy) throws {
         var random = SeededRandom(seed)
         let nodes = MemoryNodes()
-        var index = OrderedIndex()
+        var index = OrderedIndex(deltas)
         var oracle = Oracle()
         var snapshots: [(OrderedIndex, Oracle)] = []
         for step in 0..<50_000 {
@@ -56,8 +58,9 @@ import Testing
             try #require(index.entries == UInt64(oracle.entries.count))
             switch random.next() % 2000 {
             case 0..<4: snapshots.append((index, oracle))
-            case 4: try index.write(to: nodes)
-            case 5...6: try check(index, oracle, nodes, &random, "seed \(seed) step \(step)")
+            case 4..<8: try index.write(to: nodes)
+            case 8..<24: try index.write(bytes: Int(random.next() % 16384), to: nodes)
+            case 24...25: try check(index, oracle, nodes, &random, "seed \(seed) step \(step)")
             default: break
             }
             if snapshots.count > 4 {
@@ -67,9 +70,10 @@ import Testing
         }
         try check(index, oracle, nodes, &random, "end, seed \(seed)")
         let root = try index.write(to: nodes)
-        let opened = OrderedIndex(root: root, entries: index.entries)
+        let opened = OrderedIndex(root: root, entries: index.entries, deltas)
         try check(opened, oracle, nodes, &random, "opened, seed \(seed)")
         for (old, expected) in snapshots { try check(old, expected, nodes, &random, "last, seed \(seed)") }
+        #expect(nodes.deltaOffsets.isEmpty == (deltas.mostEdits == 0))
     }
 
     private static func entry(_ random: inout SeededRandom, _ seed: UInt64) -> IndexEntry {

@@ -135,7 +135,7 @@ enum CheckpointStores {
     /// the one below it, a leaf that became whole, and changes after the last checkpoint.
     static func deltas() throws -> [UInt8] {
         var policy = DeltaPolicy()
-        (policy.mostInMemory, policy.mostInFile) = (24, 30)
+        (policy.mostInMemory, policy.mostInFile, policy.ordered.mostEdits) = (24, 30, 0)
         return try store(policy) { engine in
             let ids = try engine.insertNotes(2...41)
             try engine.writeCheckpoint()
@@ -195,6 +195,7 @@ enum CheckpointStores {
         options.log = machine.options
         // As they were first written: without deltas.
         options.deltas.mostInMemory = 0
+        options.deltas.ordered.mostEdits = 0
         options.log.limits.mappingReserveBytes = 16 << 20
         return options
     }

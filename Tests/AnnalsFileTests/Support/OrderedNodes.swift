@@ -6,37 +6,51 @@ import Annals
 ///
 /// Sound although it gives out pointers: bytes do not change once they are here, and live as long as this object.
 final class MemoryNodes: NodeSource, Sendable {
-    /// Addresses of nodes by their offsets.
-    private let nodes = Guarded<[UInt64: UInt]>([:])
+    /// Addresses and sizes of nodes and deltas by their offsets.
+    private let nodes = Guarded<[UInt64: (address: UInt, bytes: Int)]>([:])
 
     deinit {
-        nodes.withLock { for address in $0.values { UnsafeMutableRawPointer(bitPattern: address)?.deallocate() } }
+        nodes.withLock {
+            for node in $0.values { UnsafeMutableRawPointer(bitPattern: node.address)?.deallocate() }
+        }
     }
 
-    var offsets: [UInt64] { nodes.withLock { $0.keys.sorted() } }
+    /// Those of nodes.
+    var offsets: [UInt64] { nodes.withLock { $0.filter { $0.value.bytes == 4096 }.keys.sorted() } }
+    /// Those of deltas.
+    var deltaOffsets: [UInt64] { nodes.withLock { $0.filter { $0.value.bytes < 4096 }.keys.sorted() } }
 
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
-        guard let address = nodes.withLock({ $0[offset] }) else {
-            throw StoreError(.damaged, "F31: no node stands here.", offset: offset)
+        guard let node = nodes.withLock({ $0[offset] }), node.bytes == 4096 else {
+            throw StoreError(.damaged, "F31: no node is here.", offset: offset)
         }
-        return UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: address), count: 4096)
+        return UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: node.address), count: node.bytes)
+    }
+
+    func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        guard let delta = nodes.withLock({ $0[offset] }), delta.bytes < 4096 else {
+            throw StoreError(.damaged, "F31: no delta is here.", offset: offset)
+        }
+        return UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: delta.address), count: delta.bytes)
     }
 
     func add(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
-        precondition(bytes.count == 4096, "A node has 4096 bytes.")
+        precondition(bytes.count <= 4096 && bytes.count % 8 == 0, "This is no node, and no delta.")
         let node = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 8)
         node.copyMemory(from: bytes)
         let address = UInt(bitPattern: node.baseAddress)
         return nodes.withLock {
             let offset = UInt64(4096 + $0.count * 4104)
-            $0[offset] = address
+            $0[offset] = (address, bytes.count)
             return offset
         }
     }
 
     func add(_ bytes: [UInt8]) -> UInt64 { bytes.withUnsafeBytes { add($0) } }
 
-    func bytes(at offset: UInt64) throws -> [UInt8] { Array(try node(at: offset)) }
+    func bytes(at offset: UInt64) throws -> [UInt8] {
+        Array(deltaOffsets.contains(offset) ? try delta(at: offset) : try node(at: offset))
+    }
 }
 
 /// The same nodes, one of them with other bytes.
@@ -47,6 +61,13 @@ struct AlteredNodes: NodeSource {
 
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         offset == self.offset ? bytes : try nodes.node(at: offset)
+    }
+
+    /// As long as its header says, as a file's; the header alone if the bytes end before.
+    func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        guard offset == self.offset else { return try nodes.delta(at: offset) }
+        let count = Int(bytes.loadUnaligned(fromByteOffset: OrderedDeltaField.bytes, as: UInt16.self))
+        return UnsafeRawBufferPointer(rebasing: bytes.prefix(count <= bytes.count ? count : OrderedDeltaField.slots))
     }
 }
 
@@ -68,7 +89,26 @@ struct IndexEntry: Hashable, Comparable, CustomStringConvertible {
     var description: String { "\(key):\(object.number)" }
 }
 
+extension OrderedDeltaPolicy {
+    /// No deltas: every changed leaf is whole.
+    static var whole: OrderedDeltaPolicy {
+        var policy = OrderedDeltaPolicy()
+        policy.mostEdits = 0
+        return policy
+    }
+
+    /// Limits that a few changes reach.
+    static var lowered: OrderedDeltaPolicy {
+        var policy = OrderedDeltaPolicy()
+        (policy.mostEdits, policy.mostInFile) = (6, 320)
+        return policy
+    }
+}
+
 extension OrderedIndex {
+    init() { self.init(OrderedDeltaPolicy()) }
+    init(root: UInt64, entries: UInt64) { self.init(root: root, entries: entries, OrderedDeltaPolicy()) }
+
     @discardableResult
     mutating func insert(_ entry: IndexEntry, _ nodes: any NodeSource) throws -> Bool {
         try entry.key.withUnsafeBytes { (key) throws in try insert(key, entry.object, nodes) }
@@ -101,7 +141,11 @@ extension OrderedIndex {
 
     @discardableResult
     mutating func write(to nodes: MemoryNodes) throws -> UInt64 {
-        try writeDirtyNodes { (bytes) throws(StoreError) in nodes.add(bytes) }
+        try writeDirtyNodes(nodes) { (bytes) throws(StoreError) in nodes.add(bytes) }
+    }
+
+    mutating func write(bytes limit: Int, to nodes: MemoryNodes) throws {
+        try writeNodes(ofBytes: limit, nodes) { (bytes) throws(StoreError) in nodes.add(bytes) }
     }
 
     /// What the checker finds, in order.

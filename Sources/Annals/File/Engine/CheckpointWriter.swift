@@ -146,17 +146,17 @@ extension Engine {
                 try writer.add(content)
             }
             (leaves, left) = (written.leaves, left - written.bytes)
-            for index in ordered.indices where left >= IndexNode.bytes {
-                let most = left / IndexNode.bytes
-                let count = try ordered[index]?.writeNodes(atMost: most) { (node) throws(StoreError) in
+            for index in ordered.indices where left > 0 {
+                let file = indexes.core.file
+                let bytes = try ordered[index]?.writeNodes(ofBytes: left, file) { (node) throws(StoreError) in
                     try writer.add(node)
                 }
-                left -= (count ?? 0) * IndexNode.bytes
+                left -= bytes ?? 0
             }
         }
         assert(left > -IndexNode.bytes, "More was written than the limit allows.")
         indexes.install(leaves, ordered)
-        return left < IndexNode.bytes
+        return left <= 0
     }
 
     /// Lets `body` write nodes after the end. No checkpoint names them yet. With the writer lock: nothing later in the
@@ -213,7 +213,9 @@ extension Engine {
         let roots = try indexes.rows.writeNodes { (node) throws(StoreError) in try writer.add(node) }
         var ordered = indexes.ordered
         for index in ordered.indices {
-            _ = try ordered[index]?.writeDirtyNodes { (node) throws(StoreError) in try writer.add(node) }
+            _ = try ordered[index]?.writeDirtyNodes(indexes.core.file) { (node) throws(StoreError) in
+                try writer.add(node)
+            }
         }
         try writer.flush()
         indexes.describe(roots, ordered, in: &content)

@@ -73,9 +73,13 @@ extension Engine {
 
     /// The same, with the writer lock.
     func appendNodes(of index: inout OrderedIndex, _ appender: Appender) throws(StoreError) {
-        let count = options.indexSliceBytes / IndexNode.bytes
+        let file = indexes.core.file
+        file.beginReading()
+        defer { file.endReading() }
         try appendNodes(appender) { (writer) throws(StoreError) in
-            try index.writeNodes(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
+            try index.writeNodes(ofBytes: options.indexSliceBytes, file) { (node) throws(StoreError) in
+                try writer.add(node)
+            }
         }
     }
 }

@@ -46,7 +46,8 @@ final class IndexBuild {
         let view = try engine.view()
         guard view.catalog.newestVersion == transaction.prepared.baseSchemaVersion else { throw Self.overtaken }
         let next = Indexes.OrderedState(
-            after: transaction.catalog, view.shape, view.ordered, view.totals ?? StoreTotals())
+            after: transaction.catalog, view.shape, view.ordered, view.totals ?? StoreTotals(),
+            engine.options.deltas.ordered)
         guard next.ordered.contains(where: { $0 == nil }) else { return nil }
         self.engine = engine
         self.view = view
@@ -55,7 +56,8 @@ final class IndexBuild {
         version = transaction.prepared.baseSchemaVersion
         number = view.number
         for (index, known) in zip(next.shape.indexes, next.ordered) {
-            if known?.isEmpty ?? true { indexes.append(PreparedIndex(shape: index, content: OrderedIndex())) }
+            guard known?.isEmpty ?? true else { continue }
+            indexes.append(PreparedIndex(shape: index, content: OrderedIndex(engine.options.deltas.ordered)))
         }
     }
 
@@ -70,7 +72,7 @@ final class IndexBuild {
         version = view.catalog.newestVersion
         number = view.number
         for (index, known) in zip(shape.indexes, view.ordered) where known == nil {
-            indexes.append(PreparedIndex(shape: index, content: OrderedIndex()))
+            indexes.append(PreparedIndex(shape: index, content: OrderedIndex(engine.options.deltas.ordered)))
         }
     }
 

@@ -255,7 +255,10 @@ extension Indexes {
         /// The indexes of a state under a new schema version. An added index is empty if its entity has no objects, and
         /// otherwise nil, still to be built. The same holds for an index whose keys change, because an attribute that
         /// old rows lack has a different default now.
-        init(after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
+        init(
+            after catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals,
+            _ deltas: OrderedDeltaPolicy
+        ) {
             let next = StoreShape(catalog)
             assert(ordered.count == before.indexes.count, "A schema has other indexes than were given.")
             shape = next
@@ -269,7 +272,7 @@ extension Indexes {
                     expected = number + 1
                     if before.indexes[number].hasSameDefaults(as: index) { return ordered[number] }
                 }
-                return totals[index.id.entity].live == 0 ? OrderedIndex() : nil
+                return totals[index.id.entity].live == 0 ? OrderedIndex(deltas) : nil
             }
         }
     }
@@ -330,7 +333,9 @@ extension Indexes {
         return next
     }
 
-    func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(after: catalog, shape, ordered, totals) }
+    func after(_ catalog: SchemaCatalog) -> OrderedState {
+        OrderedState(after: catalog, shape, ordered, totals, rows.deltas.ordered)
+    }
 
     /// Builds an index over the existing rows while all other writers wait, in unlimited memory. `IndexBuild` avoids
     /// both.
@@ -343,7 +348,7 @@ extension Indexes {
     private func build(
         _ index: IndexShape, _ shape: StoreShape, toleratesDuplicates: Bool
     ) throws(StoreError) -> (content: OrderedIndex, duplicates: [[UInt8]]) {
-        var built = OrderedIndex()
+        var built = OrderedIndex(rows.deltas.ordered)
         var key = ByteWriter(capacity: 256)
         var duplicates: [(ObjectID, ObjectID)] = []
         var keys: Set<[UInt8]> = []

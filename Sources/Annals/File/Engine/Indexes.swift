@@ -171,8 +171,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Whether a new schema version needs an index over existing rows. Adopting it does not build that index.
     func hasRowsToIndex(after catalog: SchemaCatalog) -> Bool {
-        let all = [OrderedIndex?](repeating: OrderedIndex(), count: shape.indexes.count)
-        return OrderedState(after: catalog, shape, all, totals).ordered.contains { $0 == nil }
+        let all = [OrderedIndex?](repeating: OrderedIndex(rows.deltas.ordered), count: shape.indexes.count)
+        return OrderedState(after: catalog, shape, all, totals, rows.deltas.ordered).ordered.contains { $0 == nil }
     }
 
     /// Installs an index that compaction has built.
@@ -386,7 +386,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
                 $0.entity == index.id.entity && $0.isUnique == index.id.isUnique && $0.attributes == index.id.attributes
             }
             guard let stored, stored.isComplete else { return nil }
-            return OrderedIndex(root: stored.root, entries: stored.entries)
+            return OrderedIndex(root: stored.root, entries: stored.entries, rows.deltas.ordered)
         }
     }
 

@@ -15,6 +15,12 @@ extension VerifiedFile: NodeSource {
     package func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         try bytes(at: offset, count: IndexNode.bytes)
     }
+
+    package func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        let head = try bytes(at: offset, count: OrderedDeltaField.slots)
+        guard let count = OrderedDeltaView.bytes(head) else { return head }
+        return try bytes(at: offset, count: count)
+    }
 }
 
 /// A word of an inner node or a root: nothing, or a node or delta, in memory or in the file.

@@ -18,6 +18,7 @@ package struct DeltaPolicy: Sendable {
     /// A new delta takes up those below it that have at most so many times its entries.
     package var absorbs = 2
     package var mostInChain = FormatLimits.maximumDeltas
+    package var ordered = OrderedDeltaPolicy()
 
     package init() {}
 }

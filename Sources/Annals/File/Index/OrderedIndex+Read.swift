@@ -27,7 +27,13 @@ extension OrderedIndex {
             let leaf = walk.leaf
             let start = if let from { try leaf.cut(from) } else { 0 }
             let end = if let to { try leaf.cut(to) } else { leaf.count }
-            if start < end, !(try OrderedIndex.visit(leaf, start, end, isReversed, body)) { return }
+            if walk.deltas != 0 {
+                let deltas = try OrderedDeltas(walk.deltas, source)
+                var merged = try MergedLeaf(leaf, deltas, from: from, to: to, isReversed: isReversed)
+                guard try OrderedIndex.visit(&merged, leaf, body) else { return }
+            } else if start < end, !(try OrderedIndex.visit(leaf, start, end, isReversed, body)) {
+                return
+            }
             // The range ends in this leaf.
             if isReversed ? start > 0 : end < leaf.count { return }
         } while try walk.advance()
@@ -55,7 +61,12 @@ extension OrderedIndex {
             // Only the first leaf has entries before the range.
             let start = if count == 0, let from { try leaf.cut(from) } else { 0 }
             let end = if let to { try leaf.cut(to) } else { leaf.count }
-            count += UInt64(max(0, end - start))
+            if walk.deltas != 0 {
+                var merged = try MergedLeaf(leaf, try OrderedDeltas(walk.deltas, source), from: from, to: to)
+                count += UInt64(try merged.count())
+            } else {
+                count += UInt64(max(0, end - start))
+            }
             if end < leaf.count { break }
         } while try walk.advance()
         return count
@@ -73,6 +84,18 @@ extension OrderedIndex {
             guard let object = ObjectID(rawValue: number) else { throw leaf.damaged("an entry has no object ID.") }
             guard try body(key, object) else { return false }
             index &+= step
+        }
+        return true
+    }
+
+    @inline(never)
+    private static func visit(
+        _ merged: inout MergedLeaf, _ leaf: OrderedNodeView,
+        _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
+        while let (key, number) = try merged.next() {
+            guard let object = ObjectID(rawValue: number) else { throw leaf.damaged("an entry has no object ID.") }
+            guard try body(key, object) else { return false }
         }
         return true
     }
@@ -124,9 +147,9 @@ extension OrderedIndex {
         if let top = try top(source) {
             var walk = try OrderedWalk(top, at: nil, isReversed: false, isValidating: true, source)
             repeat {
-                let leaf = walk.leaf
-                found &+= UInt64(leaf.count)
-                _ = try OrderedIndex.visit(leaf, 0, leaf.count, false) { (key, object) throws(StoreError) in
+                var merged = try MergedLeaf(walk.leaf, walk.validated?.deltas ?? OrderedDeltas())
+                _ = try OrderedIndex.visit(&merged, walk.leaf) { (key, object) throws(StoreError) in
+                    found &+= 1
                     try body(key, object)
                     return true
                 }

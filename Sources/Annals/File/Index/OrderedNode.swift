@@ -6,23 +6,23 @@ import Synchronization
 ///
 /// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may lie in any order with
 ///    holes between them, and that the reference to a child in memory is its address with the lowest bit set.
-/// 2. `children` of an inner node has one element for each slot: the node whose address is stored there, or nil for an
-///    offset. A leaf has none. It is plain memory with room for all slots: every step of every change asks whether a
-///    child has other references, and an array would first ask the same of itself.
+///    A delta's address has the lowest two bits set.
+/// 2. `children` of an inner node has one element for each slot: the node or delta whose address is stored there, or
+///    nil for an offset. A leaf has none. It is plain memory with room for all slots: every step of every change asks
+///    whether a child has other references, and an array would first ask the same of itself.
 /// 3. `entryBytes` is the sum of the entries' sizes, and all of them and the slots fit the node.
 ///
 /// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of
 /// that index: it asks `isKnownUniquelyReferenced` at every step from the root, so a shared parent is copied, and its
 /// children are shared from then on. Nodes that other indexes can reach do not change.
-final class OrderedNode: @unchecked Sendable {
-    let base: UnsafeMutableRawPointer
+final class OrderedNode: OrderedChild, @unchecked Sendable {
     let level: Int
-    private let children: UnsafeMutablePointer<OrderedNode?>?
+    private let children: UnsafeMutablePointer<OrderedChild?>?
 
     init(level: Int) {
-        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         self.level = level
         children = OrderedNode.roomForChildren(level)
+        super.init(bytes: OrderedLimits.nodeBytes)
         base.initializeMemory(as: UInt8.self, repeating: 0, count: OrderedNodeField.bytes)
         bytes.store(UInt16(level), at: OrderedNodeField.level)
         lowestEntry = OrderedLimits.nodeBytes
@@ -30,9 +30,9 @@ final class OrderedNode: @unchecked Sendable {
 
     /// Omits the bytes between the slots and the entries: they are never read.
     private init(copyOf node: OrderedNode) {
-        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         level = node.level
         children = OrderedNode.roomForChildren(level)
+        super.init(bytes: OrderedLimits.nodeBytes)
         if let children, let theirs = node.children { children.initialize(from: theirs, count: node.count) }
         let lowest = node.lowestEntry
         base.copyMemory(from: node.base, byteCount: OrderedNode.slot(node.count))
@@ -42,9 +42,9 @@ final class OrderedNode: @unchecked Sendable {
     /// Throws if the stored bytes are not a changeable node.
     init(copyOf view: OrderedNodeView) throws(StoreError) {
         try view.validateLayout()
-        base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         level = view.level
         children = OrderedNode.roomForChildren(level)
+        super.init(bytes: OrderedLimits.nodeBytes)
         children?.initialize(repeating: nil, count: view.count)
         base.copyMemory(from: view.base, byteCount: OrderedLimits.nodeBytes)
     }
@@ -52,10 +52,9 @@ final class OrderedNode: @unchecked Sendable {
     deinit {
         children?.deinitialize(count: count)
         children?.deallocate()
-        base.deallocate()
     }
 
-    private static func roomForChildren(_ level: Int) -> UnsafeMutablePointer<OrderedNode?>? {
+    private static func roomForChildren(_ level: Int) -> UnsafeMutablePointer<OrderedChild?>? {
         level == 0 ? nil : .allocate(capacity: OrderedLimits.maximumSlots)
     }
 
@@ -82,6 +81,8 @@ final class OrderedNode: @unchecked Sendable {
         get { field(OrderedNodeField.prefixBytes) }
         set { setField(OrderedNodeField.prefixBytes, newValue) }
     }
+    /// The number of children: none in a leaf.
+    var childCount: Int { level == 0 ? 0 : count }
     private var firstKey: Int { level == 0 ? 0 : 1 }
     private var entryHeaderBytes: Int { level == 0 ? OrderedEntryField.leafBytes : OrderedEntryField.innerBytes }
 
@@ -191,28 +192,48 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index` is in the file from now on.
-    func setStoredChild(_ offset: UInt64, at index: Int) {
-        assert(offset != 0 && offset & 7 == 0, "A child cannot be at that offset.")
-        children?[index] = nil
-        bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
+    /// The leaf at `index` has a delta in memory from now on.
+    func setDelta(_ delta: OrderedDelta, at index: Int) {
+        assert(level == 1, "DL3: a delta is not over a leaf.")
+        children?[index] = delta
+        bytes.store(OrderedNodeView.reference(to: delta.base) | 2, at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index`, if it is in memory and has no other reference. Requires that only this index reaches the
-    /// node.
+    /// The child at `index` is in the file from now on: there, or at that offset less 2 if it has a delta.
+    func setStoredChild(_ reference: UInt64, at index: Int) {
+        assert(reference & 5 == 0 && (level == 1 || reference & 2 == 0), "A child cannot be at that offset.")
+        children?[index] = nil
+        bytes.store(reference, at: start(index) &+ OrderedEntryField.child)
+    }
+
+    /// The node at `index`, if it is in memory and has no other reference. Requires that only this index reaches the
+    /// parent.
     func ownChild(at index: Int) -> OrderedNode? {
         if !isChildUnique(at: index), let shared = child(at: index) { setChild(shared.copy(), at: index) }
         return child(at: index)
     }
 
-    /// The offset of a child that is not in memory.
-    func storedChild(at index: Int) -> UInt64 {
+    /// What refers to the child.
+    @inline(__always)
+    func reference(at index: Int) -> UInt64 {
         bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)
     }
 
-    /// The child at `index`, if it is in memory; a leaf has none.
+    /// The child at `index`, if it is a node in memory; a leaf has none.
     @inline(__always)
     func child(at index: Int) -> OrderedNode? {
+        guard let child = below(index), reference(at: index) & 2 == 0 else { return nil }
+        return unsafeDowncast(child, to: OrderedNode.self)
+    }
+
+    /// The delta in memory over the leaf at `index`.
+    func delta(at index: Int) -> OrderedDelta? {
+        guard let child = below(index), reference(at: index) & 2 != 0 else { return nil }
+        return unsafeDowncast(child, to: OrderedDelta.self)
+    }
+
+    @inline(__always)
+    private func below(_ index: Int) -> OrderedChild? {
         assert(index >= 0 && index < count, "The requested child does not exist.")
         return children?[index]
     }
@@ -222,15 +243,10 @@ final class OrderedNode: @unchecked Sendable {
     func isChildUnique(at index: Int) -> Bool {
         guard let children else { return false }
         assert(index >= 0 && index < count, "The requested child does not exist.")
-        return OrderedNode.isUnique(&children[index])
+        return hasOneReference(&children[index])
     }
 
-    /// The fence makes other threads' reads of the node, before they released it, happen before its changes.
-    static func isUnique(_ node: inout OrderedNode?) -> Bool {
-        guard isKnownUniquelyReferenced(&node) else { return false }
-        atomicMemoryFence(ordering: .acquiring)
-        return true
-    }
+    static func isUnique(_ node: inout OrderedNode?) -> Bool { hasOneReference(&node) }
 
     // MARK: The common bytes
 
@@ -335,14 +351,22 @@ final class OrderedNode: @unchecked Sendable {
             as: UInt8.self, repeating: 0)
     }
 
-    /// Writes the node as it will be stored in the file, with these offsets for the children that are in memory.
-    func write(to target: UnsafeMutableRawBufferPointer, childOffsets: [UInt64]) {
-        assert(childOffsets.isEmpty || childOffsets.count == count, "A node has other children than entries.")
+    /// Writes the node as it will be stored in the file, with these references for the children that are in memory.
+    func write(to target: UnsafeMutableRawBufferPointer, children: [UInt64]) {
+        assert(children.isEmpty || children.count == count, "A node has other children than entries.")
         writeEntries(to: target)
-        for (index, offset) in childOffsets.enumerated() where offset != 0 {
+        for (index, reference) in children.enumerated() where reference != 0 {
             let start = Int(
                 target.integer(at: OrderedNode.slot(index) + OrderedSlotField.entry, as: UInt16.self))
-            target.store(offset, at: start + OrderedEntryField.child)
+            target.store(reference, at: start + OrderedEntryField.child)
         }
     }
+}
+
+/// The fence makes other threads' reads of the node, before they released it, happen before its changes.
+@inline(__always)
+private func hasOneReference<Child: OrderedChild>(_ node: inout Child?) -> Bool {
+    guard isKnownUniquelyReferenced(&node) else { return false }
+    atomicMemoryFence(ordering: .acquiring)
+    return true
 }

@@ -25,7 +25,7 @@ extension OrderedNodeView {
 
     private func validateInner(_ index: Int, _ start: Int, _ keyBytes: Int) throws(StoreError) {
         let reference = load8(start + OrderedEntryField.child)
-        guard reference != 0, reference % UInt64(FormatLimits.frameAlignment) == 0 else {
+        guard reference & 5 == 0, reference > 2, level == 1 || reference & 2 == 0 else {
             throw damaged("the offset of a child is impossible.")
         }
         if index == 0 {

@@ -103,7 +103,7 @@ struct OrderedNodeView {
     // MARK: Children
 
     /// An inner node's reference to a child: an offset in the file, or the address of a node in memory with its lowest
-    /// bit set.
+    /// bit set. The bit above is set for a delta.
     func reference(at index: Int) throws(StoreError) -> UInt64 {
         load8(try entry(at: index).start &+ OrderedEntryField.child)
     }
@@ -111,9 +111,18 @@ struct OrderedNodeView {
     @inline(__always)
     static func reference(to base: UnsafeMutableRawPointer) -> UInt64 { UInt64(UInt(bitPattern: base)) | 1 }
 
-    /// Readers follow addresses without counting references; the index keeps the nodes alive.
-    func child(at index: Int, _ source: any NodeSource) throws(StoreError) -> OrderedNodeView {
-        let reference = try reference(at: index)
+    /// Readers follow addresses without counting references; the index keeps the nodes alive. `deltas` becomes the
+    /// reference to those over a leaf, or 0; then this is the leaf below them.
+    func child(
+        at index: Int, _ deltas: inout UInt64, _ source: any NodeSource
+    ) throws(StoreError) -> OrderedNodeView {
+        var reference = try reference(at: index)
+        deltas = 0
+        if reference & 2 != 0, level == 1 {
+            deltas = reference
+            // DL1: below them is the file.
+            reference = try OrderedDeltas.leaf(below: reference, isStored: isStored, source)
+        }
         let child: OrderedNodeView
         if !isStored, reference & 1 != 0, let address = UnsafeRawPointer(bitPattern: UInt(reference & ~1)) {
             child = OrderedNodeView(memory: address)

@@ -20,6 +20,10 @@ struct OrderedWalk {
     private var above = InlineArray<19, Step?>(repeating: nil)
     private var depth = 0
     private(set) var leaf: OrderedNodeView
+    /// What refers to the deltas over the leaf; 0 without any.
+    private(set) var deltas: UInt64 = 0
+    /// These deltas, while validating. Elsewhere, so that a walk is small.
+    private(set) var validated: ValidatedDeltas?
 
     /// Begins with the leaf in or beside which the cut is; without a cut, at the very beginning or end.
     init(
@@ -45,11 +49,12 @@ struct OrderedWalk {
             leaf = try child(of: leaf, at: index)
             if isValidating { try leaf.validate() }
         }
+        if isValidating { try validateDeltas() }
     }
 
-    private func child(of view: OrderedNodeView, at index: Int) throws(StoreError) -> OrderedNodeView {
-        let child = try view.child(at: index, source)
-        if isValidating, view.isStored, child.fileOffset >= view.fileOffset {
+    private mutating func child(of view: OrderedNodeView, at index: Int) throws(StoreError) -> OrderedNodeView {
+        let child = try view.child(at: index, &deltas, source)
+        if isValidating, view.isStored, (deltas == 0 ? child.fileOffset : deltas & ~7) >= view.fileOffset {
             throw view.damaged("a node refers to a node that does not precede it.")
         }
         return child
@@ -58,6 +63,7 @@ struct OrderedWalk {
     /// Moves to the next leaf in the direction of the walk; false at the end.
     mutating func advance() throws(StoreError) -> Bool {
         let last = leaf
+        let lastEntry = isValidating ? try entry(isLast: true) : nil
         while depth > 0, let step = above[depth - 1] {
             let index = isReversed ? step.index - 1 : step.index + 1
             guard index >= 0, index < step.view.count else {
@@ -69,7 +75,7 @@ struct OrderedWalk {
             try descend(at: nil)
             let (left, right) = isReversed ? (leaf, last) : (last, leaf)
             try requireAscending(left, right)
-            if isValidating { try requireSeparated(left, right, by: step.view, at: isReversed ? index + 1 : index) }
+            if let lastEntry { try requireSeparated(lastEntry, by: step.view, at: index) }
             return true
         }
         return false
@@ -80,14 +86,44 @@ struct OrderedWalk {
     }
 
     private func requireSeparated(
-        _ left: OrderedNodeView, _ right: OrderedNodeView, by node: OrderedNodeView, at index: Int
+        _ last: (key: UnsafeRawBufferPointer, object: UInt64), by node: OrderedNodeView, at index: Int
     ) throws(StoreError) {
         let (key, object) = try node.keyAndObject(at: index)
         let separator = OrderedTarget(key, object: object)
-        let last = try left.keyAndObject(at: left.count - 1)
-        let first = try right.keyAndObject(at: 0)
+        let first = try entry(isLast: false)
         guard separator.order(of: last.key, last.object, equal: 0) < 0,
             separator.order(of: first.key, first.object, equal: 0) >= 0
         else { throw node.damaged("a separator does not separate its children.") }
     }
+
+    /// The first or the last entry of the leaf with its deltas, while validating.
+    private func entry(isLast: Bool) throws(StoreError) -> (key: UnsafeRawBufferPointer, object: UInt64) {
+        var merged = try MergedLeaf(leaf, validated?.deltas ?? OrderedDeltas(), isReversed: isLast)
+        guard let entry = try merged.next() else { throw leaf.damaged("a leaf with deltas is empty.") }
+        return entry
+    }
+
+    /// DL3, and that the highest delta counts right.
+    private mutating func validateDeltas() throws(StoreError) {
+        validated = nil
+        if deltas == 0 { return }
+        let all = try OrderedDeltas(deltas, source)
+        validated = ValidatedDeltas(all)
+        for number in 0..<all.count where all[number].fileOffset != 0 { try all[number].validate() }
+        var merged = try MergedLeaf(leaf, all)
+        var (count, bytes) = (0, 0)
+        while let (key, _) = try merged.next() {
+            count += 1
+            bytes += OrderedEntryField.leafBytes + key.count
+        }
+        guard count > 0, count == all[0].leafCount, bytes == all[0].leafBytes,
+            OrderedNodeField.bytes + count * OrderedSlotField.bytes + bytes <= OrderedLimits.nodeBytes
+        else { throw all[0].damaged("a delta counts the entries of its leaf wrongly.") }
+    }
+}
+
+final class ValidatedDeltas {
+    let deltas: OrderedDeltas
+
+    init(_ deltas: OrderedDeltas) { self.deltas = deltas }
 }

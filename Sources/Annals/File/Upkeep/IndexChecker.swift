@@ -161,7 +161,7 @@ final class IndexChecker {
         let source = CheckedNodes(window, nodes, checkpoint: found.offset, .orderedIndex)
         for (number, root) in found.content.indexes.enumerated() where root.isComplete {
             do throws(StoreError) {
-                let index = OrderedIndex(root: root.root, entries: root.entries)
+                let index = OrderedIndex(root: root.root, entries: root.entries, OrderedDeltaPolicy())
                 try index.validate(source) { (key, object) throws(StoreError) in
                     try entries.append(
                         IndexEntryRecord(

@@ -20,9 +20,9 @@ struct NodeRecord: SortRecord {
     }
 
     /// A reference to a delta. A row index has offsets below 2^56 only, so its checkpoint has one, or is far away.
-    init(delta offset: UInt64, bytes: Int, checkpoint: UInt64) {
-        assert(bytes > 0 && bytes % 8 == 0 && bytes <= DeltaField.mostBytes, "A delta has another size.")
-        place = offset & ~7 | IndexRule.delta.rawValue
+    init(delta offset: UInt64, bytes: Int, _ rule: IndexRule, checkpoint: UInt64) {
+        assert(bytes > 0 && bytes % 8 == 0 && bytes < IndexNode.bytes, "A delta has another size.")
+        place = offset & ~7 | rule.rawValue
         let words = UInt64(bytes / 8)
         value = (words >> 3) << Self.sizeShift | min(checkpoint, 1 << Self.sizeShift - 8) | words & 7
     }
@@ -42,7 +42,7 @@ struct NodeRecord: SortRecord {
             }
             let distance = (record.place & ~7) - first
             let inNode = distance % UInt64(IndexNode.bytes)
-            guard rule == .delta else {
+            guard rule == .delta || rule == .orderedDelta else {
                 guard distance < bytes, inNode == 0 else {
                     return findings.add(rule.name, at: record.value, "An index refers to a missing node.")
                 }
@@ -62,8 +62,9 @@ enum IndexRule: UInt64 {
     case rowIndex = 1
     case orderedIndex = 2
     case delta = 3
+    case orderedDelta = 4
 
-    var name: String { self == .orderedIndex ? "F31" : "F30" }
+    var name: String { self == .orderedIndex || self == .orderedDelta ? "F31" : "F30" }
 }
 
 /// A row that is the newest version of its object as of a checkpoint, of an entity with ordered indexes.

@@ -8,7 +8,7 @@
 /// Reads nodes below a checkpoint through copies, and notes their required offsets.
 ///
 /// Sound although it lends its memory: the last two nodes of each level of an ordered index stay in memory, as many as
-/// a walk uses; an impossible depth is damage before the rest of the node is read.
+/// a walk uses, and the deltas of two leaves; an impossible depth is damage before the rest of the node is read.
 final class CheckedNodes: NodeSource {
     private let window: ByteWindow
     private let nodes: ExternalSorter<NodeRecord>
@@ -16,11 +16,13 @@ final class CheckedNodes: NodeSource {
     private let rule: IndexRule
     private let memory: UnsafeMutableRawBufferPointer
     private var turns = [Int](repeating: 0, count: CheckedNodes.levels)
+    private var deltaTurn = 0
     private static let levels = OrderedLimits.maximumLevel + 2
+    private static let deltaTurns = 3 * FormatLimits.maximumDeltas + 2
 
     init(_ window: ByteWindow, _ nodes: ExternalSorter<NodeRecord>, checkpoint: UInt64, _ rule: IndexRule) {
         (self.window, self.nodes, self.checkpoint, self.rule) = (window, nodes, checkpoint, rule)
-        memory = .allocate(byteCount: Self.levels * 2 * IndexNode.bytes, alignment: 64)
+        memory = .allocate(byteCount: (Self.levels * 2 + Self.deltaTurns) * IndexNode.bytes, alignment: 64)
     }
 
     deinit { memory.deallocate() }
@@ -42,8 +44,23 @@ final class CheckedNodes: NodeSource {
             let head = DeltaHead(try window.bytes(at: offset, count: 8).integerIfThere, at: offset),
             let delta = StoredDelta(try window.bytes(at: offset, count: head.bytes), at: offset)
         else { throw damaged("a delta is malformed.") }
-        try nodes.append(NodeRecord(delta: offset, bytes: head.bytes, checkpoint: checkpoint))
+        try nodes.append(NodeRecord(delta: offset, bytes: head.bytes, .delta, checkpoint: checkpoint))
         return delta
+    }
+
+    func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        guard offset >= UInt64(FormatLimits.pageBytes), offset < checkpoint,
+            let bytes = OrderedDeltaView.bytes(try window.bytes(at: offset, count: OrderedDeltaField.slots)),
+            bytes % 8 == 0
+        else { throw damaged("a delta is malformed.") }
+        let content = try window.bytes(at: offset, count: bytes)
+        guard content.count == bytes else { throw damaged("a delta is cut off.") }
+        try nodes.append(NodeRecord(delta: offset, bytes: bytes, .orderedDelta, checkpoint: checkpoint))
+        deltaTurn = (deltaTurn + 1) % Self.deltaTurns
+        let place = (Self.levels * 2 + deltaTurn) * IndexNode.bytes
+        let copy = UnsafeMutableRawBufferPointer(rebasing: memory[place..<place + bytes])
+        copy.copyMemory(from: content)
+        return UnsafeRawBufferPointer(copy)
     }
 
     func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
