@@ -101,6 +101,17 @@ import Testing
         fault("an edit of another kind") { $0.bytes[edit($0, $1, 0)] ^= 1 },
         fault("a key that leaves the delta") { $0.bytes[edit($0, $1, 1) + 1] = 255 },
         fault("a shorter key") { $0.bytes[edit($0, $1, 1)] -= 2 },
+        fault("edits that are one, as long as the delta", below: 1) { store, place in
+            let first = edit(store, place, 0)
+            let bytes = place + size(store, place) - first - OrderedEditField.bytes
+            store.bytes[first] = UInt8((bytes * 2) & 0xFF)
+            store.bytes[first + 1] = UInt8((bytes * 2) >> 8)
+            let slots = place + OrderedDeltaField.slots
+            for number in 1..<20 {
+                store.bytes[slots + number * 2] = store.bytes[slots]
+                store.bytes[slots + number * 2 + 1] = store.bytes[slots + 1]
+            }
+        },
         fault("no object") { $0.bytes.put(UInt64(0), at: edit($0, $1, 1) + OrderedEditField.object) },
         fault("another object") { $0.bytes[edit($0, $1, 1) + OrderedEditField.object] ^= 1 },
         fault("another key", below: 1) { $0.bytes[edit($0, $1, 0) + OrderedEditField.bytes + 2] ^= 1 },
@@ -177,14 +188,17 @@ import Testing
                 let found = try engine.view().byRank(reversed: isReversed)
                 #expect(found.count <= 440, "\(fault.sentence)")
             }
-            for number in [30, 5, 300, 2] {
-                damage(fault.sentence) {
-                    let id = try #require(ObjectID(entityNumber: EngineNote.entity, number: UInt64(number)))
-                    _ = try engine.commit { try $0.update(id, [(EngineNote.rank, .int(-1000))]) }
-                    #expect(try engine.view().rank(id) == -1000)
+            // Those whose entries are in the leaf come first: without them it has no room, and becomes whole.
+            for numbers in [[30, 40, 41, 42, 43, 44, 45], [300, 5, 2]] {
+                for number in numbers {
+                    damage(fault.sentence) {
+                        let id = try #require(ObjectID(entityNumber: EngineNote.entity, number: UInt64(number)))
+                        _ = try engine.commit { try $0.update(id, [(EngineNote.rank, .int(-1000))]) }
+                        #expect(try engine.view().rank(id) == -1000)
+                    }
                 }
+                damage(fault.sentence) { try engine.writeCheckpoint() }
             }
-            damage(fault.sentence) { try engine.writeCheckpoint() }
             damage(fault.sentence) { _ = try engine.view().byRank(reversed: isReversed) }
             try engine.close()
         }

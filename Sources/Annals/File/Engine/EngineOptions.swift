@@ -18,7 +18,7 @@ package struct EngineOptions: Sendable {
     package var checkpointPartBytes = 256 << 10
     /// Closing writes a checkpoint if the next opening would have to read this number of bytes.
     package var closingTailBytes: UInt64 = 64 << 10
-    /// Which changed leaves of the row index become deltas.
+    /// Which changed leaves of indexes get deltas.
     package var deltas = DeltaPolicy()
     /// The memory for the keys of a new index. The rest waits in a file.
     package var keySortBytes = 24 << 20

@@ -8,7 +8,7 @@
 
 internal import Synchronization
 
-/// The size limits of deltas in memory and in the file.
+/// The size limits of deltas, in memory and in the file.
 package struct DeltaPolicy: Sendable {
     /// A delta in memory with this number of entries becomes a whole leaf when another one comes: 0, or 3 times a power
     /// of two up to 96. With 0 every changed leaf is whole.

@@ -155,6 +155,14 @@ private struct OrderedNodesWriter {
     private mutating func collect(_ all: OrderedDeltas, _ taken: Int) throws(StoreError) {
         edits.removeAll(keepingCapacity: true)
         var merged = try MergedEdits(all, count: taken)
-        while let edit = try merged.next() { edits.append(edit) }
+        var bytes = OrderedDeltaField.slots
+        while let edit = try merged.next() {
+            edits.append(edit)
+            bytes += OrderedDeltaField.slotBytes + OrderedEditField.bytes + edit.key.count
+            // Edits of a wrong delta may lie one over the other.
+            guard bytes.paddedTo8 < OrderedLimits.nodeBytes else {
+                throw all[taken - 1].damaged("the edits of a delta have too many bytes.")
+            }
+        }
     }
 }
