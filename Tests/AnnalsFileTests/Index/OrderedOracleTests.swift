@@ -59,7 +59,7 @@ import Testing
             switch random.next() % 2000 {
             case 0..<4: snapshots.append((index, oracle))
             case 4..<8: try index.write(to: nodes)
-            case 8..<24: try index.write(bytes: Int(random.next() % 16384), to: nodes)
+            case 8..<24: try index.write(bytes: Int(random.next() % 16384) + 1, to: nodes)
             case 24...25: try check(index, oracle, nodes, &random, "seed \(seed) step \(step)")
             default: break
             }

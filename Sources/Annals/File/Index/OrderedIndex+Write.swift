@@ -29,6 +29,7 @@ extension OrderedIndex {
         ofBytes limit: Int, _ source: any NodeSource,
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> Int {
+        assert(limit > 0, "Nothing may be written, so an index never becomes clean.")
         guard let root = ownRoot() else { return 0 }
         var writer = OrderedNodesWriter(deltas, source)
         defer { writer.deallocate() }

@@ -19,7 +19,7 @@ package protocol NodeSource {
 ///    `root` is nil and `rootOffset` is 0.
 /// 2. Nodes and deltas in memory are only below nodes in memory; `dirtyBytes` is the sum of their sizes.
 /// 3. A level is only above the next lower one, no node is empty, and the root has more than one child, as far as that
-///    is known without reading it, or one with deltas.
+///    is known without reading it, or one that has deltas or had some.
 ///
 /// Nodes that become empty are dropped, and nodes are never merged: deletions leave half-empty nodes, which later
 /// insertions fill; Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than
