@@ -234,8 +234,8 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    /// Whoever writes more each time than could be read meanwhile has to wait in the end. With deltas there is less to
-    /// write, and so the build waits for others less often.
+    /// A handle that writes more each time than could be read meanwhile has to wait in the end. With deltas there is
+    /// less to write, and so the build takes the lock less often.
     @Test(arguments: [(mostEdits: 0, turns: 11), (6, 6)])
     func aFasterWriterDoesNotKeepTheBuildFromEnding(mostEdits: Int, least: Int) throws {
         var machine = machine

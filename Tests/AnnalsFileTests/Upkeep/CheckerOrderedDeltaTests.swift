@@ -46,7 +46,7 @@ import Testing
         Int(store.bytes[place]) | Int(store.bytes[place + 1]) << 8
     }
 
-    /// Where the root refers to the leaf with the least keys.
+    /// The place of the root's reference to the leaf with the least keys.
     private static func reference(_ store: CheckpointedStore) throws -> Int {
         let root = Int(try store.content.indexes[index].root)
         let entry = field(store, root + OrderedNodeField.bytes + OrderedSlotField.entry)
@@ -61,7 +61,7 @@ import Testing
         return Int(word & ~7)
     }
 
-    /// Where an edit begins.
+    /// The place at which an edit begins.
     private static func edit(_ store: CheckpointedStore, _ delta: Int, _ number: Int) -> Int {
         delta + field(store, delta + OrderedDeltaField.slots + number * OrderedDeltaField.slotBytes)
     }

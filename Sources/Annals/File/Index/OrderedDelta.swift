@@ -1,8 +1,9 @@
 // A delta of an ordered index in memory: the edits of a leaf since it was last written.
 
-/// What an inner node has in memory below it: a node or a delta.
+/// A node or a delta in memory below an inner node.
 ///
-/// `@unchecked Sendable` is sound for the reason that `OrderedNode` gives.
+/// `@unchecked Sendable` is sound for the reason that `OrderedNode` gives: one that two indexes can reach is never
+/// changed.
 class OrderedChild: @unchecked Sendable {
     let base: UnsafeMutableRawPointer
 
@@ -14,7 +15,8 @@ class OrderedChild: @unchecked Sendable {
 /// The bytes are those of a delta as `OrderedDeltaField` lays it out, except that edits fill it from its end, in any
 /// order, that there is free space between slots and edits, and that `bytes` is all of it.
 ///
-/// `@unchecked Sendable` is sound for the reason that `OrderedNode` gives.
+/// `@unchecked Sendable` is sound for the reason that `OrderedChild` gives: `ownDelta` copies a shared one before its
+/// first edit.
 final class OrderedDelta: OrderedChild, @unchecked Sendable {
     private let capacity: Int
     private var lowestEdit: Int

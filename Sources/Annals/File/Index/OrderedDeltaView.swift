@@ -104,7 +104,7 @@ struct OrderedDeltaView {
         UInt64(littleEndian: memory.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 
-    /// What is below it: the leaf's offset, or that of a delta plus 2.
+    /// The reference below it: the leaf's offset, or that of a delta plus 2.
     var base: UInt64 { load8(OrderedDeltaField.base) }
     var count: Int { field(OrderedDeltaField.count) }
     /// Its size; in memory with its free space.

@@ -25,7 +25,7 @@ struct OrderedDeltas {
         }
     }
 
-    /// What refers to the leaf below them, unverified.
+    /// The reference to the leaf below them, which may be wrong.
     @inline(never)
     static func leaf(
         below reference: UInt64, isStored: Bool, _ source: any NodeSource

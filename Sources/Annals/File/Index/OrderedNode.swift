@@ -213,7 +213,7 @@ final class OrderedNode: OrderedChild, @unchecked Sendable {
         return child(at: index)
     }
 
-    /// What refers to the child.
+    /// The reference to the child at `index`.
     @inline(__always)
     func reference(at index: Int) -> UInt64 {
         bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)

@@ -20,7 +20,7 @@ struct OrderedWalk {
     private var above = InlineArray<19, Step?>(repeating: nil)
     private var depth = 0
     private(set) var leaf: OrderedNodeView
-    /// What refers to the deltas over the leaf; 0 without any.
+    /// The reference to the deltas over the leaf; 0 without any.
     private(set) var deltas: UInt64 = 0
     /// These deltas, while validating. Elsewhere, so that a walk is small.
     private(set) var validated: ValidatedDeltas?
