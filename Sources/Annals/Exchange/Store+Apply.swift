@@ -121,8 +121,8 @@ extension Store {
         return StoreError(
             .applyConflict,
             "Transaction \(transaction.token.number) of the store \(transaction.store) conflicts with changes made "
-                + "here: \(listed)\(more) Apply it with the policy “theirs” or “ours”, or change the objects here "
-                + "first.", applyConflicts: conflicts)
+                + "here: \(listed)\(more) Apply it with the policy “exportWins” or “storeWins”, or change the objects "
+                + "here first.", applyConflicts: conflicts)
     }
 }
 

@@ -80,6 +80,23 @@ import Testing
         }
     }
 
+    /// Otherwise each checkpoint would put a delta over one that only the disk refused, until the chain is too long.
+    @Test func aDeltaThatCannotBeReadIsMergedAnotherTime() throws {
+        var changed = index
+        for entry in entries.prefix(3) { try changed.remove(entry, nodes) }
+        let expected = try changed.list(nodes)
+        let (before, dirty) = (nodes.deltaOffsets, changed.dirtyBytes)
+        let source = UnreadableNodes(nodes: nodes)
+        let error = #expect(throws: StoreError.self) {
+            try changed.writeDirtyNodes(source) { (bytes) throws(StoreError) in nodes.add(bytes) }
+        }
+        #expect(error?.code == .inputOutput)
+        #expect(nodes.deltaOffsets == before && changed.dirtyBytes == dirty)
+        #expect(try changed.list(nodes) == expected)
+        try changed.write(to: nodes)
+        #expect(try changed.validated(nodes) == expected)
+    }
+
     /// Everything an index can be asked. Returns whether the checker finds nothing. Changes are made in copies.
     private func exercise(_ index: OrderedIndex, _ source: any NodeSource, changes: Int) -> Bool {
         func damage(_ body: () throws -> Void) -> Bool {

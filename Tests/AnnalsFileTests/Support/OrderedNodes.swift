@@ -71,6 +71,17 @@ struct AlteredNodes: NodeSource {
     }
 }
 
+/// The same nodes on a disk that does not read deltas now.
+struct UnreadableNodes: NodeSource {
+    let nodes: MemoryNodes
+
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer { try nodes.node(at: offset) }
+
+    func delta(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        throw StoreError(.inputOutput, "This read fails.", offset: offset)
+    }
+}
+
 struct IndexEntry: Hashable, Comparable, CustomStringConvertible {
     var key: [UInt8]
     var object: ObjectID

@@ -46,6 +46,9 @@ import Testing
             let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) { try b.apply(exported) }
             #expect(error?.code == .applyConflict, sourceLocation: sourceLocation)
             #expect(error?.applyConflicts.map(\.reason) == reasons, sourceLocation: sourceLocation)
+            for cure in ConflictPolicy.allCases where cure != .error {
+                #expect(error?.message.contains("“\(cure.rawValue)”") == true, sourceLocation: sourceLocation)
+            }
             #expect(try b.currentToken == token, sourceLocation: sourceLocation)
             let result = try b.apply(exported, conflicts: policy)
             #expect(result.conflicts.map(\.reason) == reasons, sourceLocation: sourceLocation)

@@ -10,16 +10,6 @@ enum CheckpointStep: Equatable {
     case end
 }
 
-/// The bytes of memory of nodes and deltas that are not in the file.
-struct DirtyBytes {
-    var rows = 0
-    var ordered = 0
-
-    var memory: Int { rows + ordered }
-    /// About the number of bytes that they take once they are in the file. A delta is then merged with deltas below it.
-    var inFile: Int { rows * 2 + ordered }
-}
-
 struct CheckpointProgress {
     /// Progress of a checkpoint that is written in parts.
     private struct Parts {
@@ -28,7 +18,7 @@ struct CheckpointProgress {
         /// The memory of the nodes in the parts written so far.
         var written = 0
         /// The memory of unwritten nodes after the last part.
-        var dirtyAfter = DirtyBytes()
+        var dirtyAfter = 0
         /// The bytes of the file between the last checkpoint and the end of the first part.
         let tailAtFirst: UInt64
     }
@@ -52,10 +42,11 @@ struct CheckpointProgress {
 
     mutating func foundNodes(endingAt end: UInt64) { foreignNodesEnd = end }
 
-    mutating func wrotePart(_ before: DirtyBytes, _ after: DirtyBytes, fileEnd: UInt64) {
-        assert(after.memory <= before.memory, "Writing nodes has left more of them.")
-        var parts = parts ?? Parts(dirtyAtFirst: before.memory, tailAtFirst: tail(at: fileEnd))
-        parts.written += before.memory - after.memory
+    /// `before` and `after` are the bytes of memory of nodes and deltas that are not in the file.
+    mutating func wrotePart(_ before: Int, _ after: Int, fileEnd: UInt64) {
+        assert(after <= before, "Writing nodes has left more of them.")
+        var parts = parts ?? Parts(dirtyAtFirst: before, tailAtFirst: tail(at: fileEnd))
+        parts.written += before - after
         parts.dirtyAfter = after
         self.parts = parts
     }
@@ -97,27 +88,28 @@ struct CheckpointProgress {
 
     /// The step after a transaction of this number of bytes.
     func nextStep(
-        at fileEnd: UInt64, dirty: DirtyBytes, transactionBytes: UInt64, _ options: EngineOptions
+        at fileEnd: UInt64, dirty: Int, transactionBytes: UInt64, _ options: EngineOptions
     ) -> CheckpointStep {
         if hasBuiltIndex { return .end }
-        let memory = dirty.memory
-        guard parts != nil || isDue(at: fileEnd, dirty: memory, options) else { return .none }
+        guard parts != nil || isDue(at: fileEnd, dirty: dirty, options) else { return .none }
         let least = options.checkpointPartBytes
         // After a large transaction, for which other writers had to wait anyway, the checkpoint is written to its end.
         // It must also end if new nodes come faster than parts write them.
         let isLarge = transactionBytes >= UInt64(options.indexSliceBytes)
-        if isLarge || memory >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        if isLarge || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts else {
-            if memory <= options.undividedCheckpointBytes { return .end }
-            return isAnotherWriting(at: fileEnd, dirty: memory, options) ? .none : .part(bytes: least)
+            if dirty <= options.undividedCheckpointBytes { return .end }
+            return isAnotherWriting(at: fileEnd, dirty: dirty, options) ? .none : .part(bytes: least)
         }
         // A checkpoint in parts ends when the tail has become this long.
         // So an opening after a crash never reads more than twice the tail with which it began, or twice the nodes.
         let most = 2 * max(parts.tailAtFirst, leastTail(options), UInt64(parts.dirtyAtFirst))
         if tail(at: fileEnd) >= most { return .end }
+        // A delta takes up to twice its memory in the file, because it is merged with deltas below it.
+        let bytes = dirty * 2
         // Twice the new amount, so that the rest shrinks.
-        let part = max(least, (dirty.inFile - min(dirty.inFile, parts.dirtyAfter.inFile)) * 2)
-        return dirty.inFile <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
+        let part = max(least, (bytes - min(bytes, parts.dirtyAfter * 2)) * 2)
+        return bytes <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }
 
     /// Whether another handle seems to write the same nodes: its checkpoint will serve all handles.

@@ -168,7 +168,7 @@ extension Engine {
         return Appended(
             transaction: appended,
             checkpoint: indexes.checkpoint.nextStep(
-                at: appended.end, dirty: indexes.dirty, transactionBytes: frames.bytes, options),
+                at: appended.end, dirty: indexes.dirtyBytes, transactionBytes: frames.bytes, options),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 

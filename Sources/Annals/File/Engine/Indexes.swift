@@ -393,10 +393,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     // MARK: Making a checkpoint
 
     /// The memory of nodes that are not in the file.
-    var dirtyBytes: Int { dirty.memory }
-    var dirty: DirtyBytes {
-        DirtyBytes(rows: rows.dirtyBytes, ordered: ordered.reduce(0) { $0 + ($1?.dirtyBytes ?? 0) })
-    }
+    var dirtyBytes: Int { ordered.reduce(rows.dirtyBytes) { $0 + ($1?.dirtyBytes ?? 0) } }
 
     /// The content of a checkpoint of this moment, without the offsets of nodes.
     func content(_ state: LogState) -> CheckpointContent {
@@ -462,10 +459,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Installs nodes that are now in the file. No checkpoint names them yet.
     func install(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
         assert(stored.count == shape.indexes.count, "I1: other indexes are installed than the schema has.")
-        let before = dirty
+        let before = dirtyBytes
         rows.installLeaves(leaves)
         ordered = stored
-        checkpoint.wrotePart(before, dirty, fileEnd: core.file.readableEnd)
+        checkpoint.wrotePart(before, dirtyBytes, fileEnd: core.file.readableEnd)
     }
 
     /// Installs a checkpoint that this handle has just written: its nodes are now the indexes.

@@ -129,7 +129,7 @@ private struct OrderedNodesWriter {
             } else {
                 whole = try OrderedIndex.whole(node, index, source)
             }
-        } catch {
+        } catch  where error.isAboutContent {
             // Only reading the leaf reports the damage: the checkpoint has what was changed since.
             try collect(OrderedDeltas(delta.view), 1)
         }

@@ -72,7 +72,7 @@ extension RowIndex {
             if isWhole {
                 _ = try fill(reference, scratch.bindMemory(to: UInt64.self).baseAddress.unsafelyUnwrapped)
             }
-        } catch {
+        } catch  where error.isAboutContent {
             // Only reading the leaf reports the damage: the checkpoint has what was changed since.
             if merged.count > DeltaField.mostEntries || !isWhole {
                 base = changes.base
