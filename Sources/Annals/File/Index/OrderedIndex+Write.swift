@@ -129,8 +129,9 @@ private struct OrderedNodesWriter {
             } else {
                 whole = try OrderedIndex.whole(node, index, source)
             }
-        } catch  where error.isAboutContent {
-            // Only reading the leaf reports the damage: the checkpoint has what was changed since.
+        } catch {
+            // Only reading the leaf reports the error: the checkpoint has what was changed since. If it failed, no
+            // checkpoint would succeed for as long as one place of the disk cannot be read.
             try collect(OrderedDeltas(delta.view), 1)
         }
         if let whole { return try write(whole, children: [], memory: delta.memoryBytes, append) }

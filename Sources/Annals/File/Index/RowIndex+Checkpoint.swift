@@ -72,8 +72,9 @@ extension RowIndex {
             if isWhole {
                 _ = try fill(reference, scratch.bindMemory(to: UInt64.self).baseAddress.unsafelyUnwrapped)
             }
-        } catch  where error.isAboutContent {
-            // Only reading the leaf reports the damage: the checkpoint has what was changed since.
+        } catch {
+            // Only reading the leaf reports the error: the checkpoint has what was changed since. If it failed, no
+            // checkpoint would succeed for as long as one place of the disk cannot be read.
             if merged.count > DeltaField.mostEntries || !isWhole {
                 base = changes.base
                 merged.removeAll()

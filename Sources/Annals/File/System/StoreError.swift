@@ -187,19 +187,6 @@ extension StoreError.Code {
     public static let diverged = Self(rawValue: "diverged")
 }
 
-extension StoreError {
-    /// Whether the file was read and is not a good store; other errors mean that it could not be read.
-    var isAboutContent: Bool {
-        switch code {
-        case .notAStore, .unsupportedVersion, .damaged, .truncated: true
-        default: false
-        }
-    }
-
-    /// Whether the content breaks a rule. Content that only a newer program can read breaks none.
-    var isBreach: Bool { isAboutContent && code != .unsupportedVersion }
-}
-
 // MARK: The schema
 
 extension StoreError.Code {

@@ -159,3 +159,16 @@ struct CheckPass {
         return (error.rule ?? "F4", String(error.message.dropFirst((error.rule?.utf8.count ?? 0) + 2)))
     }
 }
+
+extension StoreError {
+    /// Whether the file was read and is not a good store; other errors mean that it could not be read.
+    var isAboutContent: Bool {
+        switch code {
+        case .notAStore, .unsupportedVersion, .damaged, .truncated: true
+        default: false
+        }
+    }
+
+    /// Whether the content breaks a rule. Content that only a newer program can read breaks none.
+    var isBreach: Bool { isAboutContent && code != .unsupportedVersion }
+}
