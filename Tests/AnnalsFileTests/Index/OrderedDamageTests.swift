@@ -88,7 +88,7 @@ import Testing
         let source = UnreadableNodes(nodes: nodes)
         let error = #expect(throws: StoreError.self) { try changed.list(source) }
         #expect(error?.code == .inputOutput)
-        try changed.writeDirtyNodes(source) { (bytes) throws(StoreError) in nodes.add(bytes) }
+        _ = try changed.writeDirtyNodes(source) { (bytes) throws(StoreError) in nodes.add(bytes) }
         #expect(changed.dirtyBytes == 0)
         #expect(try changed.validated(nodes) == expected)
     }
