@@ -17,7 +17,7 @@ package final class Draft {
     private let numbers: ObjectNumberSupply
     @exclusivity(unchecked) private(set) var shape: StoreShape
     /// Existing objects that were changed or deleted here.
-    @exclusivity(unchecked) var changed = Set<UInt64>()
+    @exclusivity(unchecked) var changed = ChangedIDs()
     /// Objects that this transaction has deleted and that references may lead to.
     @exclusivity(unchecked) private(set) var deleted: [ObjectID] = []
     /// The same, for lookup.
@@ -88,7 +88,7 @@ package final class Draft {
         }
         frames.prepared.setOrigin(author: author, context: context)
         heldBase = base
-        if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
+        changed.removeAll()
         if !vanished.isEmpty { vanished = [] }
         if !reserved.isEmpty { reserved = [] }
         if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
@@ -108,7 +108,7 @@ package final class Draft {
     func didWrite(_ object: ObjectID) { written?.append(object) }
 
     /// Whether it is small enough to be reused for the next transaction.
-    var isReusable: Bool { frames.isReusable && changed.capacity <= 1 << 13 }
+    var isReusable: Bool { frames.isReusable && changed.memory <= 1 << 17 }
 
     /// The state that it reads, without its own changes, while its body runs.
     @inline(__always)
