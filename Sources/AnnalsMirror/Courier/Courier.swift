@@ -1,6 +1,6 @@
 // The seam between a mirror and the engine that carries its messages: NATS JetStream, or a folder of segments.
 
-import Annals
+public import Annals
 
 /// Carries the messages of a group from each peer to all peers.
 ///
