@@ -1,0 +1,130 @@
+// The names of a mirror's files and folders, which any file system and synchronizer can carry.
+//
+// They have lower-case letters, digits, “-”, “_” and “.” only, and at most 255 bytes.
+
+enum FolderNames {
+    static let format = "FORMAT"
+    static let states = "states"
+    static let peerPrefix = "peer-"
+    static let temporarySuffix = ".tmp"
+    /// Of an encoded name: the longest file name that is made of one has room for the rest.
+    static let maximumEncodedBytes = 190
+
+    /// The text for a part of a file name: every byte that is not a lower-case letter, a digit or “-” is written as “_”
+    /// and two hexadecimal digits. File systems that ignore case keep two names apart.
+    static func encoded(_ name: String) -> String {
+        var text = ""
+        for byte in name.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            default: text += "_" + hexadecimal(UInt64(byte), digits: 2)
+            }
+        }
+        return text
+    }
+
+    /// The name of which `encoded` made a text; nil if it cannot have made it.
+    static func decoded(_ text: some StringProtocol) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            if byte != UInt8(ascii: "_") {
+                bytes.append(byte)
+                continue
+            }
+            guard rest.count >= 2, let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
+            else { return nil }
+            bytes.append(value)
+            rest = rest.dropFirst(2)
+        }
+        guard let name = String(validating: bytes, as: UTF8.self), !name.isEmpty, encoded(name) == text else {
+            return nil
+        }
+        return name
+    }
+
+    /// The subfolder of a peer.
+    static func folder(ofPeer peer: String) -> String { peerPrefix + encoded(peer) }
+
+    /// The peer of a subfolder; nil if it is none of a peer.
+    static func peer(ofFolder name: String) -> String? {
+        name.hasPrefix(peerPrefix) ? decoded(name.dropFirst(peerPrefix.count)) : nil
+    }
+
+    /// A name that no other file has, for the time of writing.
+    static func temporary() -> String {
+        "." + hexadecimal(UInt64.random(in: .min ... .max), digits: 16) + temporarySuffix
+    }
+
+    static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(temporarySuffix) }
+
+    static func hexadecimal(_ number: UInt64, digits: Int) -> String {
+        padded(String(number, radix: 16), digits)
+    }
+
+    static func padded(_ digits: String, _ count: Int) -> String {
+        String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
+    }
+
+    /// A number in digits of a radix, without a sign.
+    static func number(_ text: some StringProtocol, radix: Int = 10) -> UInt64? {
+        text.utf8.first.map { $0 != UInt8(ascii: "+") } == true ? UInt64(text, radix: radix) : nil
+    }
+}
+
+/// The name of a segment's file: `RUN.SERIAL.FROM-TO.segment`.
+struct SegmentName: Hashable {
+    var run: UInt64
+    var serial: UInt64
+    var lowest: UInt64
+    var highest: UInt64
+
+    init(run: UInt64, serial: UInt64, numbers: ClosedRange<UInt64>) {
+        (self.run, self.serial) = (run, serial)
+        (lowest, highest) = (numbers.lowerBound, numbers.upperBound)
+    }
+
+    /// Nil for the name of another file, also for what a synchronizer makes of a name in a conflict.
+    init?(_ text: String) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[3] == "segment" else { return nil }
+        let ends = parts[2].split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let run = FolderNames.number(parts[0], radix: 16),
+            let serial = FolderNames.number(parts[1]), (1...FolderPlace.maximumSerial) ~= serial,
+            let lowest = FolderNames.number(ends[0]), let highest = FolderNames.number(ends[1]), lowest <= highest
+        else { return nil }
+        self.init(run: run, serial: serial, numbers: lowest...highest)
+        if self.text != text { return nil }
+    }
+
+    var text: String {
+        let run = FolderNames.hexadecimal(run, digits: 16)
+        return "\(run).\(FolderNames.padded(String(serial), 10)).\(lowest)-\(highest).segment"
+    }
+}
+
+/// The name of a state's file: `NAME.GENERATION.TAG.state`. A later state of the same name has a higher generation.
+struct StateName: Hashable {
+    var name: String
+    var generation: UInt64
+    /// Random, so that two writers do not use one file name.
+    var tag: UInt64
+
+    init(name: String, generation: UInt64, tag: UInt64) {
+        (self.name, self.generation, self.tag) = (name, generation, tag)
+    }
+
+    init?(_ text: String) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[3] == "state", let name = FolderNames.decoded(parts[0]),
+            let generation = FolderNames.number(parts[1]), let tag = FolderNames.number(parts[2], radix: 16)
+        else { return nil }
+        self.init(name: name, generation: generation, tag: tag)
+        if self.text != text { return nil }
+    }
+
+    var text: String {
+        "\(FolderNames.encoded(name)).\(generation).\(FolderNames.hexadecimal(tag, digits: 16)).state"
+    }
+}
