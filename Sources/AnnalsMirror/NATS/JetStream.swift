@@ -47,6 +47,16 @@ extension JetStream {
         var config: NATSJSONValue
         var created: String
         var state: State
+        var cluster: Cluster?
+
+        /// A server that is alone has none, or one without a name.
+        struct Cluster: Decodable {
+            var name: String?
+            var replicas: [Replica]?
+        }
+
+        /// A copy besides the leader's.
+        struct Replica: Decodable { var name: String? }
 
         struct State: Decodable {
             var messages: UInt64
@@ -54,6 +64,9 @@ extension JetStream {
             var lastSeq: UInt64
             var lastTs: String?
         }
+
+        /// The servers that hold the stream.
+        var copies: Int { 1 + (cluster?.replicas?.count ?? 0) }
     }
 
     func stream(_ name: String) throws -> StreamInformation {

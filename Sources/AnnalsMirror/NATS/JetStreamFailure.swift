@@ -35,6 +35,11 @@ struct JetStreamFailure: Error, Decodable, Equatable {
     fileprivate static let noRespondersNumber = -503
 
     var isNoResponders: Bool { self == .noResponders }
+    /// A limit or the disk is reached. The server has one number for all failures to store a message.
+    fileprivate var isAboutRoom: Bool {
+        let words = text.lowercased()
+        return ["exceeded", "no space", "resources", "quota"].contains { words.contains($0) }
+    }
     /// The stream, consumer or message does not exist.
     var isNotFound: Bool { code == 404 }
 }
@@ -61,6 +66,11 @@ extension StoreError {
             )
         case 10039, 10035:
             (.courierUnsuitable, "JetStream is off for this account. Switch it on, or use another user.")
+        case 10077 where !failure.isAboutRoom:
+            (
+                .courierUnreachable,
+                "The server cannot write the stream \(stream). Check its log and its disk; the mirror tries again."
+            )
         case 10023, 10047, 10028, 10002, 10077, 10120, 10122:
             (
                 .courierFull,

@@ -108,6 +108,11 @@ extension NATSConnection {
         }
     }
 
+    /// Waits, unless an interruption comes.
+    func pause(seconds: Double) throws(StoreError) {
+        if interruption.wait(seconds: seconds) { throw Interruption.interrupted }
+    }
+
     private func delayNextAttempt(after error: StoreError) {
         lastError = error
         // Different for each client, so that all clients of a restarted server do not come at once.

@@ -97,7 +97,7 @@ extension NATSCourier {
             let limit = try largestBody
             if let large = messages.first(where: { $0.body.count > limit }) {
                 throw StoreError(
-                    .courierUnsuitable,
+                    .invalidArgument,
                     "Message \(large.number) has \(large.body.count) bytes, and the server takes \(limit): divide it, or "
                         + "raise max_payload of nats-server (now \(connection.server.maximumPayloadBytes) bytes).")
             }
@@ -359,16 +359,42 @@ extension NATSCourier {
             information = try createStream(name, subjects: subjects)
         }
         try NATSStreamSettings.check(information.config, name: name, subjects: subjects)
-        if let replicas, NATSStreamSettings.replicas(of: information.config) < replicas {
+        if let replicas, information.copies < replicas {
+            information = try raiseReplicas(of: information, name: name, to: replicas)
+        }
+        return information
+    }
+
+    /// Some servers accept a number of copies that they cannot keep, so the copies are counted.
+    private func raiseReplicas(
+        of information: JetStream.StreamInformation, name: String, to replicas: Int
+    ) throws -> JetStream.StreamInformation {
+        var information = information
+        if NATSStreamSettings.replicas(of: information.config) < replicas, information.cluster?.name ?? "" != "" {
             var config = information.config
             config["num_replicas"] = .integer(Int64(replicas))
             information = try namingStream(name) { try jetStream.updateStream(name, config) }
+        }
+        // The copies of a new stream do not all exist at once.
+        let deadline = ContinuousClock.now + .seconds(min(3, connection.settings.requestSeconds))
+        while information.copies < replicas, information.cluster?.name ?? "" != "", .now < deadline {
+            try connection.pause(seconds: 0.1)
+            information = try jetStream.stream(name)
+        }
+        guard information.copies >= replicas else {
+            throw StoreError(
+                .courierUnsuitable,
+                "The stream \(name) has \(information.copies) of the \(replicas) wanted replicas: start more servers of "
+                    + "the cluster, or ask for fewer replicas.")
         }
         return information
     }
 
     private func createStream(_ name: String, subjects: String) throws -> JetStream.StreamInformation {
         let config = NATSStreamSettings.new(name: name, subjects: subjects, replicas: replicas ?? 1)
+        // A stream that was removed during this session: nats-server 2.9 may still be deleting its files, and would
+        // delete those of a new stream with them.
+        if sent.created != 0 { try connection.pause(seconds: 0.5) }
         return try namingStream(name) {
             do {
                 return try jetStream.createStream(name, config)

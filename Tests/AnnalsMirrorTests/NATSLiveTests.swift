@@ -1,0 +1,336 @@
+// The NATS engine with a real server: messages, states, restarts, and streams that people change.
+
+import Annals
+import Foundation
+import TestSupport
+import Testing
+
+@testable import AnnalsMirror
+
+@Suite(.serialized, .enabled(if: NATSLiveServer.program != nil, NATSLiveServer.whyNot))
+struct NATSLiveTests {
+    @Test func manyMessagesArriveOnceAndInOrder() throws {
+        let server = try NATSLiveServer()
+        let numbers = 1...20_000 as ClosedRange<UInt64>
+        try server.courier("anna").append(testMessages(numbers, from: "anna", bytes: 100))
+        let reader = TestReader(try server.courier("ben"))
+        try reader.drain()
+        #expect(reader.numbers(of: "anna") == Array(numbers))
+        #expect(reader.messages.allSatisfy { $0.body == testBody($0.number, of: "anna", bytes: 100) })
+        #expect(reader.timesBegunAgain == 0)
+    }
+
+    @Test func waitingReaderGetsAMessageAtOnce() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let ben = try server.courier("ben")
+        var place = try ben.newestPlace()
+        for number in 1...50 as ClosedRange<UInt64> {
+            let before = try ben.messages(after: place, maximumBytes: 100, waitSeconds: 0.01)
+            #expect(before.messages.isEmpty)
+            try anna.append(testMessages(number...number, from: "anna"))
+            let batch = try ben.messages(after: before.place, maximumBytes: 100, waitSeconds: 60)
+            #expect(batch.messages.map(\.number) == [number])
+            place = batch.place
+        }
+    }
+
+    @Test func requestOutlivesItsTimeAtTheServer() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let ben = try server.courier("ben") {
+            $0.pullSeconds = 0.5
+            $0.heartbeatSeconds = 0.2
+        }
+        let reader = TestReader(ben)
+        for number in 1...3 as ClosedRange<UInt64> {
+            let batch = try ben.messages(after: reader.place, maximumBytes: 100, waitSeconds: 1.2)
+            #expect(batch.messages.isEmpty && !batch.beganAgain)
+            reader.place = batch.place
+            try anna.append(testMessages(number...number, from: "anna"))
+            try reader.drain()
+        }
+        #expect(reader.numbers(of: "anna") == [1, 2, 3])
+    }
+
+    @Test func otherThreadEndsTheWait() throws {
+        let server = try NATSLiveServer()
+        let interruption = try Interruption()
+        let ben = try server.courier("ben", interruption: interruption)
+        let place = try ben.messages(after: nil, maximumBytes: 100, waitSeconds: 0).place
+        Thread.detachNewThread {
+            usleep(50_000)
+            interruption.interrupt()
+        }
+        #expect(try ben.messages(after: place, maximumBytes: 100, waitSeconds: 600).messages.isEmpty)
+        interruption.clear()
+        try server.courier("anna").append(testMessages(1...1, from: "anna"))
+        #expect(try ben.messages(after: place, maximumBytes: 100, waitSeconds: 60).messages.count == 1)
+    }
+
+    @Test func largeStateIsReplacedAndItsPartsAreFreed() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let ben = try server.courier("ben")
+        let largest = try anna.maximumBodyBytes
+        for round in 1...3 as ClosedRange<UInt8> {
+            var rest = 5
+            try (round == 2 ? ben : anna).storeState(named: "state/1") {
+                rest -= 1
+                return rest < 0 ? nil : [UInt8](repeating: round, count: largest)
+            }
+            var bytes: [UInt8] = []
+            #expect(try server.courier("cleo").fetchState(named: "state/1") { bytes += $0 })
+            #expect(bytes == [UInt8](repeating: round, count: 5 * largest))
+        }
+        let information = try server.administer("STREAM.INFO.ANNALS_notes_STATES")
+        #expect(information.contains(#""messages":6,"#), "\(information)")
+    }
+
+    @Test func stateWithoutAPartIsNoState() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        var rest = 3
+        try anna.storeState(named: "s") {
+            rest -= 1
+            return rest < 0 ? nil : [1]
+        }
+        _ = try server.administer("STREAM.MSG.DELETE.ANNALS_notes_STATES", #"{"seq":2}"#)
+        #expect(try !anna.fetchState(named: "s") { _ in })
+    }
+
+    @Test func damagedStateIsNoticedAtItsEnd() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        var rest = 2
+        try anna.storeState(named: "s") {
+            rest -= 1
+            return rest < 0 ? nil : [1]
+        }
+        let finish = try server.administer("STREAM.MSG.GET.ANNALS_notes_STATES", #"{"seq":3}"#)
+        let data = try #require(finish.firstMatch(of: #/"data":"([^"]*)"/#)).1
+        let text = String(decoding: try #require(Data(base64Encoded: String(data))), as: UTF8.self)
+        let changed = text.replacing(#/"checksum":\d+/#, with: "\"checksum\":1")
+        try server.publish("annals-states.notes.s.done", changed)
+        #expect(storeError { _ = try anna.fetchState(named: "s") { _ in } }?.code == .courierDamaged)
+    }
+
+    // MARK: Changes of the stream
+
+    @Test func streamThatWasDeletedBeginsAgainForAWaitingReader() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let reader = TestReader(try server.courier("ben"))
+        try anna.append(testMessages(1...5, from: "anna"))
+        try reader.drain()
+        Thread.detachNewThread { [url = server.url] in
+            usleep(100_000)
+            _ = try? NATSAdministrator(url).deleteStream("ANNALS_notes")
+        }
+        let batch = try reader.courier.messages(after: reader.place, maximumBytes: 100, waitSeconds: 60)
+        #expect(batch.beganAgain && batch.messages.isEmpty)
+        reader.place = batch.place
+        try anna.append(testMessages(4...6, from: "anna"))
+        try reader.drain()
+        #expect(reader.numbers(of: "anna") == [1, 2, 3, 4, 5, 4, 5, 6])
+        #expect(reader.timesBegunAgain == 0)
+    }
+
+    @Test func purgedStreamBeginsAgainForAReaderThatMissesSomething() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let current = TestReader(try server.courier("ben"))
+        try anna.append(testMessages(1...5, from: "anna"))
+        let first = try current.courier.messages(after: nil, maximumBytes: 20, waitSeconds: 0)
+        try current.drain()
+        _ = try server.administer("STREAM.PURGE.ANNALS_notes")
+        try current.drain()
+        #expect(current.timesBegunAgain == 0)
+        let late = TestReader(try server.courier("cleo"))
+        late.place = first.place
+        try late.drain()
+        #expect(late.timesBegunAgain == 1)
+        try anna.append(testMessages(6...6, from: "anna"))
+        try current.drain()
+        try late.drain()
+        #expect(current.numbers(of: "anna") == [1, 2, 3, 4, 5, 6])
+        #expect(late.numbers(of: "anna") == [6])
+        #expect(current.timesBegunAgain == 0)
+        #expect(late.timesBegunAgain == 1)
+    }
+
+    @Test func streamThatLostItsEndBeginsAgain() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        try anna.append(testMessages(1...5, from: "anna"))
+        let place = try #require(NATSPlace(try anna.newestPlace()))
+        // A place of the same stream, whose message was stored at another time.
+        let other = NATSPlace(created: place.created, sequence: 4, stored: place.stored + 1).courierPlace
+        let ben = try server.courier("ben")
+        let batch = try ben.messages(after: other, maximumBytes: 1000, waitSeconds: 0)
+        #expect(batch.beganAgain)
+        #expect(batch.messages.map(\.number) == [1, 2, 3, 4, 5])
+        let later = NATSPlace(created: place.created, sequence: 6, stored: 0).courierPlace
+        #expect(try ben.messages(after: later, maximumBytes: 1000, waitSeconds: 0).beganAgain)
+        #expect(try !ben.messages(after: place.courierPlace, maximumBytes: 1000, waitSeconds: 0).beganAgain)
+    }
+
+    @Test func messagesOfOtherProgramsArePassedOver() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        try anna.append(testMessages(1...1, from: "anna"))
+        try server.publish("annals.notes.anna", "no identifier")
+        try server.publish("annals.notes.anna", headers: "NATS/1.0\r\nNats-Msg-Id: ben:2\r\n\r\n", "another's")
+        try server.publish("annals.notes.anna", headers: "NATS/1.0\r\nNats-Msg-Id: anna:x\r\n\r\n", "no number")
+        try server.publish("annals.notes.=zz", headers: "NATS/1.0\r\nNats-Msg-Id: =zz:1\r\n\r\n", "no peer")
+        try server.publish("annals.notes.anna", headers: "NATS/1.0 409 Consumer Deleted\r\n\r\n", "a false status")
+        try anna.append(testMessages(2...2, from: "anna"))
+        let reader = TestReader(try server.courier("ben"))
+        try reader.drain()
+        #expect(reader.messages.map(\.number) == [1, 2])
+    }
+
+    @Test func discardFreesOwnMessagesOfEarlierSessions() throws {
+        let server = try NATSLiveServer()
+        try server.courier("ben").append(testMessages(1...10, from: "ben"))
+        try server.courier("anna").append(testMessages(1...1000, from: "anna"))
+        let anna = try server.courier("anna")
+        try anna.append(testMessages(1001...1100, from: "anna"))
+        try anna.discard(through: 900)
+        let reader = TestReader(try server.courier("cleo"))
+        try reader.drain()
+        #expect(reader.numbers(of: "ben") == Array(1...10))
+        let left = reader.numbers(of: "anna")
+        #expect(left == Array((left.first ?? 0)...1100))
+        #expect((837...901).contains(left.first ?? 0))
+    }
+
+    // MARK: The server
+
+    @Test func restartedServerGoesOn() throws {
+        let server = try NATSLiveServer()
+        let anna = try server.courier("anna")
+        let reader = TestReader(try server.courier("ben"))
+        try anna.append(testMessages(1...100, from: "anna"))
+        try reader.drain(maximumBytes: 200)
+        server.stop()
+        let error = storeError { try anna.append(testMessages(101...101, from: "anna")) }
+        #expect(error?.code == .courierUnreachable)
+        try server.start()
+        // JetStream may still be reading its streams.
+        let deadline = ContinuousClock.now + .seconds(60)
+        while code({ try anna.append(testMessages(101...200, from: "anna")) }) != nil, .now < deadline {}
+        try reader.drain()
+        #expect(reader.numbers(of: "anna") == Array(1...200))
+        #expect(reader.timesBegunAgain == 0)
+    }
+
+    @Test(
+        arguments: [
+            ("authorization { token: right }", NATSCredentials.token("right"), NATSCredentials.token("wrong")),
+            (
+                "authorization { user: me, password: \"ri ght\" }", .user("me", password: "ri ght"),
+                .user("me", password: "wrong")
+            ),
+        ])
+    func credentialsAreChecked(
+        configuration: String, right: NATSCredentials, wrong: NATSCredentials
+    ) throws {
+        let server = try NATSLiveServer(configuration: configuration)
+        try server.courier("anna", credentials: right).append(testMessages(1...1, from: "anna"))
+        for credentials in [wrong, nil] {
+            let error = storeError {
+                try server.courier("anna", credentials: credentials).append(testMessages(1...1, from: "anna"))
+            }
+            #expect(error?.code == .courierRefused)
+        }
+    }
+
+    @Test func missingPermissionIsNamed() throws {
+        let server = try NATSLiveServer(
+            configuration: """
+                authorization { users: [ { user: a, password: b, permissions: {
+                publish: [ "$JS.API.>" ], subscribe: [ "_INBOX.>" ] } } ] }
+                """)
+        let error = storeError {
+            try server.courier("anna", credentials: .user("a", password: "b"))
+                .append(testMessages(1...1, from: "anna"))
+        }
+        #expect(error?.code == .courierRefused)
+        #expect(error?.message.contains("annals.notes.anna") == true)
+    }
+
+    @Test func serverWithoutJetStreamIsUnsuitable() throws {
+        let server = try NATSLiveServer(hasJetStream: false)
+        let error = storeError { try server.courier("anna").append(testMessages(1...1, from: "anna")) }
+        #expect(error?.code == .courierUnsuitable)
+        #expect(error?.message.contains("-js") == true)
+    }
+
+    @Test func streamWithOtherSettingsIsRefused() throws {
+        let server = try NATSLiveServer()
+        _ = try server.administer(
+            "STREAM.CREATE.ANNALS_notes",
+            #"{"name":"ANNALS_notes","subjects":["annals.notes.*"],"retention":"workqueue","storage":"memory"}"#)
+        let error = storeError { try server.courier("anna").append(testMessages(1...1, from: "anna")) }
+        #expect(error?.code == .courierSettings)
+        #expect(error?.message.contains("workqueue") == true)
+        _ = try server.administer(
+            "STREAM.CREATE.OTHER", #"{"name":"OTHER","subjects":["annals.b.>"],"storage":"memory"}"#)
+        let overlapping = storeError {
+            try server.courier("anna", group: "b").append(testMessages(1...1, from: "anna"))
+        }
+        #expect(overlapping?.code == .courierSettings)
+    }
+
+    @Test func replicasNeedACluster() throws {
+        let server = try NATSLiveServer()
+        let error = storeError {
+            try server.courier("anna", replicas: 3).append(testMessages(1...1, from: "anna"))
+        }
+        #expect(error?.code == .courierUnsuitable)
+        try server.courier("anna", replicas: 1).append(testMessages(1...1, from: "anna"))
+        #expect(storeError { _ = try server.courier("anna", replicas: 3).maximumBodyBytes }?.code == .courierUnsuitable)
+    }
+
+    @Test func fullServerSaysSo() throws {
+        let server = try NATSLiveServer(configuration: "jetstream { max_file_store: 1MB }")
+        let error = storeError {
+            try server.courier("anna").append(testMessages(1...100, from: "anna", bytes: 100_000))
+        }
+        #expect(error?.code == .courierFull)
+    }
+
+    @Test func smallMaximumOfTheServerIsKept() throws {
+        let server = try NATSLiveServer(configuration: "max_payload: 10000")
+        let anna = try server.courier("anna")
+        let largest = try anna.maximumBodyBytes
+        #expect((9000..<10_000).contains(largest))
+        try anna.append([OutgoingMessage(number: 1, body: [UInt8](repeating: 1, count: largest))])
+        let tooLarge = [OutgoingMessage(number: 2, body: [UInt8](repeating: 1, count: largest + 1))]
+        let error = storeError { try anna.append(tooLarge) }
+        #expect(error?.code == .invalidArgument)
+        #expect(error?.message.contains("10000") == true)
+    }
+
+    @Test func weaknessesOfASingleServerAreNamed() throws {
+        let server = try NATSLiveServer()
+        let weaknesses = try server.courier("anna").weaknesses()
+        #expect(weaknesses.contains { $0.contains("one copy") })
+        #expect(weaknesses.contains { $0.contains("2 minutes") })
+    }
+}
+
+/// What a person does with the `nats` tool, on another thread.
+private struct NATSAdministrator: Sendable {
+    let url: String
+    init(_ url: String) { self.url = url }
+
+    func deleteStream(_ name: String) throws {
+        let connection = NATSConnection(
+            addresses: [try NATSAddress(url)], credentials: nil, name: "test", settings: NATSSettings(),
+            interruption: try Interruption())
+        try connection.prepare()
+        _ = try connection.request("$JS.API.STREAM.DELETE.\(name)", payload: [])
+    }
+}
