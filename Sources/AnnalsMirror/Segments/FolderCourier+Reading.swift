@@ -82,7 +82,7 @@ extension FolderCourier {
         if reader.candidates.isEmpty || reader.placeText != place?.text {
             let found = try look(in: root)
             if batch.place.keep(found.runs) { batch.beganAgain = true }
-            try begin(found.segments, in: root, at: &batch.place)
+            begin(found.segments, in: root, at: &batch.place)
             reader.candidates = ordered(found.segments, after: batch.place)
         }
         while let next = reader.candidates.last {
@@ -189,12 +189,13 @@ extension FolderCourier {
 
 extension FolderCourier {
     /// Takes peers into a place that does not have them. Segments that a peer had discarded before are not missing.
-    private func begin(_ segments: [String: [SegmentName]], in root: Int32, at place: inout FolderPlace) throws {
+    private func begin(_ segments: [String: [SegmentName]], in root: Int32, at place: inout FolderPlace) {
         for (peer, names) in segments where place.peers[peer] == nil {
             for (run, segments) in Dictionary(grouping: names, by: \.run) {
                 guard let newest = segments.max(by: { $0.serial < $1.serial }) else { continue }
                 let candidate = FolderReader.Candidate(peer: peer, name: newest)
-                let oldest = try about(segmentPath(candidate)) { try oldestKept(candidate, in: root) }
+                // An error of this file is reported when it is read.
+                let oldest = (try? oldestKept(candidate, in: root)) ?? nil
                 if let oldest, oldest > 1 { place.peers[peer, default: [:]][run] = .init(through: oldest - 1) }
             }
         }

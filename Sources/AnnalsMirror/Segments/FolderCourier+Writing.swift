@@ -74,14 +74,14 @@ extension FolderCourier {
     /// Divides messages into what fits into one segment each.
     private func parts(of messages: [OutgoingMessage]) -> [ArraySlice<OutgoingMessage>] {
         let room =
-            SegmentFormat.maximumFileBytes - Segment.headerBytes(group: group, sender: peer)
+            maximumSegmentBytes - Segment.headerBytes(group: group, sender: peer)
             - SegmentFormat.checksumBytes
         var parts: [ArraySlice<OutgoingMessage>] = []
         var start = 0
         var bytes = 0
         for (index, message) in messages.enumerated() {
             let more = Segment.bytes(of: message)
-            if bytes + more > room {
+            if bytes > 0 && bytes + more > room {
                 parts.append(messages[start..<index])
                 start = index
                 bytes = 0

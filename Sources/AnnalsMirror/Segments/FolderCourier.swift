@@ -29,6 +29,14 @@ package final class FolderCourier: Courier {
     /// The time before a damaged segment that did not change is read again.
     package var rereadingSeconds = 60.0
 
+    /// A larger append is divided into segments of at most this size, unless one message is larger.
+    package var maximumSegmentBytes = SegmentFormat.maximumFileBytes
+    /// Segments and states are written in steps of this size.
+    package var pieceBytes: Int {
+        get { disk.pieceBytes }
+        set { disk.pieceBytes = newValue }
+    }
+
     /// The device of the folder, to notice that the file system was unmounted.
     var device: UInt64?
     /// The FORMAT file that was found right.

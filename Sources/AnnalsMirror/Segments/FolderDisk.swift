@@ -18,8 +18,8 @@ struct FolderDisk {
     /// Called before each step; what it throws, the step fails with. For tests.
     var beforeStep: ((FolderStep) throws(MirrorSystem.Failure) -> Void)?
 
-    /// So that a large file is written in several steps.
-    private static let pieceBytes = 1 << 20
+    /// A large file is written in steps of this size.
+    var pieceBytes = 1 << 20
 
     private func step(_ step: FolderStep) throws(MirrorSystem.Failure) { try beforeStep?(step) }
 
@@ -79,7 +79,7 @@ struct FolderDisk {
     private func write(_ bytes: [UInt8], to file: Int32, at offset: Int) throws(MirrorSystem.Failure) {
         var done = 0
         while done < bytes.count {
-            let piece = bytes[done..<min(done + Self.pieceBytes, bytes.count)]
+            let piece = bytes[done..<min(done + pieceBytes, bytes.count)]
             try step(.write)
             try MirrorSystem.write(piece, to: file, at: offset + done)
             done += piece.count

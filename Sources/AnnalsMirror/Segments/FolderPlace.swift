@@ -32,14 +32,28 @@ struct FolderPlace: Equatable {
 // MARK: Progress
 
 extension FolderPlace.Progress {
-    func contains(_ serial: UInt64) -> Bool { serial <= through || later.contains { $0.contains(serial) } }
+    func contains(_ serial: UInt64) -> Bool {
+        if serial <= through { return true }
+        let index = index(after: serial)
+        return index > 0 && later[index - 1].contains(serial)
+    }
+
+    /// The index of the first range that begins after a serial.
+    private func index(after serial: UInt64) -> Int {
+        var (low, high) = (0, later.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if later[middle].lowerBound > serial { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
 
     /// The highest serial that was read.
     var highest: UInt64 { later.last?.upperBound ?? through }
 
     mutating func insert(_ serial: UInt64) {
         if contains(serial) { return }
-        let index = later.firstIndex { $0.lowerBound > serial } ?? later.count
+        let index = index(after: serial)
         later.insert(serial...serial, at: index)
         join(at: index)
         absorb()
