@@ -24,7 +24,7 @@ private func courier(
 
 private let one = [OutgoingMessage(number: 1, body: [1, 2, 3])]
 
-@Suite struct NATSConnectionFailureTests {
+@Suite(.blocking) struct NATSConnectionFailureTests {
     @Test func nothingListens() throws {
         let port = try FakeNATSServer.unusedPort()
         let courier = try courier("nats://127.0.0.1:\(port)")
@@ -229,7 +229,7 @@ private let one = [OutgoingMessage(number: 1, body: [1, 2, 3])]
 
 // MARK: JetStream
 
-@Suite struct JetStreamFailureTests {
+@Suite(.blocking) struct JetStreamFailureTests {
     @Test(
         arguments: [
             (503, 10076, StoreError.Code.courierUnsuitable), (503, 10039, .courierUnsuitable),

@@ -103,6 +103,38 @@ final class NATSLiveServer {
     }
 }
 
+/// Three servers that keep streams together.
+final class NATSLiveCluster {
+    let servers: [NATSLiveServer]
+
+    init() throws {
+        let ports = try (0..<3).map { _ in try FakeNATSServer.unusedPort() }
+        let routes = ports.map { "nats://127.0.0.1:\($0)" }.joined(separator: ", ")
+        servers = try ports.enumerated().map { index, port in
+            try NATSLiveServer(
+                configuration: """
+                    server_name: "s\(index)"
+                    cluster { name: "C", listen: "127.0.0.1:\(port)", routes: [ \(routes) ] }
+                    """)
+        }
+    }
+
+    /// All addresses.
+    var url: String { servers.map(\.url).joined(separator: ",") }
+
+    func courier(_ peer: String, replicas: Int?) throws -> NATSCourier {
+        var settings = NATSSettings()
+        settings.firstDelaySeconds = 0.05
+        settings.longestDelaySeconds = 0.5
+        settings.requestSeconds = 5
+        settings.pullSeconds = 2
+        settings.heartbeatSeconds = 0.5
+        return try NATSCourier(
+            address: url, group: "notes", peer: peer, replicas: replicas, interruption: Interruption(),
+            settings: settings)
+    }
+}
+
 /// The engine for the scenarios of all couriers.
 final class NATSWorld: CourierWorld {
     let server: NATSLiveServer

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnnalsMirror
 
-@Suite(.serialized, .enabled(if: NATSLiveServer.program != nil, NATSLiveServer.whyNot))
+@Suite(.serialized, .blocking, .enabled(if: NATSLiveServer.program != nil, NATSLiveServer.whyNot))
 struct NATSLiveTests {
     @Test func manyMessagesArriveOnceAndInOrder() throws {
         let server = try NATSLiveServer()
@@ -318,6 +318,86 @@ struct NATSLiveTests {
         let weaknesses = try server.courier("anna").weaknesses()
         #expect(weaknesses.contains { $0.contains("one copy") })
         #expect(weaknesses.contains { $0.contains("2 minutes") })
+    }
+
+    @Test func leafNodeConnectsToTheStreamsOfAnotherServer() throws {
+        let port = try FakeNATSServer.unusedPort()
+        let hub = try NATSLiveServer(
+            configuration: "jetstream { domain: hub }\nleafnodes { listen: \"127.0.0.1:\(port)\" }")
+        let leaf = try NATSLiveServer(
+            configuration: "leafnodes { remotes: [ { url: \"nats://127.0.0.1:\(port)\" } ] }", hasJetStream: false)
+        let anna = try leaf.courier("anna") { $0.domain = "hub" }
+        let deadline = ContinuousClock.now + .seconds(60)
+        // Until the leaf node has found its hub, nothing answers.
+        while code({ _ = try anna.maximumBodyBytes }) != nil, .now < deadline { usleep(20_000) }
+        try anna.append(testMessages(1...100, from: "anna"))
+        let ben = TestReader(try hub.courier("ben"))
+        try ben.drain()
+        #expect(ben.numbers(of: "anna") == Array(1...100))
+        let cleo = TestReader(try leaf.courier("cleo") { $0.domain = "hub" })
+        try cleo.drain()
+        #expect(cleo.numbers(of: "anna") == Array(1...100))
+    }
+}
+
+@Suite(.serialized, .blocking, .enabled(if: NATSLiveServer.program != nil, NATSLiveServer.whyNot))
+struct NATSClusterTests {
+    /// Repeats a call until it does not throw, as a mirror does.
+    private func repeating<Result>(_ body: () throws -> Result) throws -> Result {
+        let deadline = ContinuousClock.now + .seconds(90)
+        while true {
+            do { return try body() } catch {
+                guard ContinuousClock.now < deadline else { throw error }
+                usleep(50_000)
+            }
+        }
+    }
+
+    @Test func eachServerMayDieAndReturn() throws {
+        let cluster = try NATSLiveCluster()
+        let anna = try cluster.courier("anna", replicas: 3)
+        let reader = TestReader(try cluster.courier("ben", replicas: 3))
+        var number: UInt64 = 0
+        for server in cluster.servers {
+            for isRunning in [true, false] {
+                if !isRunning { server.stop() }
+                let messages = testMessages(number + 1...number + 200, from: "anna")
+                try repeating { try anna.append(messages) }
+                number += 200
+                try repeating {
+                    let batch = try reader.courier.messages(
+                        after: reader.place, maximumBytes: 1 << 20, waitSeconds: 1)
+                    reader.place = batch.place
+                    reader.messages += batch.messages
+                    reader.timesBegunAgain += batch.beganAgain ? 1 : 0
+                    guard reader.messages.last?.number == number else {
+                        throw StoreError(.timeout, "Messages are still missing.")
+                    }
+                }
+                if !isRunning {
+                    try server.start()
+                    // The next server may die only when this one has all messages.
+                    try repeating {
+                        let other = try cluster.courier("cleo", replicas: 3)
+                        _ = try other.maximumBodyBytes
+                    }
+                }
+            }
+        }
+        #expect(Set(reader.numbers(of: "anna")) == Set(1...number))
+        #expect(reader.timesBegunAgain == 0)
+        let weaknesses = try repeating { try anna.weaknesses() }
+        #expect(!weaknesses.contains { $0.contains("copy") || $0.contains("copies") })
+    }
+
+    @Test func oneCopyIsRaisedToThree() throws {
+        let cluster = try NATSLiveCluster()
+        let anna = try cluster.courier("anna", replicas: nil)
+        try repeating { try anna.append(testMessages(1...10, from: "anna")) }
+        #expect(try anna.weaknesses().contains { $0.contains("one copy") })
+        let ben = try cluster.courier("ben", replicas: 3)
+        try repeating { _ = try ben.maximumBodyBytes }
+        #expect(try !anna.weaknesses().contains { $0.contains("one copy") })
     }
 }
 

@@ -299,6 +299,9 @@ extension NATSConnection {
         return answer
     }
 
+    /// Sends the queued output as far as that needs no waiting: the last words of a client.
+    func sendAtOnce() { try? sendSome() }
+
     /// Waits until the server has handled everything that was sent before.
     func flush(seconds: Double) throws(StoreError) {
         sendPing()

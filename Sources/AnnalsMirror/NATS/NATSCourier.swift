@@ -59,6 +59,11 @@ package final class NATSCourier: Courier {
         jetStream = JetStream(connection)
     }
 
+    deinit {
+        closeReader()
+        connection.sendAtOnce()
+    }
+
     package var maximumBodyBytes: Int {
         get throws {
             try translating {
