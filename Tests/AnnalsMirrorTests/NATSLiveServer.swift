@@ -40,6 +40,9 @@ final class NATSLiveServer {
 
     var url: String { "nats://127.0.0.1:\(port)" }
 
+    /// Takes effect at the next start.
+    func configure(_ configuration: String) throws { try folder.write(configuration, to: "server.conf") }
+
     func start() throws {
         starts += 1
         let log = "log-\(starts)"

@@ -313,6 +313,23 @@ struct NATSLiveTests {
         #expect(error?.message.contains("10000") == true)
     }
 
+    @Test func messageFromTimesOfALargerMaximumIsStillRead() throws {
+        let server = try NATSLiveServer(configuration: "max_payload: 4MB")
+        try server.courier("anna").append(testMessages(1...2, from: "anna"))
+        let body = String(repeating: "x", count: 3 << 20)
+        try server.publish("annals.notes.anna", headers: "NATS/1.0\r\nNats-Msg-Id: anna:3\r\n\r\n", body)
+        server.stop()
+        try server.configure("max_payload: 100000")
+        try server.start()
+        let anna = try server.courier("anna")
+        let deadline = ContinuousClock.now + .seconds(60)
+        while code({ try anna.append(testMessages(4...4, from: "anna")) }) != nil, .now < deadline {}
+        let reader = TestReader(try server.courier("ben"))
+        try reader.drain()
+        #expect(reader.messages.map(\.number) == [1, 2, 3, 4])
+        #expect(reader.messages.map(\.body.count) == [20, 20, 3 << 20, 20])
+    }
+
     @Test func weaknessesOfASingleServerAreNamed() throws {
         let server = try NATSLiveServer()
         let weaknesses = try server.courier("anna").weaknesses()

@@ -48,7 +48,8 @@ final class NATSPull {
     private let consumer: String
     private let inbox: (number: UInt64, prefix: String)
     private let generation: Int
-    private let maximumBytes: Int
+    /// The largest sum of messages that the server may send for one request.
+    private var maximumBytes: Int
     /// The number of messages that existed when the reader began.
     let pendingAtStart: UInt64
 
@@ -63,6 +64,8 @@ final class NATSPull {
     private var requests: UInt64 = 0
     /// Messages that the open request may still bring; 0 without one.
     private var expected = 0
+    /// The open request has brought a message.
+    private var hasBrought = false
     private var quietUntil = ContinuousClock.now
 
     /// Messages for each request. Their bytes are limited as well.
@@ -88,8 +91,7 @@ final class NATSPull {
         generation = jetStream.connection.generation
         let received = Received()
         inbox = jetStream.connection.subscribeToInbox { received.handle?($0) }
-        jetStream.connection.maximumMessageBytes = max(
-            jetStream.connection.maximumMessageBytes, self.maximumBytes)
+        raiseConnectionLimit()
         received.handle = { [weak self] in self?.receive($0) }
     }
 
@@ -177,6 +179,7 @@ extension NATSPull {
         let hasHeartbeat = settings.pullSeconds >= 2 * settings.heartbeatSeconds
         requests += 1
         expected = Self.batch
+        hasBrought = false
         hearSomething()
         try jetStream.pull(
             stream, consumer,
@@ -209,6 +212,7 @@ extension NATSPull {
         lastSequence = delivery.sequence
         lastPending = delivery.pending
         expected = max(0, expected - 1)
+        hasBrought = true
         buffered.append(delivery)
         bufferedBytes += message.payload.count
     }
@@ -222,7 +226,25 @@ extension NATSPull {
         case 404, 408: expected = 0
         case 409 where text.lowercased().contains("maxbytes") || text.lowercased().contains("batch completed"):
             expected = 0
+            if !hasBrought { askForMore() }
         default: lost = "\(status) \(NATSServerInformation.quoted(text))"
         }
+    }
+
+    /// The next message alone is larger than a request: the server took larger ones when it was stored.
+    private func askForMore() {
+        guard maximumBytes < Self.largestRequest else {
+            lost = "a message is larger than \(Self.largestRequest) bytes"
+            return
+        }
+        maximumBytes = min(4 * maximumBytes, Self.largestRequest)
+        raiseConnectionLimit()
+    }
+
+    private static let largestRequest = NATSLimits.payloadBytes + NATSLimits.headerBytes
+
+    private func raiseConnectionLimit() {
+        let connection = jetStream.connection
+        connection.maximumMessageBytes = max(connection.maximumMessageBytes, maximumBytes)
     }
 }
