@@ -31,12 +31,24 @@ public struct ExportedTransaction: Hashable, Sendable {
     /// The names that differ from those before the transaction: for each entity its own, then those of its attributes.
     public let renames: [ExportedRename]
     /// The changes, in the order in which they were made.
-    public let changes: [ExportedChange]
+    public internal(set) var changes: [ExportedChange]
 
     /// The exporting store's identifier.
     public var store: UUID { token.storeIdentifier }
     /// The time as the nearest `Date`.
     public var timestamp: Date { Microseconds.date(microseconds) }
+
+    /// Creates a transaction of parts that are not validated here.
+    package init(
+        token: HistoryToken, previous: HistoryToken?, microseconds: Int64, author: String?, contextName: String?,
+        origin: HistoryToken?, originPrevious: HistoryToken?, holds: [HistoryToken]?, schema: [EntityDescription]?,
+        renames: [ExportedRename], changes: [ExportedChange]
+    ) {
+        (self.token, self.previous, self.microseconds) = (token, previous, microseconds)
+        (self.author, self.contextName) = (author, contextName)
+        (self.origin, self.originPrevious, self.holds) = (origin, originPrevious, holds)
+        (self.schema, self.renames, self.changes) = (schema, renames, changes)
+    }
 }
 
 /// A renaming of an entity or attribute.
@@ -47,6 +59,10 @@ public struct ExportedRename: Hashable, Sendable, Codable {
     public let attribute: String?
     /// The new name, after the transaction.
     public let name: String
+
+    package init(entity: String, attribute: String?, name: String) {
+        (self.entity, self.attribute, self.name) = (entity, attribute, name)
+    }
 }
 
 /// An exported transaction's change of one object.
@@ -63,6 +79,14 @@ public struct ExportedChange: Hashable, Sendable {
     public let values: [ExportedValue]
     /// The values before an update. Nil for other kinds of change, and if history no longer had the values.
     public let before: [ExportedValue]?
+
+    package init(
+        kind: HistoryChange.Kind, object: ExportedObject, entity: String, attributes: [String],
+        values: [ExportedValue], before: [ExportedValue]?
+    ) {
+        (self.kind, self.object, self.entity) = (kind, object, entity)
+        (self.attributes, self.values, self.before) = (attributes, values, before)
+    }
 }
 
 extension StoreError {
@@ -172,7 +196,8 @@ extension ExportedTransaction: Codable {
         try validate()
     }
 
-    private func validate() throws(StoreError) {
+    /// Throws `exportMalformed` if its places are impossible.
+    package func validate() throws(StoreError) {
         guard token.number > 0 else { throw .malformedExport("its number is 0") }
         if let previous {
             guard previous.storeIdentifier == store, (1..<token.number).contains(previous.number) else {

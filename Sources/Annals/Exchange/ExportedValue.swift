@@ -37,7 +37,7 @@ extension ExportedObject: LosslessStringConvertible {
 
 /// A value of an exported object. Two values are equal if a store would keep the same bytes for them.
 public struct ExportedValue: Sendable {
-    enum Content: Sendable {
+    package enum Content: Sendable {
         /// All values but references.
         case plain(StoredValue)
         case object(ExportedObject)
@@ -45,9 +45,9 @@ public struct ExportedValue: Sendable {
         case objects([ExportedObject])
     }
 
-    let content: Content
+    package let content: Content
 
-    init(_ content: Content) { self.content = content }
+    package init(_ content: Content) { self.content = content }
 
     static let absent = ExportedValue(.plain(.absent))
 

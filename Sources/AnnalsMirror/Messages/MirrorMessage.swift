@@ -1,0 +1,131 @@
+// The messages that the peers of a group send to each other, as values.
+
+package import Annals
+package import FoundationEssentials
+
+/// A message of a peer. MirrorMessages.md describes its bytes.
+package struct MirrorMessage: Hashable, Sendable {
+    /// The kinds of message and their content.
+    package enum Content: Hashable, Sendable {
+        case transaction(TransactionMessage)
+        case state(StateMessage)
+        case receipt(ReceiptMessage)
+        case request([RequestedNumbers])
+        case join(PeerMessage)
+        case leave(PeerMessage)
+        case statePart(ExportedStatePart)
+        /// A kind of a later version that this one may skip, with its bytes.
+        case skipped(kind: UInt8, bytes: [UInt8])
+    }
+
+    /// Bits for later versions. A reader ignores those that it does not know, and keeps them.
+    package struct Optional: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt8
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// A reader that does not know the kind skips the message.
+        package static let skippable = Optional(rawValue: 1)
+    }
+
+    /// The largest number of a transaction in earlier messages of this sender; 0 if none had one. A receiver can tell
+    /// from it which transactions a gap of message numbers may contain: see `MessagePosition`.
+    package var published: UInt64
+    package var content: Content
+    /// Empty in version 1.
+    package var optional: Optional
+    /// Bytes of a later version after the known content, which this one ignores and keeps. Empty in version 1.
+    package var rest: [UInt8]
+
+    package init(published: UInt64, _ content: Content, optional: Optional = [], rest: [UInt8] = []) {
+        self.published = published
+        self.content = content
+        self.optional = optional
+        self.rest = rest
+    }
+
+    /// The number of the transaction that it contains; 0 for none.
+    package var transactionNumber: UInt64 {
+        if case .transaction(let message) = content { message.transaction.token.number } else { 0 }
+    }
+}
+
+/// One transaction, with what its writer knew.
+package struct TransactionMessage: Hashable, Sendable {
+    package var lamport: UInt64
+    /// What the sender had applied before it: all entries, or those that differ from its previous transaction message.
+    package var knowledge: VersionVector
+    package var isKnowledgeComplete: Bool
+    package var transaction: ExportedTransaction
+
+    package init(
+        lamport: UInt64, knowledge: VersionVector, isKnowledgeComplete: Bool, transaction: ExportedTransaction
+    ) {
+        self.lamport = lamport
+        self.knowledge = knowledge
+        self.isKnowledgeComplete = isKnowledgeComplete
+        self.transaction = transaction
+    }
+}
+
+/// The courier has a complete state under this name.
+package struct StateMessage: Hashable, Sendable {
+    package var name: String
+    /// What the state contains.
+    package var knowledge: VersionVector
+    package var lamport: UInt64
+    package var bytes: UInt64
+
+    package init(name: String, knowledge: VersionVector, lamport: UInt64, bytes: UInt64) {
+        self.name = name
+        self.knowledge = knowledge
+        self.lamport = lamport
+        self.bytes = bytes
+    }
+}
+
+/// What the sender has applied durably.
+package struct ReceiptMessage: Hashable, Sendable {
+    /// All entries.
+    package var applied: VersionVector
+    package var lamport: UInt64
+    /// Microseconds since 1970, UTC, on the sender's clock. Only for showing the lag.
+    package var microseconds: Int64
+
+    package init(applied: VersionVector, lamport: UInt64, microseconds: Int64) {
+        self.applied = applied
+        self.lamport = lamport
+        self.microseconds = microseconds
+    }
+}
+
+/// The sender lacks transactions of a peer, whose numbers are in this range. Not every number has a transaction.
+package struct RequestedNumbers: Hashable, Sendable {
+    package var peer: UUID
+    /// From 1.
+    package var numbers: ClosedRange<UInt64>
+
+    package init(peer: UUID, numbers: ClosedRange<UInt64>) {
+        self.peer = peer
+        self.numbers = numbers
+    }
+}
+
+/// A peer joins or leaves the group.
+package struct PeerMessage: Hashable, Sendable {
+    package var peer: UUID
+    /// For people.
+    package var name: String
+    /// The versions of messages that it reads.
+    package var versions: ClosedRange<UInt8>
+    /// A random number of the running mirror. It distinguishes two mirrors of one store.
+    package var instance: UInt64
+    /// Only if it leaves: the peer that is declared lost, if it is not the sender itself.
+    package var lost: UUID?
+
+    package init(peer: UUID, name: String, versions: ClosedRange<UInt8>, instance: UInt64, lost: UUID? = nil) {
+        self.peer = peer
+        self.name = name
+        self.versions = versions
+        self.instance = instance
+        self.lost = lost
+    }
+}
