@@ -75,4 +75,39 @@ import Testing
             #expect(reader.timesBegunAgain == 0, note)
         }
     }
+
+    /// Each peer discards what all have read, as a mirror does.
+    @Test(arguments: 0..<8 as Range<UInt64>)
+    func peersOfOneFolderDiscardWhatAllHaveRead(seed: UInt64) throws {
+        let note: Comment = "The seed is \(seed)."
+        var random = SeededRandom(seed)
+        let folder = try FolderOnDisk()
+        let names = ["anna", "ben", "cleo"]
+        let readers = try names.map { TestReader(try folder.folderCourier(for: $0)) }
+        var sent = [0, 0, 0] as [UInt64]
+        for _ in 0..<150 {
+            let index = random.next(below: 3)
+            switch random.next(below: 8) {
+            case 0...2:
+                let last = sent[index] + 1 + random.next(below: 4 as UInt64)
+                try readers[index].courier.append(testMessages(sent[index] + 1...last, from: names[index]))
+                sent[index] = last
+            case 3...5: try readers[index].drain(maximumBytes: 1 + random.next(below: 200))
+            case 6:
+                let read = readers.map { Set($0.numbers(of: names[index])) }
+                let all = (0...sent[index]).last { number in
+                    number == 0 || read.allSatisfy { $0.isSuperset(of: 1...number) }
+                }
+                try readers[index].courier.discard(through: all ?? 0)
+            default: readers[index].courier = try folder.folderCourier(for: names[index])
+            }
+        }
+        for reader in readers {
+            try reader.drain()
+            for (name, last) in zip(names, sent) {
+                #expect(reader.numbers(of: name).sorted() == (last == 0 ? [] : Array(1...last)), note)
+            }
+            #expect(reader.timesBegunAgain == 0, note)
+        }
+    }
 }

@@ -188,10 +188,25 @@ extension MirrorSystem {
         _ = try calling("inotify_add_watch") { inotify_add_watch(watcher, "/proc/self/fd/\(folder)", mask) }
     }
 
-    /// Takes all events from a watcher. Nothing of them is needed: each makes the courier look.
-    static func forgetEvents(of watcher: Int32) {
-        var buffer = InlineArray<512, UInt64>(repeating: 0)
-        while withUnsafeMutablePointer(to: &buffer, { read(watcher, $0, 4096) }) > 0 {}
+    /// Takes all events from a watcher.
+    ///
+    /// - Returns: Whether one is about a file whose name does not begin with a dot, or about a whole folder.
+    static func takeEvents(of watcher: Int32) -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        var matters = false
+        while true {
+            let count = read(watcher, &buffer, buffer.count)
+            if count <= 0 { return matters }
+            // watch, mask, cookie and the length of the name, four bytes each, and the name.
+            var start = 0
+            while count - start >= 16 {
+                let length = buffer.withUnsafeBytes {
+                    Int($0.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
+                }
+                if length == 0 || buffer[start + 16] != UInt8(ascii: ".") { matters = true }
+                start += 16 + min(length, count - start - 16)
+            }
+        }
     }
 
     /// Seconds since 1970 by the system's clock, for the age of files.

@@ -235,6 +235,7 @@ extension FolderCourier {
         batch.place.peers[peer, default: [:]][run] = progress
         batch.place.insert(peer, run, serial)
         if hasMissed && isExpected { batch.beganAgain = true }
+        reader.current = nil
         return true
     }
 }

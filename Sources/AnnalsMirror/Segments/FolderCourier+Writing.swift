@@ -31,7 +31,7 @@ extension FolderCourier {
             try about(ownPath) {
                 let folder = try disk.openOrMakeFolder(FolderNames.folder(ofPeer: peer), in: root)
                 defer { MirrorSystem.closeDescriptor(folder) }
-                try startWriting(in: folder)
+                try startWriting(in: folder, root)
                 for part in parts(of: messages) {
                     try goOn()
                     try write(part, in: folder)
@@ -42,7 +42,7 @@ extension FolderCourier {
     }
 
     /// Continues the run that this store has read last, or begins a run.
-    private func startWriting(in folder: Int32) throws {
+    private func startWriting(in folder: Int32, _ root: Int32) throws {
         if let last = writer?.lastName {
             if try MirrorSystem.status(of: last.text, in: folder) != nil { return }
             // The folder was emptied or restored. Serials of this run may be known to readers already.
@@ -52,6 +52,7 @@ extension FolderCourier {
         }
         let names = try MirrorSystem.names(in: folder)
         try disk.removeOldTemporaries(in: folder, names: names)
+        try disk.removeOldTemporaries(in: root, names: MirrorSystem.names(in: root))
         writer = continued(names.compactMap { SegmentName($0) }) ?? .new()
     }
 
@@ -74,7 +75,7 @@ extension FolderCourier {
     /// Divides messages into what fits into one segment each.
     private func parts(of messages: [OutgoingMessage]) -> [ArraySlice<OutgoingMessage>] {
         let room =
-            maximumSegmentBytes - Segment.headerBytes(group: group, sender: peer)
+            min(maximumSegmentBytes, SegmentFormat.maximumFileBytes) - Segment.headerBytes(group: group, sender: peer)
             - SegmentFormat.checksumBytes
         var parts: [ArraySlice<OutgoingMessage>] = []
         var start = 0
@@ -130,13 +131,13 @@ extension FolderCourier {
         let names = try MirrorSystem.names(in: folder)
         try disk.removeOldTemporaries(in: folder, names: names)
         let segments = names.compactMap { SegmentName($0) }
-        let newest =
-            writer?.lastName ?? segments.max { ($0.highest, $0.serial) < ($1.highest, $1.serial) }
-        for segment in segments where segment.highest <= number && segment != newest {
-            try disk.remove(segment.text, in: folder)
-        }
+        let confirmed = segments.filter { $0.highest <= number }
+        // One that every reader knows stays, so that none takes the rest for a new beginning.
+        let newest = confirmed.max { ($0.highest, $0.serial) < ($1.highest, $1.serial) }
+        let unneeded = Set(confirmed.filter { $0 != newest && $0 != writer?.lastName })
+        for segment in unneeded { try disk.remove(segment.text, in: folder) }
         guard let writer else { return }
-        let rest = segments.filter { $0.run == writer.run && ($0.highest > number || $0 == newest) }
+        let rest = segments.filter { $0.run == writer.run && !unneeded.contains($0) }
         self.writer?.oldestKept = max(writer.oldestKept, rest.map(\.serial).min() ?? 1)
     }
 }

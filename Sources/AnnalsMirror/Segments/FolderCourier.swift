@@ -8,7 +8,8 @@
 // 2. Only its peer writes and removes the segments of a subfolder.
 // 3. Serials of a run rise by one. A courier that cannot prove that it continues a run begins one with a random number,
 //    so that a copied store or a restored folder never uses a name again.
-// 4. A peer's newest segment stays, also when it was discarded. A peer without any known run has lost its segments.
+// 4. Of a peer's segments that may be discarded, the newest stays, and so does the newest of all. A peer of whose known
+//    runs nothing is left has lost its segments.
 
 internal import Annals
 

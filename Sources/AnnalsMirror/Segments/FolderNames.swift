@@ -85,22 +85,29 @@ struct SegmentName: Hashable {
         (lowest, highest) = (numbers.lowerBound, numbers.upperBound)
     }
 
-    /// Nil for the name of another file, also for what a synchronizer makes of a name in a conflict.
-    init?(_ text: String) {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 4, parts[3] == "segment" else { return nil }
-        let ends = parts[2].split(separator: "-", omittingEmptySubsequences: false)
-        guard ends.count == 2, let run = FolderNames.number(parts[0], radix: 16),
-            let serial = FolderNames.number(parts[1]), (1...FolderPlace.maximumSerial) ~= serial,
-            let lowest = FolderNames.number(ends[0]), let highest = FolderNames.number(ends[1]), lowest <= highest
-        else { return nil }
-        self.init(run: run, serial: serial, numbers: lowest...highest)
-        if self.text != text { return nil }
+    /// Nil for the name of another file, also for what a synchronizer makes of a name in a conflict. Only the text
+    /// that `text` returns is the name of a segment.
+    init?(_ name: String) {
+        var name = name
+        let read = name.withUTF8 { bytes -> SegmentName? in
+            var scanner = NameScanner(bytes: bytes)
+            guard let run = scanner.hexadecimal(digits: 16), scanner.takes("."),
+                let serial = scanner.decimal(minimumDigits: Self.serialDigits), scanner.takes("."),
+                let lowest = scanner.decimal(), scanner.takes("-"), let highest = scanner.decimal(),
+                scanner.takes(".segment"), scanner.isAtEnd, (1...FolderPlace.maximumSerial) ~= serial,
+                lowest <= highest
+            else { return nil }
+            return SegmentName(run: run, serial: serial, numbers: lowest...highest)
+        }
+        guard let read else { return nil }
+        self = read
     }
+
+    private static let serialDigits = 10
 
     var text: String {
         let run = FolderNames.hexadecimal(run, digits: 16)
-        return "\(run).\(FolderNames.padded(String(serial), 10)).\(lowest)-\(highest).segment"
+        return "\(run).\(FolderNames.padded(String(serial), Self.serialDigits)).\(lowest)-\(highest).segment"
     }
 }
 
@@ -126,5 +133,55 @@ struct StateName: Hashable {
 
     var text: String {
         "\(FolderNames.encoded(name)).\(generation).\(FolderNames.hexadecimal(tag, digits: 16)).state"
+    }
+}
+
+/// Reads a name from its begin. A folder may have many thousands of names.
+private struct NameScanner {
+    let bytes: UnsafeBufferPointer<UInt8>
+    private var position = 0
+
+    /// The bytes must outlive the scanner.
+    init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    var isAtEnd: Bool { position == bytes.count }
+
+    /// Exactly so many digits, lower-case.
+    mutating func hexadecimal(digits: Int) -> UInt64? {
+        guard bytes.count - position >= digits else { return nil }
+        var value: UInt64 = 0
+        for byte in bytes[position..<position + digits] {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt64(byte - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        position += digits
+        return value
+    }
+
+    /// A number with leading zeros only up to the least count of digits.
+    mutating func decimal(minimumDigits: Int = 1) -> UInt64? {
+        let start = position
+        var value: UInt64 = 0
+        while position < bytes.count, case let digit = bytes[position] &- UInt8(ascii: "0"), digit < 10 {
+            let (product, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            let (sum, isOver) = product.addingReportingOverflow(UInt64(digit))
+            if isTooLarge || isOver { return nil }
+            value = sum
+            position += 1
+        }
+        let count = position - start
+        if count < minimumDigits || (count > minimumDigits && bytes[start] == UInt8(ascii: "0")) { return nil }
+        return value
+    }
+
+    mutating func takes(_ text: StaticString) -> Bool {
+        let count = text.utf8CodeUnitCount
+        guard bytes.count - position >= count else { return false }
+        for index in 0..<count where bytes[position + index] != text.utf8Start[index] { return false }
+        position += count
+        return true
     }
 }

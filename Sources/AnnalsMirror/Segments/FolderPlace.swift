@@ -113,7 +113,7 @@ extension FolderPlace {
 
     /// Forgets runs of which the folder has no segments any more.
     ///
-    /// A writer keeps its newest segment, so a peer without any known run has lost its segments.
+    /// A writer keeps a segment that all readers know, so a peer without any known run has lost its segments.
     ///
     /// - Parameter runs: The runs that the folder has, by peer.
     /// - Returns: Whether a peer has lost all runs that were known.

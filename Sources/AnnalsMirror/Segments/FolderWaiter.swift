@@ -26,13 +26,19 @@ final class FolderWaiter {
 
     /// Takes the events that came before a look at the folder.
     func forgetEvents() {
-        if let watcher { MirrorSystem.forgetEvents(of: watcher) }
+        if let watcher { _ = MirrorSystem.takeEvents(of: watcher) }
     }
 
     /// - Returns: False if an interruption came.
     func wait(seconds: Double) throws(MirrorSystem.Failure) -> Bool {
-        var list = [interruption.waiting] + (watcher.map { [MirrorSystem.Waiting(descriptor: $0)] } ?? [])
-        _ = try MirrorSystem.wait(for: &list, until: .now + .seconds(max(0, min(seconds, Self.longestSeconds))))
-        return !list[0].isReadable
+        let deadline = ContinuousClock.now + .seconds(max(0, min(seconds, Self.longestSeconds)))
+        while true {
+            var list = [interruption.waiting] + (watcher.map { [MirrorSystem.Waiting(descriptor: $0)] } ?? [])
+            let isReady = try MirrorSystem.wait(for: &list, until: deadline)
+            if list[0].isReadable { return false }
+            if !isReady { return true }
+            // Temporary files of writers are nothing to look for.
+            if let watcher, MirrorSystem.takeEvents(of: watcher) { return true }
+        }
     }
 }
