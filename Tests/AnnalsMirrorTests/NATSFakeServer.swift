@@ -119,8 +119,10 @@ final class FakeNATSConnection: @unchecked Sendable {
         close(descriptor)
     }
 
-    func send(_ text: String) throws {
-        var rest = Array(text.utf8)[...]
+    func send(_ text: String) throws { try send(Array(text.utf8)[...]) }
+
+    private func send(_ bytes: ArraySlice<UInt8>) throws {
+        var rest = bytes
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, 0x4000) }
             guard count > 0 else { throw Ended() }
@@ -148,11 +150,66 @@ final class FakeNATSConnection: @unchecked Sendable {
         return bytes
     }
 
-    private func receive() throws {
+    private func receive() throws { buffer += try receiveChunk() }
+
+    private func receiveChunk() throws -> [UInt8] {
         var chunk = [UInt8](repeating: 0, count: 1 << 16)
         let count = recv(descriptor, &chunk, chunk.count, 0)
         guard count > 0 else { throw Ended() }
-        buffer += chunk[..<count]
+        return Array(chunk[..<count])
+    }
+
+    /// Forwards everything to a real server and back, and breaks both connections after some bytes.
+    func forward(to port: UInt16, breakAfter bytes: Int) throws {
+        let server = FakeNATSConnection(try Self.connect(to: port), index: index) { _ in }
+        let budget = Budget(bytes)
+        Thread.detachNewThread { [self] in
+            try? pump(from: server, to: self, budget)
+            shutdown(descriptor, Int32(SHUT_RDWR))
+        }
+        try? pump(from: self, to: server, budget)
+        server.end()
+    }
+
+    private func pump(
+        from source: FakeNATSConnection, to target: FakeNATSConnection, _ budget: Budget
+    ) throws {
+        while true {
+            let chunk = try source.receiveChunk()
+            let allowed = budget.take(chunk.count)
+            try target.send(chunk[..<allowed])
+            if allowed < chunk.count { throw Ended() }
+        }
+    }
+
+    /// Bytes until a connection breaks. Sound: used with the lock held.
+    private final class Budget: @unchecked Sendable {
+        private let lock = NSLock()
+        private var left: Int
+        init(_ left: Int) { self.left = left }
+
+        func take(_ count: Int) -> Int {
+            lock.withLock {
+                let taken = min(left, count)
+                left -= taken
+                return taken
+            }
+        }
+    }
+
+    private static func connect(to port: UInt16) throws -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        address.sin_port = port.bigEndian
+        let status = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard status == 0 else { throw Ended() }
+        return descriptor
     }
 
     static let information = #"{"version":"2.9.0","headers":true,"max_payload":1048576}"#

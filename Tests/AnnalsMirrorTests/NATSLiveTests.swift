@@ -207,6 +207,40 @@ struct NATSLiveTests {
 
     // MARK: The server
 
+    @Test(arguments: 1...4 as ClosedRange<UInt64>)
+    func connectionsThatBreakAnywhereLoseNothing(seed: UInt64) throws {
+        let server = try NATSLiveServer()
+        let proxy = try FakeNATSServer { [port = server.port] connection in
+            var random = SeededRandom(seed &* 1_000_003 &+ UInt64(connection.index))
+            // Some break before the introduction is over, and most in the middle of messages.
+            let bytes = random.happens(0.2) ? random.next(below: 700) : 2000 + random.next(below: 60_000)
+            try connection.forward(to: port, breakAfter: bytes)
+        }
+        var settings = NATSSettings()
+        settings.firstDelaySeconds = 0.001
+        settings.longestDelaySeconds = 0.01
+        settings.requestSeconds = 5
+        let anna = try NATSCourier(
+            address: proxy.url, group: "notes", peer: "anna", interruption: Interruption(), settings: settings)
+        let ben = try NATSCourier(
+            address: proxy.url, group: "notes", peer: "ben", interruption: Interruption(), settings: settings)
+        let reader = TestReader(ben)
+        var errors: Set<StoreError.Code> = []
+        for start in stride(from: 1, to: 1000, by: 50) as StrideTo<UInt64> {
+            while let code = code({ try anna.append(testMessages(start...start + 49, from: "anna", bytes: 60)) }) {
+                errors.insert(code)
+            }
+            if let code = code({ try reader.drain(maximumBytes: 1500) }) { errors.insert(code) }
+        }
+        while let code = code({ try reader.drain(maximumBytes: 1500) }) { errors.insert(code) }
+        #expect(errors == [.courierUnreachable])
+        #expect(reader.messages.allSatisfy { $0.body == testBody($0.number, of: "anna", bytes: 60) })
+        // Repeated calls use the same identifiers, and the server passes over the duplicates.
+        let numbers = reader.numbers(of: "anna")
+        #expect(numbers == Array(1...1000), "\(numbers.count) messages")
+        #expect(reader.timesBegunAgain == 0)
+    }
+
     @Test func restartedServerGoesOn() throws {
         let server = try NATSLiveServer()
         let anna = try server.courier("anna")

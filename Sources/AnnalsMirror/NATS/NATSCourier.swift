@@ -23,8 +23,8 @@ package final class NATSCourier: Courier {
     private var position: NATSPlace?
     var sent = SentMessages()
 
-    /// Messages that were published, and may or may not be stored.
-    private var uncertain: Set<UInt64> = []
+    /// Numbers of calls that failed: their messages may be stored, and are sent again.
+    private var repeatable: Set<UInt64> = []
     private var repetitions: UInt64 = 0
     private let session = String(UInt64.random(in: .min ... .max), radix: 36)
 
@@ -122,35 +122,38 @@ extension NATSCourier {
     ///   an earlier call. Such a call repeats them on purpose.
     private func publish(_ messages: [OutgoingMessage], again: Bool = false) throws -> [OutgoingMessage] {
         var isStored = [Bool](repeating: false, count: messages.count)
-        var isAnswered = isStored
+        var isDuplicate = isStored
         let suffix = again ? ":\(session)\(nextRepetition())" : ""
         let publisher = NATSPublisher(connection, stream: names.stream) { [self] index, answer in
             let number = messages[index].number
-            isAnswered[index] = true
-            if answer.duplicate == true, !uncertain.contains(number), !again { return }
+            if answer.duplicate == true, !repeatable.contains(number), !again {
+                isDuplicate[index] = true
+                return
+            }
             isStored[index] = true
             sent.numbers.add(number: number, sequence: answer.seq ?? 0)
         }
-        // An unanswered message may be stored. If it is sent again, a duplicate is its acknowledgement.
         var attempted = 0
-        defer {
-            publisher.abandon()
-            uncertain.subtract(messages.indices.lazy.filter { isStored[$0] }.map { messages[$0].number })
-            if !again {
-                uncertain.formUnion((0..<attempted).lazy.filter { !isAnswered[$0] }.map { messages[$0].number })
-            }
-        }
+        defer { publisher.abandon() }
         do {
             for (index, message) in messages.enumerated() {
-                attempted = index + 1
                 try publisher.send(
                     index, subject: names.ownSubject, identifier: "\(names.peerToken):\(message.number)\(suffix)",
                     body: message.body)
+                attempted = index + 1
             }
             try publisher.finish()
         } catch let failure as JetStreamFailure where failure.isNoResponders && !again {
             forgetStream()
+        } catch {
+            // The caller repeats the call, also with the messages that are stored: then a duplicate is as good as an
+            // acknowledgement.
+            if !again {
+                repeatable.formUnion((0..<attempted).lazy.filter { !isDuplicate[$0] }.map { messages[$0].number })
+            }
+            throw error
         }
+        repeatable.subtract(messages.map(\.number))
         return messages.indices.filter { !isStored[$0] }.map { messages[$0] }
     }
 
