@@ -21,12 +21,12 @@ import Testing
         var pasts: [[[Int]]] = Array(repeating: [], count: count)
         /// By reader and writer: how many transactions it has.
         var read = Array(repeating: Array(repeating: 0, count: count), count: count)
-        func receive(_ reader: Int, _ writer: Int) -> Bool {
+        func receive(_ reader: Int, _ writer: Int) throws -> Bool {
             let next = read[reader][writer]
             guard next < logs[writer].count else { return false }
             // Only if it has everything that the writer knew.
             guard (0..<count).allSatisfy({ read[reader][$0] >= pasts[writer][next][$0] }) else { return false }
-            peers[reader].receive(logs[writer][next])
+            try peers[reader].receive(logs[writer][next])
             read[reader][writer] += 1
             return true
         }
@@ -55,7 +55,7 @@ import Testing
                 }
             } else {
                 let writer = Int.random(in: 0..<count, using: &random)
-                if writer != peer { _ = receive(peer, writer) }
+                if writer != peer { _ = try receive(peer, writer) }
             }
             try check(peer)
             if settles, step % 16 == 15 { settle() }
@@ -64,7 +64,7 @@ import Testing
         while moves {
             moves = false
             for reader in 0..<count {
-                for writer in 0..<count where writer != reader { if receive(reader, writer) { moves = true } }
+                for writer in 0..<count where writer != reader { if try receive(reader, writer) { moves = true } }
                 try check(reader)
             }
         }

@@ -158,10 +158,11 @@ final class MergePeer {
 
     // MARK: Transactions of others
 
-    func receive(_ transaction: MergeTransaction) {
+    func receive(_ transaction: MergeTransaction) throws {
         let now = WholeState(state)
-        let (outcome, isOverFloor) = MergeReplay.merge(
-            transaction, into: now, window: window, floor: WholeState(floor), MergeModel.schema)
+        let (outcome, isOverFloor) = try MergeReplay.merge(
+            transaction, into: now, window: window, floor: { () throws(StoreError) in WholeState(floor) },
+            MergeModel.schema)
         if isOverFloor { replays += 1 }
         lamport = max(lamport, transaction.stamp.lamport)
         let effects = take(outcome.state, outcome.names)
@@ -178,6 +179,7 @@ final class MergePeer {
             let main = new.name(name)
             if main != name { aliases[name] = main } else if let row = new.object(name) { adopted.put(name, row) }
         }
+        aliases = aliases.mapValues { new.name($0) }
         for (alias, name) in aliases { adopted.addAlias(alias, of: name) }
         var resources: Set<MergeResource> = []
         for name in names {
@@ -217,7 +219,7 @@ extension MergeState {
     /// names.
     func pictures() -> [GroupObject: [String: MergeValue]] {
         var smallest: [GroupObject: GroupObject] = [:]
-        for (alias, name) in aliases { smallest[name] = min(smallest[name] ?? name, alias) }
+        for alias in aliases.keys { smallest[name(alias)] = min(smallest[name(alias)] ?? name(alias), alias) }
         var pictures: [GroupObject: [String: MergeValue]] = [:]
         for (name, object) in objects where object.exists {
             var picture: [String: MergeValue] = [:]

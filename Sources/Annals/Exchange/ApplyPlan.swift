@@ -34,14 +34,24 @@ struct ApplyPlan {
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
     var deleted: Set<ObjectID> = []
     var claimed: [UniqueKey: ObjectID] = [:]
+    /// Names that lead to other objects from now on, if a mirror has merged the transaction.
+    private let joined: [ForeignObject: ForeignObject]
+    /// Names that lead to new objects from now on.
+    private let separated: Set<ForeignObject>
+    /// Objects that go because others have taken all their names.
+    private let removed: [ObjectID]
     private var formerNames: NamesBefore
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
-        _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges
+        _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges,
+        joined: [ForeignObject: ForeignObject] = [:], separated: Set<ForeignObject> = [],
+        removed: [ObjectID] = []
     ) throws(StoreError) {
         (self.transaction, self.policy, self.base, self.draft) = (transaction, policy, base, draft)
         (self.upkeep, self.withheld) = (upkeep, withheld)
+        (self.joined, self.separated, self.removed) = (joined, separated, removed)
+        deleted.formUnion(removed)
         map = try ObjectMap(base)
         formerNames = NamesBefore(draft.catalog)
     }
@@ -77,6 +87,7 @@ struct ApplyPlan {
     /// Writes the steps (AP1). Deletions that delete rules deny are conflicts, and left out.
     mutating func carryOut() throws(StoreError) {
         for (object, step) in steps { try draft.carryOut(step, on: object) }
+        for object in removed { try draft.delete(object) }
         let undeletable = try DeleteRules.undeletable(deletions.map(\.object), draft, draft.shape)
         for (change, object) in deletions {
             guard let referrer = undeletable[object] else {
@@ -88,7 +99,15 @@ struct ApplyPlan {
         var map = map
         let written = Set(steps.map(\.object))
         let kept = inserted.filter { written.contains($0.value) }
-        try map.add(kept.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: draft)
+        for (foreign, local) in kept where separated.contains(foreign) {
+            try map.assign(foreign, local, isAlias: false, to: draft)
+        }
+        for foreign in joined.keys {
+            guard let object = try local(ExportedObject(foreign.id, of: foreign.store)) else { continue }
+            try map.assign(foreign, object, isAlias: true, to: draft)
+        }
+        let new = kept.filter { !separated.contains($0.key) }
+        try map.add(new.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: draft)
         try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: draft)
     }
 
@@ -117,8 +136,13 @@ struct ApplyPlan {
 
     /// The corresponding object here; nil if it is unknown. It may have been deleted.
     mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
-        let foreign = foreign(object)
-        if foreign.store == base.storeIdentifier { return wasHere(foreign.id) ? foreign.id : nil }
+        var foreign = foreign(object)
+        if let other = joined[foreign] { foreign = other }
+        if separated.contains(foreign) { return inserted[foreign] }
+        if foreign.store == base.storeIdentifier {
+            if let moved = try map.local(of: foreign) { return moved }
+            return wasHere(foreign.id) ? foreign.id : nil
+        }
         if let object = inserted[foreign] ?? aliases[foreign] { return object }
         return try map.local(of: foreign)
     }
@@ -151,7 +175,8 @@ struct ApplyPlan {
         if change.kind != .insert || local != nil, leavesOut(change, local) { return nil }
         if change.kind == .insert {
             if let local { return local }
-            guard foreign(change.object).store != base.storeIdentifier else {
+            let foreign = foreign(change.object)
+            guard foreign.store != base.storeIdentifier || separated.contains(foreign) else {
                 conflict(change, nil, .unknownObject)
                 return nil
             }

@@ -7,11 +7,11 @@ enum ApplySchema {
     ///
     /// - Parameter transaction: Nil if only the store's own entities are requested.
     static func definitions(
-        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog
+        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog, isMerged: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
         var changes: [SchemaChange] = []
         if let transaction { changes = try self.changes(transaction, catalog) }
-        for own in ReservedEntity.all
+        for own in ReservedEntity.all + (isMerged ? [ReservedEntity.orders] : [])
         where catalog.number(ofEntity: own.name) == nil {
             changes.append(.addEntity(own))
         }

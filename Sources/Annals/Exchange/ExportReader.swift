@@ -89,6 +89,17 @@ struct ExportReader {
             renames: [], changes: changes)
     }
 
+    /// An object of the view as an insertion; nil if it does not exist.
+    mutating func insertion(of object: ObjectID) throws(StoreError) -> ExportedChange? {
+        let (view, version) = (view, view.catalog.newestVersion)
+        guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
+        var change: ExportedChange?
+        _ = try view.withRow(object) { (row) throws(StoreError) in
+            change = try insertion(of: object, row, layout, version, view)
+        }
+        return change
+    }
+
     // MARK: Changes
 
     private mutating func read(
@@ -207,7 +218,7 @@ struct ExportReader {
     }
 
     /// The name of an object in every store: ER2.
-    private mutating func name(of object: ObjectID) throws(StoreError) -> ExportedObject {
+    mutating func name(of object: ObjectID) throws(StoreError) -> ExportedObject {
         guard let foreign = try map.foreign(of: object) else { return ExportedObject(object) }
         return ExportedObject(foreign.id, of: foreign.store)
     }
@@ -219,7 +230,7 @@ struct ExportReader {
         view.catalog.definition(version: version).entities.contains { !$0.name.isReserved }
     }
 
-    private func schema(_ version: UInt16) throws(StoreError) -> [EntityDescription] {
+    func schema(_ version: UInt16) throws(StoreError) -> [EntityDescription] {
         let catalog = view.catalog.upTo(version: version)
         var entities: [EntityDescription] = []
         for entity in catalog.entities(version: version) where !entity.name.isReserved {

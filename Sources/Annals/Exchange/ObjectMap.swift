@@ -46,6 +46,16 @@ struct ObjectMap {
             return Self.moved(foreign, object, local, count).map { ForeignObject(store: store, id: $0) }
         }
 
+        /// Consecutive objects of it.
+        func part(
+            from start: UInt64, count: UInt64
+        ) -> (foreign: ForeignObject, local: ObjectID, count: UInt64, isAlias: Bool)? {
+            guard let first = ObjectID(entityNumber: foreign.entityNumber, number: foreign.number + start),
+                let here = ObjectID(entityNumber: local.entityNumber, number: local.number + start)
+            else { return nil }
+            return (ForeignObject(store: store, id: first), here, count, isAlias)
+        }
+
         private static func moved(
             _ base: ObjectID, _ object: ObjectID, _ start: ObjectID, _ count: UInt64
         ) -> ObjectID? {
@@ -95,6 +105,24 @@ struct ObjectMap {
         return stretch.foreign(of: object)
     }
 
+    /// All recorded names of an object.
+    func names(of object: ObjectID) throws(StoreError) -> [ForeignObject] {
+        guard let handle, let first = ObjectID(entityNumber: object.entityNumber, number: 1) else { return [] }
+        var names: [ForeignObject] = []
+        for isAlias in [false, true] {
+            // Stretches of further names may overlap, so all that begin before the object are looked at.
+            try snapshot.lendRows(
+                of: handle, by: ["isAlias", "local"], from: .including([.bool(isAlias), Self.value(first)]),
+                to: .including([.bool(isAlias), Self.value(object)]), reversed: true
+            ) { (row) throws(StoreError) in
+                let stretch = Stretch(try row.row(entity: handle.name, names: handle.attributes))
+                if let name = stretch?.foreign(of: object) { names.append(name) }
+                return isAlias
+            }
+        }
+        return names
+    }
+
     private func last(
         _ attributes: [String], from first: [Value], to last: [Value]
     ) throws(StoreError) -> Stretch? {
@@ -134,6 +162,33 @@ extension ObjectMap {
         }
     }
 
+    /// Makes a name lead to another object than before, or to its first one.
+    mutating func assign(
+        _ foreign: ForeignObject, _ local: ObjectID, isAlias: Bool, to draft: Draft
+    ) throws(StoreError) {
+        guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
+        if let old = try stretch(of: foreign), old.local(of: foreign) != nil {
+            let before = foreign.id.number - old.foreign.number
+            try draft.delete(old.record)
+            try insert(old.part(from: 0, count: before), written, draft)
+            try insert(old.part(from: before + 1, count: old.count - before - 1), written, draft)
+        }
+        (found, foundHere) = ([:], [:])
+        try insert((foreign, local, 1, isAlias), written, draft)
+    }
+
+    private func insert(
+        _ part: (foreign: ForeignObject, local: ObjectID, count: UInt64, isAlias: Bool)?, _ written: EntityHandle,
+        _ draft: Draft
+    ) throws(StoreError) {
+        guard let part, part.count > 0 else { return }
+        let values: [StoredValue] = [
+            .uuid(part.foreign.store.stored), .int(Int64(bitPattern: part.foreign.id.rawValue)),
+            .int(Int64(bitPattern: part.local.rawValue)), .int(Int64(part.count)), .bool(part.isAlias),
+        ]
+        _ = try draft.insert(entity: written.number, values)
+    }
+
     private static func follows(
         _ next: (foreign: ForeignObject, local: ObjectID), _ last: (foreign: ForeignObject, local: ObjectID)
     ) -> Bool {
@@ -152,10 +207,6 @@ extension ObjectMap {
             _ = try draft.update(last.record, [(position: 3, value: sum)])
             return
         }
-        let values: [StoredValue] = [
-            .uuid(first.foreign.store.stored), .int(Int64(bitPattern: first.foreign.id.rawValue)),
-            .int(Int64(bitPattern: first.local.rawValue)), .int(Int64(count)), .bool(isAlias),
-        ]
-        _ = try draft.insert(entity: written.number, values)
+        try insert((first.foreign, first.local, count, isAlias), written, draft)
     }
 }

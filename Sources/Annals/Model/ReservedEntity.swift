@@ -47,6 +47,15 @@ enum ReservedEntity {
 
     static let all = [origins, objects, leftOut]
 
+    /// The last transaction that was merged from each store: its number in the order of its group. Only stores with
+    /// merged transactions have this entity.
+    static let orders = EntityDescription(
+        EntityDefinition.reservedPrefix + "orders",
+        attributes: [
+            AttributeDescription("store", .uuid, isOptional: false, isUnique: true),
+            AttributeDescription("number", .int, isOptional: false),
+        ])
+
     /// Ranges of foreign objects and the corresponding objects here (OR3). The numbers of both are consecutive.
     static let objects = EntityDescription(
         EntityDefinition.reservedPrefix + "objects",

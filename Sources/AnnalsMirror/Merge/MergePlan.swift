@@ -68,21 +68,8 @@ struct MergePlan {
         }
         if let refusal = takenKey(state) { return refusal }
         if let refusal = delete(state) { return refusal }
-        keepNames(state)
         noteLosses()
         return nil
-    }
-
-    /// An object whose insertion was left out counts as deleted: it may be inserted again.
-    private mutating func keepNames(_ state: MergeState) {
-        for (index, change) in transaction.changes.enumerated()
-        where change.kind == .insert && limits.leftOut[index] != nil {
-            let name = name(change.object, state)
-            guard state.object(name) == nil, rows[name] == nil else { continue }
-            var row = MergeObject(change.entity, resolved(change, state))
-            row.exists = false
-            write(row, name)
-        }
     }
 
     private func name(_ object: GroupObject, _ state: MergeState) -> GroupObject {
@@ -122,7 +109,7 @@ struct MergePlan {
         for (index, change) in transaction.changes.enumerated()
         where change.kind == .insert && limits.leftOut[index] == nil {
             let name = state.name(change.object)
-            guard state.object(name) == nil else {
+            guard !state.exists(name) else {
                 arriving.insert(name)
                 continue
             }
@@ -178,17 +165,10 @@ struct MergePlan {
     private mutating func insert(_ change: MergeChange, _ index: Int, _ state: MergeState) -> Refusal? {
         let name = name(change.object, state)
         if let present = row(name, state) { return overwrite(present, name, change, index, state) }
-        var row = state.object(name) ?? MergeObject(change.entity, [:])
-        row.exists = true
+        var row = MergeObject(state.object(name)?.entity ?? change.entity, [:])
         guard let entity = state.schema.entities[row.entity] else { return .change(index, .referenceIsGone) }
         for (attribute, facts) in entity.attributes {
-            if let value = change.values[attribute] {
-                row[attribute] = existing(value, state)
-            } else {
-                // An attribute that only other versions of the program know.
-                let value = existing(row[attribute], state)
-                row[attribute] = value == .null && !facts.isOptional ? facts.defaultValue : value
-            }
+            row[attribute] = change.values[attribute].map { existing($0, state) } ?? facts.defaultValue
             if row[attribute] == .null, !facts.isOptional { return .change(index, .referenceIsGone) }
         }
         write(row, name, by: index)

@@ -9,7 +9,7 @@
 //      the group can read or write, other than by transactions that share a resource with it.
 // MR2  Replaying connected transactions gives their objects the same values as replaying all.
 
-internal import Annals
+package import Annals
 
 /// Something that connects two transactions.
 package enum MergeResource: Hashable, Sendable {
@@ -84,9 +84,9 @@ package enum MergeReplay {
     ///   - floor: The state before the window.
     /// - Returns: The outcome over `now` if no later transaction is connected, and otherwise over `floor`.
     package static func merge(
-        _ new: MergeTransaction, into now: any MergeBase, window: [MergeEntry], floor: any MergeBase,
-        _ schema: MergeSchema
-    ) -> (outcome: MergeOutcome, isOverFloor: Bool) {
+        _ new: MergeTransaction, into now: any MergeBase, window: [MergeEntry],
+        floor: () throws(StoreError) -> any MergeBase, _ schema: MergeSchema
+    ) throws(StoreError) -> (outcome: MergeOutcome, isOverFloor: Bool) {
         var state = MergeState(schema, on: now)
         let losses = state.apply(new)
         var resources = state.effects(over: now).union(state.wanted(by: new))
@@ -96,6 +96,7 @@ package enum MergeReplay {
             let lost = losses.isEmpty ? [:] : [new.stamp: losses]
             return (MergeOutcome(state: state, entries: [entry], losses: lost), false)
         }
+        let floor = try floor()
         while true {
             // MR1: what the transactions do together may reach further objects.
             let entries = (Self.connected(with: resources, in: window) + [MergeEntry(new, resources)])

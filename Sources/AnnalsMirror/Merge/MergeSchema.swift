@@ -46,3 +46,8 @@ package struct MergeSchema: Sendable {
 
     func keys(of entity: String) -> [Key] { entities[entity]?.keys ?? [] }
 }
+
+extension MergeSchema {
+    /// The names of the attributes of an entity, sorted.
+    func attributes(of entity: String) -> [String] { (entities[entity]?.attributes.keys.sorted()) ?? [] }
+}

@@ -7,7 +7,8 @@
 // MS1  No two existing objects of a key have the same values in it, and `holders` has the object of each.
 // MS2  `referrers` has each reference of an existing object, by the object that it leads to.
 // MS3  An existing object has a value for each required attribute.
-// MS4  A name in `aliases` leads to a name in `objects` in one step.
+// MS4  The name to which an alias leads was an object when it was added. Names lead from later to earlier ones, so a
+//      name never leads to itself.
 
 internal import Annals
 
@@ -15,7 +16,7 @@ internal import Annals
 package struct MergeObject: Hashable, Sendable {
     package var entity: String
     package var exists = true
-    /// Attributes without an entry are null. A deleted object keeps its last values, because it may be inserted again.
+    /// Attributes without an entry are null.
     package var values: [String: MergeValue]
 
     package init(_ entity: String, _ values: [String: MergeValue]) {
@@ -80,7 +81,9 @@ package struct MergeState {
 
     /// The name under which an object is known here.
     package func name(_ object: GroupObject) -> GroupObject {
-        aliases[object] ?? (objects[object] == nil ? base?.name(ofAlias: object) : nil) ?? object
+        var name = object
+        while let next = aliases[name] ?? (objects[name] == nil ? base?.name(ofAlias: name) : nil) { name = next }
+        return name
     }
 
     /// The object under a name, also a deleted one; nil if the name was never used.
@@ -110,7 +113,7 @@ package struct MergeState {
 
     /// Puts an object into the state, or changes it.
     package mutating func put(_ name: GroupObject, _ object: MergeObject) {
-        assert(aliases[name] == nil, "MS4: a further name has an object of its own.")
+        assert(aliases[name] == nil || !object.exists, "MS4: a further name has an object of its own.")
         if let old = objects[name], old.exists { forget(name, old) }
         objects[name] = object
         guard object.exists else { return }
@@ -135,7 +138,7 @@ package struct MergeState {
     }
 
     package mutating func addAlias(_ alias: GroupObject, of object: GroupObject) {
-        assert(self.object(alias) == nil && self.object(object) != nil, "MS4: an alias has an object of its own.")
+        assert(objects[alias]?.exists != true && self.object(object) != nil, "MS4: an alias has an object of its own.")
         aliases[alias] = object
     }
 

@@ -1,0 +1,125 @@
+// Applying a transaction of another store as something else: as what it means after all that was made concurrently.
+
+package import FoundationEssentials
+
+/// The effect of a transaction of another store on this one, as a mirror has worked it out.
+package struct MergedTransaction: Sendable {
+    /// The transaction itself. It is noted as applied.
+    package var transaction: ExportedTransaction
+    /// The changes to write instead of its own, in any order, each of another object. Updates have the present values
+    /// as `before`. Names have a store.
+    package var changes: [ExportedChange]
+    /// Names that lead to the object of another name from now on.
+    package var joined: [(name: ExportedObject, object: ExportedObject)]
+    /// Names of insertions in `changes` that led to other objects before.
+    package var separated: [ExportedObject]
+    /// Objects here that go because other objects take all their names.
+    package var removed: [ObjectID]
+    /// The transaction's number in the order of its group.
+    package var order: UInt64
+
+    package init(
+        _ transaction: ExportedTransaction, as changes: [ExportedChange],
+        joined: [(name: ExportedObject, object: ExportedObject)] = [], separated: [ExportedObject] = [],
+        removed: [ObjectID] = [], order: UInt64
+    ) {
+        (self.transaction, self.changes) = (transaction, changes)
+        (self.joined, self.separated) = (joined, separated)
+        (self.removed, self.order) = (removed, order)
+    }
+}
+
+extension Store {
+    /// Writes a merged transaction, as `apply` writes one.
+    ///
+    /// - Parameter number: The last transaction of the state that the changes were worked out on.
+    /// - Throws: `StoreError`: `conflict` if the store has later transactions: work the changes out again. Also the
+    ///   errors of `apply`; `applyConflict` means that the changes contradict the state.
+    @discardableResult
+    package func apply(
+        _ merged: MergedTransaction, onto number: UInt64, durability: Durability? = nil
+    ) throws -> ApplyResult {
+        let transaction = merged.transaction
+        let (outcome, token) = try writeDraft(
+            transaction.author, transaction.contextName, durability, validates: false
+        ) { (draft, engine) throws -> ApplyResult.Outcome in
+            let base = Snapshot(draft.base, engine, identifier)
+            let origins = try AppliedOrigins(base)
+            if try origins.isApplied(transaction) { return .alreadyApplied }
+            guard base.view.number == number else {
+                throw StoreError(
+                    .conflict, "The store has changed since the changes were worked out: work them out again.")
+            }
+            try origins.requireNext(transaction)
+            let definitions = try ApplySchema.definitions(for: transaction, draft.catalog, isMerged: true)
+            if !definitions.isEmpty { try draft.changeSchema(definitions) }
+            try origins.note(transaction, isSkipped: false, in: draft)
+            try draft.note(order: merged.order, of: transaction.store, base)
+            try ExportReach.write(origin: transaction.store, isSkipped: false, on: base, to: draft)
+            var content = transaction
+            content.changes = merged.changes
+            var plan = try ApplyPlan(
+                content, .exportWins, base, draft, extensions.upkeep, withheld: WithheldChanges(),
+                joined: Dictionary(
+                    merged.joined.map { (ForeignObject($0.name), ForeignObject($0.object)) }, uniquingKeysWith: { $1 }),
+                separated: Set(merged.separated.map(ForeignObject.init)), removed: merged.removed)
+            try plan.work()
+            try plan.carryOut()
+            guard plan.conflicts.isEmpty else {
+                throw StoreError(
+                    .applyConflict,
+                    "A merged transaction contradicts the store: \(plan.conflicts[0].description)",
+                    applyConflicts: plan.conflicts)
+            }
+            return .applied
+        }
+        return ApplyResult(outcome: outcome, token: token, conflicts: [])
+    }
+
+    /// The number, in the order of its group, of a transaction that was merged. Nil if it was not.
+    package func mergedOrder(of transaction: borrowing HistoryTransactionView) throws(StoreError) -> UInt64? {
+        try transaction.mergedOrder()
+    }
+}
+
+extension ForeignObject {
+    /// A name with a store.
+    fileprivate init(_ name: ExportedObject) {
+        guard let store = name.store else { preconditionFailure("A merged change names an object without a store.") }
+        self.init(store: store, id: name.id)
+    }
+}
+
+extension Draft {
+    fileprivate func note(order: UInt64, of store: UUID, _ base: Snapshot) throws(StoreError) {
+        guard let written = try ReservedEntity.handle(ReservedEntity.orders, catalog) else { return }
+        var known: ObjectID?
+        if let handle = try ReservedEntity.handle(ReservedEntity.orders, base.view.catalog) {
+            try base.lendRows(
+                of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
+            ) { (row) in
+                known = row.id
+                return false
+            }
+        }
+        try write([.uuid(store.stored), .int(Int64(bitPattern: order))], of: written, to: known)
+    }
+}
+
+extension HistoryTransactionView {
+    fileprivate func mergedOrder() throws(StoreError) -> UInt64? {
+        let context = context
+        let view = context.pointee.view
+        guard !view.reservedEntities.isEmpty, let number = view.catalog.number(ofEntity: ReservedEntity.orders.name)
+        else { return nil }
+        var order: UInt64?
+        try transaction.pointee.forEachChange { (change) throws(StoreError) in
+            guard change.object.entityNumber == number else { return true }
+            if let row = try HistoryChangeView(change, context).after(), let value = row.values.last?.int {
+                order = UInt64(bitPattern: value)
+            }
+            return false
+        }
+        return order
+    }
+}

@@ -1,0 +1,114 @@
+// A state of a store as a base for merging.
+
+internal import Annals
+internal import FoundationEssentials
+
+/// For one thread. Merging cannot throw, so the first error is kept: what was computed before it is looked at is void.
+final class StoreBase: MergeBase {
+    let view: ExchangeView
+    private let store: UUID
+    private(set) var failure: StoreError?
+    private var known: [GroupObject: MergeObject?] = [:]
+
+    init(_ snapshot: Snapshot) throws(StoreError) {
+        view = try ExchangeView(snapshot)
+        store = snapshot.token.storeIdentifier
+    }
+
+    /// Throws the first error that was met.
+    func requireWhole() throws(StoreError) { if let failure { throw failure } }
+
+    private func attempt<Result>(_ otherwise: Result, _ body: () throws(StoreError) -> Result) -> Result {
+        do throws(StoreError) {
+            return try body()
+        } catch {
+            if failure == nil { failure = error }
+            return otherwise
+        }
+    }
+
+    // MARK: Names
+
+    func local(_ name: GroupObject) -> ObjectID? {
+        attempt(nil) { () throws(StoreError) in try view.object(named: ExportedObject(name)) }
+    }
+
+    func name(_ object: ObjectID) throws(StoreError) -> GroupObject {
+        GroupObject(try view.name(of: object), from: store)
+    }
+
+    func name(ofAlias alias: GroupObject) -> GroupObject? {
+        attempt(nil) { () throws(StoreError) in
+            guard let object = try view.object(named: ExportedObject(alias)) else { return nil }
+            let name = try name(object)
+            return name == alias ? nil : name
+        }
+    }
+
+    // MARK: Objects
+
+    func object(_ name: GroupObject) -> MergeObject? {
+        if let found = known[name] { return found }
+        let found = attempt(nil) { () throws(StoreError) in try read(name) }
+        known[name] = found
+        return found
+    }
+
+    private func read(_ name: GroupObject) throws(StoreError) -> MergeObject? {
+        guard let object = try view.object(named: ExportedObject(name)), try self.name(object) == name else {
+            return nil
+        }
+        guard let insertion = try view.insertion(of: object) else {
+            var gone = MergeObject(try view.entityName(of: object), [:])
+            gone.exists = false
+            return gone
+        }
+        var found = MergeObject(insertion.entity, [:])
+        for (attribute, value) in zip(insertion.attributes, insertion.values) {
+            found[attribute] = MergeValue(value, from: store)
+        }
+        return found
+    }
+
+    func holder(of key: MergeState.KeyValue) -> GroupObject? {
+        attempt(nil) { () throws(StoreError) in
+            var values: [StoredValue] = []
+            for part in key.values {
+                guard let value = try stored(part) else { return nil }
+                values.append(value)
+            }
+            let holder = try view.holder(of: values, in: key.key.entity, by: key.key.attributes)
+            return try holder.map { (object) throws(StoreError) in try name(object) }
+        }
+    }
+
+    /// Nil if no object here can have the value.
+    private func stored(_ part: MergeState.KeyValue.Part) throws(StoreError) -> StoredValue? {
+        switch part {
+        case .text(let text): return .string(text)
+        case .other(.plain(let value)):
+            guard case .plain(let stored) = value.content else { return nil }
+            return stored
+        case .other(.object(let name)):
+            return try view.object(named: ExportedObject(name)).map { .object($0) }
+        case .other: return nil
+        }
+    }
+
+    func referrers(to name: GroupObject) -> Set<MergeState.Referrer> {
+        attempt([]) { () throws(StoreError) in
+            guard let object = try view.object(named: ExportedObject(name)), try self.name(object) == name else {
+                return []
+            }
+            var referrers: Set<MergeState.Referrer> = []
+            for (referrer, attribute) in try view.referring(to: object) {
+                referrers.insert(MergeState.Referrer(object: try self.name(referrer), attribute: attribute))
+            }
+            return referrers
+        }
+    }
+}
+
+extension ExportedObject {
+    init(_ name: GroupObject) { self.init(name.id, of: name.store) }
+}

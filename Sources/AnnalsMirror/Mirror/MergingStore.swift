@@ -1,0 +1,214 @@
+// A store that takes part in a group: which of its transactions are its own, and what those of others mean here.
+//
+// Invariants:
+// MG1  The objects of the store are those that all its transactions give, its own and merged ones, applied in the
+//      group's order.
+// MG2  A transaction's number in the group's order is above those of all transactions before it in this store.
+// MG3  `window` has every transaction after `floor`, and each of them comes after all transactions up to `floor`.
+
+package import Annals
+internal import FoundationEssentials
+
+/// A transaction of this store, for its group.
+package struct OwnTransaction: Sendable {
+    package var lamport: UInt64
+    /// The last transaction of each peer that was merged before it.
+    package var knowledge: VersionVector
+    package var transaction: ExportedTransaction
+}
+
+/// A value that a merge has overruled.
+package struct MergeConflict: Hashable, Sendable {
+    package var object: GroupObject
+    /// Nil if the whole change was overruled.
+    package var attribute: String?
+    package var reason: MergeLoss.Reason
+    /// The transaction that has lost.
+    package var loser: Stamp
+}
+
+/// For one thread.
+package final class MergingStore {
+    package let store: Store
+    private var identifier: UUID { store.identifier }
+    /// The last transaction of the store that was looked at.
+    private var seen: UInt64
+    private var floor: UInt64
+    private var window: [(number: UInt64, entry: MergeEntry)] = []
+    package private(set) var lamport: UInt64 = 0
+    /// By peer, the last transaction that was merged here.
+    package private(set) var knowledge = VersionVector()
+    private var lastPublished: HistoryToken?
+    private var unpublished: [OwnTransaction] = []
+    /// The number of merges that had to replay.
+    package private(set) var replays = 0
+
+    package init(_ store: Store) throws {
+        self.store = store
+        (seen, floor) = (0, 0)
+        try look(upTo: try store.snapshot())
+    }
+
+    // MARK: Own transactions
+
+    /// The store's own transactions since the last call, in their order.
+    package func takeOwn() throws -> [OwnTransaction] {
+        try look(upTo: try store.snapshot())
+        defer { unpublished = [] }
+        return unpublished
+    }
+
+    /// Reads the transactions up to a state.
+    private func look(upTo snapshot: Snapshot) throws {
+        guard snapshot.token.number > seen else { return }
+        var orders: [UInt64: UInt64] = [:]
+        try store.forEachTransaction(after: seen, in: snapshot) { (transaction) throws(StoreError) in
+            if let order = try store.mergedOrder(of: transaction) { orders[transaction.number] = order }
+            return true
+        }
+        let schema = MergeSchema(try ExchangeView(snapshot).schema)
+        try store.forEachExportedTransaction(after: .number(seen), in: snapshot) { exported in
+            if let order = orders[exported.token.number] {
+                lamport = max(lamport, order)
+            } else if exported.origin == nil, !exported.changes.isEmpty || exported.schema != nil {
+                try note(own: exported, schema)
+            }
+            return true
+        }
+        seen = snapshot.token.number
+    }
+
+    private func note(own exported: ExportedTransaction, _ schema: MergeSchema) throws {
+        lamport += 1
+        let transaction = exported.following(lastPublished)
+        unpublished.append(OwnTransaction(lamport: lamport, knowledge: knowledge, transaction: transaction))
+        lastPublished = exported.token
+        let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
+        window.append((exported.token.number, MergeEntry(merged, try resources(of: exported, schema))))
+    }
+
+    private func resources(of exported: ExportedTransaction, _ schema: MergeSchema) throws -> Set<MergeResource> {
+        let state = MergeState(schema)
+        var resources: Set<MergeResource> = []
+        var past: StoreBase?
+        for change in exported.changes {
+            let name = GroupObject(change.object, from: identifier)
+            func object(_ values: [ExportedValue]) -> MergeObject {
+                var object = MergeObject(change.entity, [:])
+                for (attribute, value) in zip(change.attributes, values) {
+                    object[attribute] = MergeValue(value, from: identifier)
+                }
+                return object
+            }
+            var before = change.before.map(object)
+            if change.kind != .insert, before == nil {
+                if past == nil { past = try StoreBase(try store.snapshot(asOf: exported.token.number - 1)) }
+                before = past?.object(name)
+            }
+            let after = change.kind == .delete ? nil : object(change.values)
+            resources.formUnion(state.resources(of: name, from: before, to: after))
+        }
+        try past?.requireWhole()
+        return resources
+    }
+
+    // MARK: Transactions of others
+
+    /// Merges the next transaction of a peer. Everything that its writer knew must be merged already.
+    ///
+    /// - Returns: What was overruled; nil if the transaction is here already.
+    package func merge(_ transaction: ExportedTransaction, lamport order: UInt64) throws -> [MergeConflict]? {
+        let stamp = Stamp(order, transaction.store)
+        while true {
+            let snapshot = try store.snapshot()
+            try look(upTo: snapshot)
+            guard knowledge[transaction.store] < transaction.token.number else { return nil }
+            let now = try StoreBase(snapshot)
+            let schema = MergeSchema(merging(transaction.schema, into: try now.view.schema))
+            var floorBase: StoreBase?
+            let (outcome, isOverFloor) = try MergeReplay.merge(
+                MergeTransaction(stamp, transaction), into: now, window: window.map(\.entry),
+                floor: { () throws(StoreError) in
+                    let base = try StoreBase(try state(asOf: floor))
+                    floorBase = base
+                    return base
+                }, schema)
+            let difference = try MergeDifference(outcome, from: now, schema)
+            try floorBase?.requireWhole()
+            let merged = MergedTransaction(
+                transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
+                removed: difference.removed, order: order)
+            do {
+                let result = try store.apply(merged, onto: snapshot.token.number)
+                if isOverFloor { replays += 1 }
+                note(result, transaction, outcome, difference, stamp)
+                return conflicts(outcome)
+            } catch let error as StoreError where error.code == .conflict {
+                // Another writer was faster.
+                continue
+            }
+        }
+    }
+
+    private func state(asOf number: UInt64) throws(StoreError) -> Snapshot {
+        do {
+            return try store.snapshot(asOf: number)
+        } catch {
+            throw error as? StoreError ?? StoreError(.damaged, "\(error)")
+        }
+    }
+
+    private func note(
+        _ result: ApplyResult, _ transaction: ExportedTransaction, _ outcome: MergeOutcome,
+        _ difference: MergeDifference, _ stamp: Stamp
+    ) {
+        knowledge[transaction.store] = transaction.token.number
+        lamport = max(lamport, stamp.lamport)
+        guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
+        seen = token.number
+        window.append((token.number, MergeEntry(entry.transaction, entry.resources.union(difference.resources))))
+    }
+
+    private func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
+        outcome.losses.flatMap { stamp, losses in
+            losses.flatMap { loss in
+                let attributes: [String?] = loss.attributes.isEmpty ? [nil] : loss.attributes
+                return attributes.map {
+                    MergeConflict(object: loss.object, attribute: $0, reason: loss.reason, loser: stamp)
+                }
+            }
+        }
+    }
+
+    /// Moves the floor above transactions that no later one can come before: all peers have everything before `stable`.
+    package func settle(below stable: Stamp) {
+        let count = MergeReplay.settled(window.map(\.entry.stamp), below: stable)
+        guard count > 0 else { return }
+        floor = window[count - 1].number
+        window.removeFirst(count)
+    }
+
+    /// The schema with the entities and attributes that a transaction brings.
+    private func merging(_ brought: [EntityDescription]?, into present: [EntityDescription]) -> [EntityDescription] {
+        var merged = present
+        for entity in brought ?? [] {
+            guard let index = merged.firstIndex(where: { $0.name == entity.name }) else {
+                merged.append(entity)
+                continue
+            }
+            for attribute in entity.attributes where merged[index][attribute.name] == nil {
+                merged[index].attributes.append(attribute)
+            }
+        }
+        return merged
+    }
+}
+
+extension ExportedTransaction {
+    /// The same, following the last transaction that its group got from this store.
+    fileprivate func following(_ previous: HistoryToken?) -> ExportedTransaction {
+        ExportedTransaction(
+            token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
+            origin: nil, originPrevious: nil, holds: nil, schema: schema, renames: renames, changes: changes)
+    }
+}

@@ -1,0 +1,214 @@
+// Stores in memory that write random transactions and merge those of the others, each in an order of its own.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+/// A store of a group that makes random transactions.
+final class GroupMember {
+    let store: Store
+    let merging: MergingStore
+    /// All transactions that it has, for the expected state.
+    private(set) var all: [MergeTransaction] = []
+
+    init() throws {
+        store = try Store(inMemory: MergeModel.entities)
+        merging = try MergingStore(store)
+    }
+
+    /// Its own new transactions.
+    func take() throws -> [OwnTransaction] {
+        let own = try merging.takeOwn()
+        for transaction in own {
+            all.append(MergeTransaction(Stamp(transaction.lamport, store.identifier), transaction.transaction))
+        }
+        return own
+    }
+
+    func receive(_ own: OwnTransaction) throws {
+        let merged = try merging.merge(own.transaction, lamport: own.lamport)
+        if merged != nil {
+            all.append(MergeTransaction(Stamp(own.lamport, own.transaction.store), own.transaction))
+        }
+    }
+
+    /// Tries a random transaction. The store refuses many.
+    func write(_ random: inout SeededRandom) throws {
+        do {
+            try store.write(author: "app") { transaction in
+                for _ in 0..<Int.random(in: 1...3, using: &random) { try change(transaction, &random) }
+            }
+        } catch let error as StoreError {
+            let expected: [StoreError.Code] = [
+                .uniqueViolation, .requiredMissing, .deleteDenied, .objectNotFound, .referenceMissing,
+            ]
+            guard expected.contains(error.code) else { throw error }
+        }
+    }
+
+    private func objects(_ entity: String) throws -> [ObjectID] {
+        try store.snapshot().rows(of: entity).map(\.id)
+    }
+
+    private func change(_ transaction: Transaction, _ random: inout SeededRandom) throws {
+        let entity = random.one(of: MergeModel.entities)
+        let object = try objects(entity.name).randomElement(using: &random)
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0...3:
+            try transaction.insert(entity.name, try values(entity, entity.attributes.map(\.name), &random))
+        case 4...7:
+            guard let object else { return }
+            let chosen = entity.attributes.map(\.name).filter { _ in random.happens(0.4) }
+            try transaction.update(object, try values(entity, chosen, &random))
+        default:
+            guard let object else { return }
+            try transaction.delete(object)
+        }
+    }
+
+    private func values(
+        _ entity: EntityDescription, _ names: [String], _ random: inout SeededRandom
+    ) throws -> [String: Value] {
+        var values: [String: Value] = [:]
+        for attribute in entity.attributes where names.contains(attribute.name) {
+            let targets = try attribute.target.map(objects) ?? []
+            switch attribute.type {
+            case .string: values[attribute.name] = .string("text \(Int.random(in: 0..<4, using: &random))")
+            case .int: values[attribute.name] = random.happens(0.3) ? .null : .int(Int64(random.next(below: 5 as UInt64)))
+            case .object:
+                let target = random.happens(0.8) ? targets.randomElement(using: &random) : nil
+                values[attribute.name] = target.map { .object($0) } ?? .null
+            case .objects: values[attribute.name] = .objects(targets.filter { _ in random.happens(0.3) })
+            default: values[attribute.name] = .orderedObjects(targets.filter { _ in random.happens(0.3) })
+            }
+        }
+        return values
+    }
+
+    /// The state of all its transactions, applied from the beginning in the group's order.
+    var expected: MergeState {
+        var state = MergeState(MergeModel.schema)
+        for transaction in all.sorted(by: { $0.stamp < $1.stamp }) { state.apply(transaction) }
+        return state
+    }
+
+    /// The differences between the store and the expected state, for people.
+    func differences() throws -> [String] {
+        let (expected, view) = (expected, try ExchangeView(try store.snapshot()))
+        var found: [String] = []
+        var count: [String: Int] = [:]
+        func local(_ name: GroupObject) throws -> ObjectID? {
+            try view.object(named: ExportedObject(name.id, of: name.store))
+        }
+        for (name, object) in expected.objects where object.exists && expected.name(name) == name {
+            count[object.entity, default: 0] += 1
+            guard let here = try local(name), let row = try view.insertion(of: here) else {
+                found.append("\(object.entity) \(name) is missing")
+                continue
+            }
+            for (attribute, value) in zip(row.attributes, row.values) {
+                let here = MergeValue(value, from: store.identifier).mapped { try? local($0) == nil ? nil : $0 }
+                let shown = expected.shown(name, attribute)
+                let left = try MergePicture(here, { try view.snapshot.row($0) != nil ? $0 : nil }, local)
+                let right = try MergePicture(shown, { $0 }, local)
+                if left != right { found.append("\(object.entity) \(name) \(attribute): \(left), expected \(right)") }
+            }
+        }
+        for entity in MergeModel.entities {
+            let rows = try objects(entity.name).count
+            if rows != count[entity.name] ?? 0 {
+                found.append("\(entity.name): \(rows) objects, expected \(count[entity.name] ?? 0)")
+            }
+        }
+        return found
+    }
+}
+
+/// A value with the objects of one store.
+enum MergePicture: Equatable {
+    case plain(MergeValue)
+    case objects([ObjectID])
+    case set(Set<ObjectID>)
+
+    init(
+        _ value: MergeValue, _ existing: (ObjectID) throws -> ObjectID?, _ local: (GroupObject) throws -> ObjectID?
+    ) throws {
+        let objects = try value.references.compactMap(local).compactMap(existing)
+        switch value {
+        case .plain: self = .plain(value)
+        case .null, .object, .ordered: self = .objects(objects)
+        case .objects: self = objects.isEmpty ? .objects([]) : .set(Set(objects))
+        }
+    }
+}
+
+@Suite struct MergingStoreTests {
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func storesThatMergeInAnyOrderAreEqual(seed: UInt64) throws {
+        let replays = try run(seed: seed, steps: 120, settles: false)
+        #expect(replays > 0, "seed \(seed): nothing was replayed")
+    }
+
+    @Test(arguments: 101...112 as ClosedRange<UInt64>)
+    func storesThatForgetWhatAllHaveAreEqual(seed: UInt64) throws {
+        try run(seed: seed, steps: 200, settles: true)
+    }
+
+    @discardableResult
+    private func run(seed: UInt64, steps: Int, settles: Bool) throws -> Int {
+        var random = SeededRandom(seed)
+        let count = 2 + Int(seed % 3)
+        let members = try (0..<count).map { _ in try GroupMember() }
+        var logs: [[OwnTransaction]] = try members.map { try $0.take() }
+        var read = Array(repeating: Array(repeating: 0, count: count), count: count)
+        func receive(_ reader: Int, _ writer: Int) throws -> Bool {
+            guard read[reader][writer] < logs[writer].count else { return false }
+            let next = logs[writer][read[reader][writer]]
+            for peer in 0..<count where peer != reader {
+                let known = next.knowledge[members[peer].store.identifier]
+                guard members[reader].merging.knowledge[members[peer].store.identifier] >= known else { return false }
+            }
+            try members[reader].receive(next)
+            read[reader][writer] += 1
+            return true
+        }
+        for step in 0..<steps {
+            let member = Int.random(in: 0..<count, using: &random)
+            let writer = Int.random(in: 0..<count, using: &random)
+            if member == writer {
+                try members[member].write(&random)
+                logs[member] += try members[member].take()
+            } else {
+                _ = try receive(member, writer)
+            }
+            let differences = try members[member].differences()
+            try #require(differences.isEmpty, "seed \(seed), step \(step), store \(member)")
+            if settles, step % 16 == 15 {
+                let stable = (0..<count).map { writer in
+                    let known = (0..<count).map { $0 == writer ? logs[writer].count : read[$0][writer] }.min() ?? 0
+                    return Stamp(known > 0 ? logs[writer][known - 1].lamport : 0, members[writer].store.identifier)
+                }.min()
+                if let stable { for member in members { member.merging.settle(below: stable) } }
+            }
+        }
+        var moves = true
+        while moves {
+            moves = false
+            for reader in 0..<count {
+                for writer in 0..<count where writer != reader { if try receive(reader, writer) { moves = true } }
+                try #require(try members[reader].differences().isEmpty, "seed \(seed), at the end, store \(reader)")
+            }
+        }
+        for reader in 0..<count {
+            for writer in 0..<count where writer != reader {
+                #expect(read[reader][writer] == logs[writer].count, "seed \(seed): a transaction never came")
+            }
+            let path = members[reader].store.path
+            let report = try Checker.check(path, options: CheckOptions(), files: try Store.files(for: path))
+            #expect(report.isIntact, "seed \(seed): \(report.findings)")
+        }
+        return members.map(\.merging.replays).reduce(0, +)
+    }
+}
