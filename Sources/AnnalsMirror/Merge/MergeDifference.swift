@@ -18,10 +18,24 @@ struct MergeDifference {
     private let outcome: MergeOutcome
     private let now: StoreBase
     private let schema: MergeSchema
+    /// Names of objects here that go, although the objects that they lead to then exist.
+    private var moved: Set<GroupObject> = []
 
     init(_ outcome: MergeOutcome, from now: StoreBase, _ schema: MergeSchema) throws(StoreError) {
         (self.outcome, self.now, self.schema) = (outcome, now, schema)
-        for (main, names) in try classes().sorted(by: { $0.key < $1.key }) { try add(main, names) }
+        var classes = try classes()
+        var kept: [GroupObject: GroupObject] = [:]
+        for (main, names) in classes { kept[main] = try place(main, names) }
+        // Objects that refer to one that goes get another reference.
+        for object in removed {
+            for (referrer, _) in try now.view.referring(to: object) {
+                let name = try now.name(referrer)
+                classes[outcome.state.name(name), default: []].insert(name)
+            }
+        }
+        for (main, names) in classes.sorted(by: { $0.key < $1.key }) {
+            change(kept[main] ?? main, main, names)
+        }
         try now.requireWhole()
     }
 
@@ -40,8 +54,8 @@ struct MergeDifference {
         return classes
     }
 
-    private mutating func add(_ main: GroupObject, _ names: Set<GroupObject>) throws(StoreError) {
-        let after = outcome.state.object(main)
+    /// Decides which object here becomes an object of the outcome. Returns the name of that object here.
+    private mutating func place(_ main: GroupObject, _ names: Set<GroupObject>) throws(StoreError) -> GroupObject {
         // The objects here that have one of the names as their own.
         var objects: [(object: ObjectID, name: GroupObject)] = []
         for name in names.union([main]).sorted() {
@@ -50,24 +64,31 @@ struct MergeDifference {
         }
         let existing = objects.filter { now.object($0.name)?.exists == true }
         // The earliest object is the one that unchanged objects refer to.
-        let kept = existing.first { $0.name == main } ?? existing.first ?? objects.first { $0.name == main } ?? objects.first
-        let name = kept?.name ?? main
-        for (object, _) in existing where object != kept?.object { removed.append(object) }
-        guard kept != nil || after?.exists == true else { return }
+        let kept =
+            existing.first { $0.name == main } ?? existing.first ?? objects.first { $0.name == main } ?? objects.first
+        for (object, name) in existing where object != kept?.object {
+            removed.append(object)
+            moved.insert(name)
+        }
+        guard kept != nil || outcome.state.object(main)?.exists == true else { return main }
         if kept == nil, now.local(main) != nil { separated.append(ExportedObject(main)) }
+        let name = kept?.name ?? main
         for other in names.union([main]).sorted() where other != name {
             if let kept, now.local(other) == kept.object { continue }
             joined.append((ExportedObject(other), ExportedObject(name)))
         }
-        let before = kept.flatMap { now.object($0.name) }
+        return name
+    }
+
+    /// Adds the change of an object, which has this name here.
+    private mutating func change(_ name: GroupObject, _ main: GroupObject, _ names: Set<GroupObject>) {
+        let isSeparated = separated.contains(ExportedObject(name))
+        let before = isSeparated ? nil : now.object(name)
+        let after = outcome.state.object(main)
         resources.formUnion(names.map { .object($0) })
         resources.formUnion(
             outcome.state.resources(
                 of: main, from: before?.exists == true ? before : nil, to: after?.exists == true ? after : nil))
-        change(name, from: before, to: after)
-    }
-
-    private mutating func change(_ name: GroupObject, from before: MergeObject?, to after: MergeObject?) {
         switch (before?.exists ?? false, after?.exists ?? false) {
         case (false, false): return
         case (true, false):
@@ -77,13 +98,23 @@ struct MergeDifference {
             changes.append(change(.insert, name, after.entity, schema.attributes(of: after.entity), after, nil))
         case (true, true):
             guard let before, let after else { return }
-            let written = schema.attributes(of: after.entity).filter { after[$0] != here(before[$0]) }
+            let written = schema.attributes(of: after.entity).filter { attribute in
+                before[attribute].references.contains(where: moved.contains)
+                    || shown(after[attribute]) != here(before[attribute])
+            }
             if !written.isEmpty { changes.append(change(.update, name, after.entity, written, after, before)) }
         }
     }
 
-    /// A value of the present state with the names of the outcome.
-    private func here(_ value: MergeValue) -> MergeValue { value.mapped { outcome.state.name($0) } }
+    /// A value of the present state as it reads, with the names of the outcome.
+    private func here(_ value: MergeValue) -> MergeValue {
+        value.mapped { now.object($0)?.exists == true ? outcome.state.name($0) : nil }
+    }
+
+    /// A value of the outcome as it reads.
+    private func shown(_ value: MergeValue) -> MergeValue {
+        value.mapped { outcome.state.exists($0) ? outcome.state.name($0) : nil }
+    }
 
     private func change(
         _ kind: HistoryChange.Kind, _ name: GroupObject, _ entity: String, _ attributes: [String],
@@ -92,7 +123,7 @@ struct MergeDifference {
         ExportedChange(
             kind: kind, object: ExportedObject(name), entity: entity, attributes: attributes,
             values: attributes.map { attribute in
-                ExportedValue(after?[attribute] ?? .null, schema.attribute(attribute, of: entity)?.type)
+                ExportedValue(shown(after?[attribute] ?? .null), schema.attribute(attribute, of: entity)?.type)
             },
             before: kind == .update
                 ? attributes.map { attribute in

@@ -266,8 +266,8 @@ struct MergePlan {
                 case .deny: denied.append((object, referrer.object))
                 case .nullify: nullified[referrer.object, default: [:]][referrer.attribute, default: []].insert(object)
                 case .noAction:
-                    // Rows that the transaction has written refer to no deleted object.
-                    guard rows[referrer.object] != nil else { continue }
+                    // The reference reads as null. It goes, so that a store can get the row after the deletion.
+                    guard facts.isOptional || facts.type != .object || rows[referrer.object] != nil else { continue }
                     nullified[referrer.object, default: [:]][referrer.attribute, default: []].insert(object)
                 }
             }

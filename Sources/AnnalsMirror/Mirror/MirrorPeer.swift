@@ -1,0 +1,265 @@
+// A peer of a group: publishes the transactions of its store, and merges those of the others.
+//
+// A courier may lose, double, delay and reorder messages. The peer finds missing transactions by their numbers and
+// requests them, until each peer has confirmed each transaction.
+//
+// Invariants:
+// MI1  A transaction is merged after its predecessor from the same peer, and after everything that its writer knew.
+// MI2  `unconfirmed` has each published transaction until every known peer has confirmed it.
+// MI3  No transaction of a peer that is still to come is before its bound in the group's order.
+
+package import Annals
+package import FoundationEssentials
+
+/// For one thread.
+package final class MirrorPeer {
+    private let merging: MergingStore
+    private let courier: any Courier
+    /// Seconds of a clock that never goes back.
+    private let clock: () -> Double
+    private var me: UUID { merging.store.identifier }
+
+    // Sending.
+    private var nextNumber: UInt64 = 1
+    /// The last own transaction in earlier messages.
+    private var published: UInt64 = 0
+    /// Messages that the courier has not acknowledged.
+    private var outgoing: [OutgoingMessage] = []
+    /// By number (MI2).
+    private var unconfirmed: [UInt64: TransactionMessage] = [:]
+    private var lastReceipt: ReceiptMessage?
+
+    // Receiving.
+    private var place: CourierPlace?
+    private var joiner = MessageJoiner(maximumBytes: 32 << 20)
+    /// Transactions that cannot be merged yet, by peer and number.
+    private var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
+    private var peers: [UUID: Peer] = [:]
+    /// The conflicts since the last look.
+    package private(set) var conflicts: [MergeConflict] = []
+
+    // Asking again.
+    private var nextReminder: Double
+    private var reminderSeconds = MirrorPeer.firstReminderSeconds
+
+    private static let firstReminderSeconds = 1.0
+    private static let longestReminderSeconds = 64.0
+    private static let batchBytes = 1 << 20
+
+    /// What is known of another peer.
+    private struct Peer {
+        /// What it has applied, by its last receipt.
+        var applied = VersionVector()
+        /// Its highest transaction that any message has named.
+        var newest: UInt64 = 0
+        /// MI3.
+        var bound: Stamp
+    }
+
+    /// - Parameters:
+    ///   - members: The other stores of the group.
+    ///   - clock: Returns seconds; it never goes back.
+    package init(_ merging: MergingStore, _ courier: any Courier, members: [UUID], clock: @escaping () -> Double) {
+        (self.merging, self.courier, self.clock) = (merging, courier, clock)
+        for member in members where member != merging.store.identifier {
+            peers[member] = Peer(bound: Stamp(0, member))
+        }
+        nextReminder = clock() + Self.firstReminderSeconds
+    }
+
+    /// Whether every known peer has everything that this one knows of, and this one has all that it has heard of.
+    package var isQuiet: Bool { outgoing.isEmpty && unconfirmed.isEmpty && missing.isEmpty && !isReceiptDue }
+
+    /// Publishes what is new here, reads what has come, and merges what can be merged.
+    ///
+    /// - Returns: Whether anything has happened. Throws the courier's errors; call it again after them.
+    @discardableResult
+    package func step(waitSeconds: Double = 0) throws -> Bool {
+        try publish()
+        let batch = try courier.messages(after: place, maximumBytes: Self.batchBytes, waitSeconds: waitSeconds)
+        for message in batch.messages { receive(message) }
+        let hasMerged = try mergeWaiting()
+        // Only now: after an error the same messages are read again.
+        place = batch.place
+        settle()
+        remind(hasProgress: hasMerged)
+        try publish()
+        return hasMerged || !batch.messages.isEmpty
+    }
+
+    // MARK: Publishing
+
+    private func publish() throws {
+        for own in try merging.takeOwn() {
+            let message = TransactionMessage(
+                lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
+                transaction: own.transaction)
+            if !peers.isEmpty { unconfirmed[own.transaction.token.number] = message }
+            try send(.transaction(message))
+            published = own.transaction.token.number
+        }
+        if isReceiptDue { try sendReceipt() }
+        guard !outgoing.isEmpty else { return }
+        try courier.append(outgoing)
+        outgoing = []
+    }
+
+    private func send(_ content: MirrorMessage.Content) throws {
+        let message = MirrorMessage(published: published, content)
+        for body in try MessagePart.bodies(of: message, maximumBodyBytes: try courier.maximumBodyBytes) {
+            outgoing.append(OutgoingMessage(number: nextNumber, body: body))
+            nextNumber += 1
+        }
+    }
+
+    /// Everything that this peer has, its own transactions included.
+    private var applied: VersionVector {
+        var applied = merging.knowledge
+        if published > 0 { applied[me] = published }
+        return applied
+    }
+
+    private var isReceiptDue: Bool { !applied.entries.isEmpty && lastReceipt?.applied != applied }
+
+    private func sendReceipt() throws {
+        let receipt = ReceiptMessage(applied: applied, lamport: merging.lamport, microseconds: 0)
+        try send(.receipt(receipt))
+        lastReceipt = receipt
+    }
+
+    // MARK: Receiving
+
+    private func receive(_ incoming: IncomingMessage) {
+        guard let sender = UUID(uuidString: incoming.sender), sender != me else { return }
+        do throws(StoreError) {
+            switch try MessageBody(incoming.body) {
+            case .whole(let message): receive(message, from: sender)
+            case .part(let part):
+                let joined = try joiner.add(part, sender: incoming.sender, number: incoming.number)
+                if let joined { receive(joined.message, from: sender) }
+            }
+        } catch {
+            // A damaged message counts as lost: its transaction is requested again.
+        }
+    }
+
+    private func receive(_ message: MirrorMessage, from sender: UUID) {
+        note(sender, newest: message.published)
+        switch message.content {
+        case .transaction(let message):
+            let number = message.transaction.token.number
+            let writer = message.transaction.store
+            guard writer != me else { return }
+            note(writer, newest: number)
+            for entry in message.knowledge.entries { note(entry.peer, newest: entry.number) }
+            if number > merging.knowledge[writer] { waiting[writer, default: [:]][number] = message }
+        case .receipt(let receipt): receive(receipt, from: sender)
+        case .request(let requests): for request in requests where request.peer == me { answer(request) }
+        case .state, .join, .leave, .statePart, .skipped: break
+        }
+    }
+
+    private func note(_ peer: UUID, newest number: UInt64) {
+        guard peer != me, number > 0 else { return }
+        var facts = peers[peer] ?? Peer(bound: Stamp(0, peer))
+        facts.newest = max(facts.newest, number)
+        peers[peer] = facts
+    }
+
+    private func raiseBound(of peer: UUID, to lamport: UInt64) {
+        guard let bound = peers[peer]?.bound else { return }
+        peers[peer]?.bound = max(bound, Stamp(lamport, peer))
+    }
+
+    private func receive(_ receipt: ReceiptMessage, from sender: UUID) {
+        for entry in receipt.applied.entries { note(entry.peer, newest: entry.number) }
+        var peer = peers[sender] ?? Peer(bound: Stamp(0, sender))
+        for entry in receipt.applied.entries where entry.number > peer.applied[entry.peer] {
+            peer.applied[entry.peer] = entry.number
+        }
+        peer.newest = max(peer.newest, receipt.applied[sender])
+        // Its next transaction has a higher number than all that it knew.
+        if merging.knowledge[sender] >= receipt.applied[sender] {
+            peer.bound = max(peer.bound, Stamp(receipt.lamport + 1, sender))
+        }
+        peers[sender] = peer
+        let confirmed = peers.values.map { $0.applied[me] }.min() ?? 0
+        for number in unconfirmed.keys where number <= confirmed { unconfirmed[number] = nil }
+    }
+
+    /// Sends transactions again.
+    private func answer(_ request: RequestedNumbers) {
+        for number in unconfirmed.keys.sorted() where request.numbers.contains(number) {
+            guard let message = unconfirmed[number] else { continue }
+            do { try send(.transaction(message)) } catch { return }
+        }
+    }
+
+    // MARK: Merging
+
+    /// Merges everything whose predecessors are here (MI1).
+    private func mergeWaiting() throws -> Bool {
+        var hasMerged = false
+        var goesOn = true
+        while goesOn {
+            goesOn = false
+            for writer in waiting.keys.sorted(by: VersionVector.isBefore) {
+                while let message = nextReady(of: writer) {
+                    let transaction = message.transaction
+                    conflicts += try merging.merge(transaction, lamport: message.lamport) ?? []
+                    waiting[writer]?[transaction.token.number] = nil
+                    raiseBound(of: writer, to: message.lamport + 1)
+                    (hasMerged, goesOn) = (true, true)
+                }
+            }
+        }
+        return hasMerged
+    }
+
+    private func nextReady(of writer: UUID) -> TransactionMessage? {
+        let known = merging.knowledge[writer]
+        waiting[writer] = waiting[writer]?.filter { $0.key > known }
+        guard let number = waiting[writer]?.keys.min(), let message = waiting[writer]?[number],
+            message.transaction.previous?.number ?? 0 == known
+        else { return nil }
+        let isReady = message.knowledge.entries.allSatisfy { $0.peer == me || merging.knowledge[$0.peer] >= $0.number }
+        return isReady ? message : nil
+    }
+
+    private func settle() {
+        guard let first = peers.values.map(\.bound).min() else { return }
+        merging.settle(below: min(first, Stamp(merging.lamport + 1, me)))
+    }
+
+    // MARK: Asking again
+
+    /// By peer: the numbers of transactions that are missing here.
+    private var missing: [RequestedNumbers] {
+        peers.keys.sorted(by: VersionVector.isBefore).compactMap { peer in
+            let (known, newest) = (merging.knowledge[peer], peers[peer]?.newest ?? 0)
+            guard newest > known else { return nil }
+            // Those that wait for others are here.
+            let end = waiting[peer]?.keys.min().map { max($0 - 1, known + 1) } ?? newest
+            return RequestedNumbers(peer: peer, numbers: (known + 1)...end)
+        }
+    }
+
+    /// If something is missing, or not confirmed, for a while: requests it, and repeats the receipt, which names the
+    /// newest transaction. The pauses grow until something comes.
+    private func remind(hasProgress: Bool) {
+        if hasProgress { reminderSeconds = Self.firstReminderSeconds }
+        let now = clock()
+        let missing = missing
+        guard !missing.isEmpty || !unconfirmed.isEmpty else {
+            nextReminder = now + Self.firstReminderSeconds
+            return
+        }
+        guard now >= nextReminder else { return }
+        do {
+            if !missing.isEmpty { try send(.request(missing)) }
+            try sendReceipt()
+        } catch { return }
+        nextReminder = now + reminderSeconds
+        reminderSeconds = min(reminderSeconds * 2, Self.longestReminderSeconds)
+    }
+}

@@ -1,0 +1,88 @@
+// Peers with stores in memory, over a simulated courier that loses, doubles, delays and reorders messages.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct MirrorPeerTests {
+    @Test(arguments: 1...10 as ClosedRange<UInt64>)
+    func peersOverABadCourierBecomeEqual(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let count = 2 + Int(seed % 3)
+        let exchange = SimulatedExchange(seed: seed, faults: .rough)
+        let members = try (0..<count).map { _ in try GroupMember() }
+        let identifiers = members.map(\.store.identifier)
+        let peers = members.map { member in
+            MirrorPeer(
+                member.merging, exchange.courier(for: member.store.identifier.uuidString), members: identifiers
+            ) { exchange.now }
+        }
+        func step(_ peer: Int) throws {
+            do {
+                try peers[peer].step()
+            } catch let error as StoreError where error.code == .courierUnreachable {
+                // It tries again.
+            }
+        }
+        for _ in 0..<150 {
+            let peer = Int.random(in: 0..<count, using: &random)
+            if random.happens(0.5) { try members[peer].write(&random) } else { try step(peer) }
+            exchange.advance(by: Double.random(in: 0..<0.3, using: &random))
+        }
+        exchange.calm()
+        var rounds = 0
+        while !peers.allSatisfy(\.isQuiet) || rounds < 3 {
+            rounds += 1
+            try #require(rounds < 300, "seed \(seed): the peers do not become quiet")
+            for peer in peers.indices { try step(peer) }
+            exchange.advance(by: 1)
+        }
+        var pictures: [[String]] = []
+        for member in members { pictures.append(try StorePicture.lines(of: member.store)) }
+        for peer in pictures.indices.dropFirst() {
+            try #require(pictures[peer] == pictures[0], "seed \(seed): the stores 0 and \(peer) differ")
+        }
+        #expect(!pictures[0].isEmpty, "seed \(seed)")
+        for member in members {
+            let report = try Checker.check(
+                member.store.path, options: CheckOptions(), files: try Store.files(for: member.store.path))
+            #expect(report.isIntact, "seed \(seed): \(report.findings)")
+        }
+    }
+}
+
+/// The objects of a store as text that does not depend on IDs: an object is described by its values, and the objects
+/// that it refers to are described in it, to some depth.
+enum StorePicture {
+    static func lines(of store: Store) throws -> [String] {
+        let snapshot = try store.snapshot()
+        var lines: [String] = []
+        for entity in MergeModel.entities {
+            for row in try snapshot.rows(of: entity.name) { lines.append(try picture(row.id, snapshot, depth: 3)) }
+        }
+        return lines.sorted()
+    }
+
+    private static func picture(_ object: ObjectID, _ snapshot: Snapshot, depth: Int) throws -> String {
+        guard let row = try snapshot.row(object) else { return "nothing" }
+        let entity = MergeModel.entity(object.entityNumber)
+        let values = try entity.attributes.map { attribute in
+            let value = row[attribute.name] ?? .null
+            let targets: [ObjectID] =
+                switch value {
+                case .object(let target): [target]
+                case .orderedObjects(let targets), .objects(let targets): targets
+                default: []
+                }
+            let existing = try targets.filter { try snapshot.row($0) != nil }
+            guard attribute.type.isReference else { return "\(attribute.name): \(value)" }
+            if depth == 0 { return "\(attribute.name): \(existing.count) objects" }
+            var pictures = try existing.map { try picture($0, snapshot, depth: depth - 1) }
+            if attribute.type == .objects { pictures.sort() }
+            return "\(attribute.name): \(pictures)"
+        }
+        return "\(entity.name)(\(values.joined(separator: ", ")))"
+    }
+}
