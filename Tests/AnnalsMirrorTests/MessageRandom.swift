@@ -157,8 +157,7 @@ struct MessageRandom {
 
     private mutating func stretch() -> ExportedStretch {
         let first = MessageSamples.object(1, 1 + number() % 1_000_000, of: maybe { $0.store() })
-        return ExportedStretch(
-            entity: name(), first: first, number: 1 + number() % 1_000_000, count: 1 + number() % 1_000_000)
+        return ExportedStretch(entity: name(), first: first, count: 1 + number() % 1_000_000)
     }
 
     mutating func message() -> MirrorMessage {

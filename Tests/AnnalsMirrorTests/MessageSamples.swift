@@ -103,8 +103,8 @@ enum MessageSamples {
                 published: 0,
                 .statePart(
                     .stretches([
-                        ExportedStretch(entity: "Item", first: object(1, 1), number: 1, count: 1),
-                        ExportedStretch(entity: "Item", first: object(1, 2, of: other), number: 2, count: 1),
+                        ExportedStretch(entity: "Item", first: object(1, 1), count: 1),
+                        ExportedStretch(entity: "Item", first: object(1, 2, of: other), count: 1),
                     ])))
         ),
         ("stateObjects", MirrorMessage(published: 0, .statePart(.objects([transaction.changes[0]])))),

@@ -13,7 +13,9 @@ package enum MessageFormat {
     package static let headerBytes = 24
     package static let partHeaderBytes = 56
     /// The largest message. A transaction with more than this cannot be sent.
-    package static let maximumMessageBytes = 1 << 30
+    package static let maximumMessageBytes = 1_073_741_824
+    /// The smallest maximum that a courier may have.
+    package static let minimumBodyBytes = 64
     /// Bits of `required` that this version defines.
     package static let knownRequired: UInt8 = 0
 
@@ -68,7 +70,7 @@ package enum MessageFormat {
 }
 
 /// The first byte of a value.
-enum ValueTag {
+package enum ValueTag {
     package static let null: UInt8 = 0
     package static let no: UInt8 = 1
     package static let int: UInt8 = 2

@@ -45,7 +45,7 @@ extension MessagePart {
         let bytes = try message.encoded()
         if bytes.count <= maximumBodyBytes { return [bytes] }
         let step = maximumBodyBytes - MessageFormat.partHeaderBytes
-        precondition(step >= 8, "A courier carries at least 64 bytes.")
+        precondition(maximumBodyBytes >= MessageFormat.minimumBodyBytes, "A courier carries at least 64 bytes.")
         let checksum = bytes.withUnsafeBytes { Checksum.hash($0, seed: MessageFormat.Seed.message) }
         let count = (bytes.count + step - 1) / step
         return (0..<count).map { index in

@@ -157,18 +157,16 @@ extension ContentReader {
     }
 
     fileprivate mutating func readStretches() throws(StoreError) -> [ExportedStretch] {
-        let count = try input.readCount(ofAtLeast: 6)
+        let count = try input.readCount(ofAtLeast: 5)
         var stretches: [ExportedStretch] = []
         stretches.reserveCapacity(count)
         for _ in 0..<count {
-            let (entity, first) = (try readName(), try readObject())
-            let (number, count) = (try input.readVarint(), try input.readVarint())
-            let last = FormatLimits.maximumObjectNumber
+            let (entity, first, count) = (try readName(), try readObject(), try input.readVarint())
             // Keeps sums from overflowing.
-            guard number > 0, number <= last, count > 0, count <= last + 1 - max(number, first.id.number) else {
+            guard count > 0, count <= FormatLimits.maximumObjectNumber + 1 - first.id.number else {
                 throw input.malformed("a stretch of objects is impossible")
             }
-            stretches.append(ExportedStretch(entity: entity, first: first, number: number, count: count))
+            stretches.append(ExportedStretch(entity: entity, first: first, count: count))
         }
         return stretches
     }

@@ -6,8 +6,8 @@ internal import FoundationEssentials
 extension MirrorMessage {
     /// The bytes of the message. Equal messages have equal bytes.
     ///
-    /// Throws `tooLarge` for a message that no peer accepts, and `valueOutOfRange` for a default value that no store can
-    /// have.
+    /// Throws `tooLarge` for a message that no peer accepts, and `valueOutOfRange` for a default value that no store
+    /// can have.
     package func encoded() throws(StoreError) -> [UInt8] {
         var writer = ContentWriter(MessageWriter())
         for byte in MessageFormat.magic { writer.out.append(byte) }
@@ -111,7 +111,6 @@ extension ContentWriter {
             for stretch in stretches {
                 append(name: stretch.entity)
                 append(stretch.first)
-                out.append(varint: stretch.number)
                 out.append(varint: stretch.count)
             }
         }

@@ -52,7 +52,7 @@ package struct VersionVector: Hashable, Sendable {
         return low
     }
 
-    static func isBefore(_ left: UUID, _ right: UUID) -> Bool {
+    package static func isBefore(_ left: UUID, _ right: UUID) -> Bool {
         withUnsafeBytes(of: left.uuid) { left in
             withUnsafeBytes(of: right.uuid) { right in left.lexicographicallyPrecedes(right) }
         }

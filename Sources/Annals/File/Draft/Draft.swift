@@ -14,7 +14,7 @@ package final class Draft {
     /// can reuse the view.
     @exclusivity(unchecked) private var heldBase: View?
     let frames: DraftFrames
-    private let numbers: ObjectNumberSupply
+    let numbers: ObjectNumberSupply
     @exclusivity(unchecked) private(set) var shape: StoreShape
     /// Existing objects that were changed or deleted here.
     @exclusivity(unchecked) var changed = ChangedIDs()
@@ -29,9 +29,9 @@ package final class Draft {
     /// By entity, except that of `lastDrawn`: the numbers drawn for it. Numbers below `next` belong to inserted
     /// objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
-    @exclusivity(unchecked) private var lastDrawn = DrawnNumbers.none
+    @exclusivity(unchecked) var lastDrawn = DrawnNumbers.none
     /// Earlier ranges of drawn numbers, if another transaction drew numbers in between.
-    @exclusivity(unchecked) private var earlier: [(entity: UInt16, numbers: Range<UInt64>)] = []
+    @exclusivity(unchecked) var earlier: [(entity: UInt16, numbers: Range<UInt64>)] = []
 
     /// Objects that were inserted again, and the positions of the references that they keep.
     @exclusivity(unchecked) var carried: [ObjectID: [Int]] = [:]
@@ -429,7 +429,7 @@ package final class Draft {
         return object
     }
 
-    private func goOver(to entity: UInt16) {
+    func goOver(to entity: UInt16) {
         if lastDrawn.entity != 0 { taken[lastDrawn.entity] = lastDrawn }
         lastDrawn = (taken.isEmpty ? nil : taken.removeValue(forKey: entity)) ?? DrawnNumbers(entity: entity)
     }
