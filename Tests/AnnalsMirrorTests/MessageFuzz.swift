@@ -1,9 +1,9 @@
 // The decoder on changed messages: a fuzz target for a test, and for a program that makes inputs itself.
 //
 // Invariants:
-// MF1  Any bytes decode, or throw `exportMalformed` or `unsupportedVersion`. Nothing else happens.
-// MF2  Bytes that decode are in their only form: encoding the message gives the same bytes.
-// MF3  A joiner with the same bytes as a part holds no more than its limit.
+// ZM1  Any bytes decode, or throw `exportMalformed` or `unsupportedVersion`. Nothing else happens.
+// ZM2  Bytes that decode are in their only form: encoding the message gives the same bytes.
+// ZM3  A joiner with the same bytes as a part holds no more than its limit.
 
 import Annals
 import AnnalsMirror
@@ -32,12 +32,12 @@ enum MessageFuzz {
 
     private static func requireSame(_ encoded: [UInt8], _ bytes: [UInt8]) throws(StoreError) {
         if encoded == bytes { return }
-        throw StoreError(.damaged, "MF2: a message is written in another form than it was read in.")
+        throw StoreError(.damaged, "ZM2: a message is written in another form than it was read in.")
     }
 
     private static func join(_ part: MessagePart) throws(StoreError) {
         var joiner = MessageJoiner(maximumBytes: 4096)
-        defer { assert(joiner.heldBytes <= 4096, "MF3: a joiner holds more than its limit.") }
+        defer { assert(joiner.heldBytes <= 4096, "ZM3: a joiner holds more than its limit.") }
         do throws(StoreError) {
             _ = try joiner.add(part, sender: "a", number: UInt64(part.index))
         } catch {

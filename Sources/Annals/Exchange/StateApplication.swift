@@ -2,8 +2,8 @@
 //
 // Invariants:
 // SA1  The parts come in their order, and each object of the state comes once, in the order of the names.
-// SA2  A written reference leads to an object of the state, or to an object of this store that a state cannot name.
-// SA3  Memory: one part, and 48 bytes for each stretch of consecutive names. What the transaction itself needs
+// SA2  A written reference leads to an object of the state.
+// SA3  Memory: one part, and 56 bytes for each stretch of consecutive names. What the transaction itself needs
 //      depends on the store's indexes.
 
 internal import FoundationEssentials
@@ -14,7 +14,7 @@ struct StateApplication {
     private let draft: Draft
     private let identifier: UUID
     private var beginning: ExportedTransaction?
-    /// In the order of the objects.
+    /// In the order of the objects. Nothing else grows with the state: SA3.
     private var stretches: [Stretch] = []
     /// The places in `stretches`, in the order of the names.
     private var byName: [Int] = []
@@ -159,11 +159,14 @@ struct StateApplication {
         try draft.insert(drawn: object, row)
         objects += 1
         next.offset += 1
+        assert(next.offset <= stretch.count, "SA1: a stretch has more objects than names.")
         if next.offset == stretch.count { next = (next.stretch + 1, 0) }
     }
 
     private mutating func shape(of change: ExportedChange) throws(StoreError) -> (RowLayout, [Int]) {
-        if let shape, isSameName(shape.entity, change.entity), shape.attributes == change.attributes {
+        if let shape, isSameName(shape.entity, change.entity),
+            shape.attributes.elementsEqual(change.attributes, by: isSameName)
+        {
             return (shape.layout, shape.positions)
         }
         let layout = try layout(change.entity)

@@ -30,7 +30,7 @@ extension Store {
     /// The writer lock is held until the last part was applied, so other writers wait. Fetch a state from a slow place
     /// to this machine first.
     ///
-    /// Takes the memory of one part, and 48 bytes for each stretch of objects with consecutive names: few, unless many
+    /// Takes the memory of one part, and 56 bytes for each stretch of objects with consecutive names: few, unless many
     /// objects were deleted. The rows are in a file without a name until the commit. The commit itself takes the memory
     /// that any transaction takes for its indexes: about 8 bytes for each object, and those of its keys. A page of an
     /// index cannot be written before its transaction is.

@@ -29,7 +29,7 @@ extension MirrorMessage {
 /// The header of a message whose checksum agrees.
 private struct MessageHeader {
     let kind: UInt8
-    let optional: MirrorMessage.Optional
+    let optional: MirrorMessage.OptionalBits
     let restBytes: Int
 
     init(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
@@ -59,7 +59,7 @@ private struct MessageHeader {
             throw StoreError.malformedMessage("its extension is longer than it", offset: Field.extensionBytes)
         }
         kind = bytes[Field.kind]
-        optional = MirrorMessage.Optional(rawValue: bytes[Field.optional])
+        optional = MirrorMessage.OptionalBits(rawValue: bytes[Field.optional])
     }
 
     private static func requireKnown(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {

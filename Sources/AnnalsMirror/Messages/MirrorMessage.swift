@@ -19,11 +19,11 @@ package struct MirrorMessage: Hashable, Sendable {
     }
 
     /// Bits for later versions. A reader ignores those that it does not know, and keeps them.
-    package struct Optional: OptionSet, Hashable, Sendable {
+    package struct OptionalBits: OptionSet, Hashable, Sendable {
         package let rawValue: UInt8
         package init(rawValue: UInt8) { self.rawValue = rawValue }
         /// A reader that does not know the kind skips the message.
-        package static let skippable = Optional(rawValue: 1)
+        package static let skippable = OptionalBits(rawValue: 1)
     }
 
     /// The largest number of a transaction in earlier messages of this sender; 0 if none had one. A receiver can tell
@@ -31,11 +31,11 @@ package struct MirrorMessage: Hashable, Sendable {
     package var published: UInt64
     package var content: Content
     /// Empty in version 1.
-    package var optional: Optional
+    package var optional: OptionalBits
     /// Bytes of a later version after the known content, which this one ignores and keeps. Empty in version 1.
     package var rest: [UInt8]
 
-    package init(published: UInt64, _ content: Content, optional: Optional = [], rest: [UInt8] = []) {
+    package init(published: UInt64, _ content: Content, optional: OptionalBits = [], rest: [UInt8] = []) {
         self.published = published
         self.content = content
         self.optional = optional
