@@ -9,13 +9,20 @@ import Testing
 /// A store of a group that makes random transactions.
 final class GroupMember {
     let store: Store
-    let merging: MergingStore
+    private(set) var merging: MergingStore
     /// All transactions that it has, for the expected state.
     private(set) var all: [MergeTransaction] = []
 
     init() throws {
         store = try Store(inMemory: MergeModel.entities)
         merging = try MergingStore(store)
+    }
+
+    /// Another process takes over.
+    func restart() throws {
+        merging = try MergingStore(store)
+        // The unsettled ones are published again.
+        _ = try merging.takeOwn()
     }
 
     /// Its own new transactions.
@@ -190,7 +197,13 @@ enum MergePicture: Equatable {
                     let known = (0..<count).map { $0 == writer ? logs[writer].count : read[$0][writer] }.min() ?? 0
                     return Stamp(known > 0 ? logs[writer][known - 1].lamport : 0, members[writer].store.identifier)
                 }.min()
-                if let stable { for member in members { member.merging.settle(below: stable) } }
+                for member in members {
+                    if let stable { member.merging.settle(below: stable) }
+                    if random.happens(0.5) { try member.merging.save() }
+                }
+                let member = Int.random(in: 0..<count, using: &random)
+                logs[member] += try members[member].take()
+                try members[member].restart()
             }
         }
         var moves = true

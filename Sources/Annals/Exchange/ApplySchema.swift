@@ -11,7 +11,7 @@ enum ApplySchema {
     ) throws(StoreError) -> [EntityDefinition] {
         var changes: [SchemaChange] = []
         if let transaction { changes = try self.changes(transaction, catalog) }
-        for own in ReservedEntity.all + (isMerged ? [ReservedEntity.orders] : [])
+        for own in ReservedEntity.all + (isMerged ? [ReservedEntity.merged] : [])
         where catalog.number(ofEntity: own.name) == nil {
             changes.append(.addEntity(own))
         }

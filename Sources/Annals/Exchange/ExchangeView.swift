@@ -23,6 +23,9 @@ package final class ExchangeView {
         }
     }
 
+    /// The places up to which transactions of other stores were applied.
+    package func applied() throws(StoreError) -> [HistoryToken] { try AppliedOrigins(snapshot).tokens() }
+
     /// The object here that a name leads to, also if it was deleted; nil if the name was never used.
     package func object(named name: ExportedObject) throws(StoreError) -> ObjectID? {
         let store = name.store ?? snapshot.storeIdentifier

@@ -31,7 +31,7 @@ public struct ExportedTransaction: Hashable, Sendable {
     /// The names that differ from those before the transaction: for each entity its own, then those of its attributes.
     public let renames: [ExportedRename]
     /// The changes, in the order in which they were made.
-    public internal(set) var changes: [ExportedChange]
+    public package(set) var changes: [ExportedChange]
 
     /// The exporting store's identifier.
     public var store: UUID { token.storeIdentifier }

@@ -17,15 +17,17 @@ package struct MergedTransaction: Sendable {
     package var removed: [ObjectID]
     /// The transaction's number in the order of its group.
     package var order: UInt64
+    /// The transaction in a form of the mirror, to be kept with it; nil if the changes are the transaction's own.
+    package var content: [UInt8]?
 
     package init(
         _ transaction: ExportedTransaction, as changes: [ExportedChange],
         joined: [(name: ExportedObject, object: ExportedObject)] = [], separated: [ExportedObject] = [],
-        removed: [ObjectID] = [], order: UInt64
+        removed: [ObjectID] = [], order: UInt64, content: [UInt8]? = nil
     ) {
         (self.transaction, self.changes) = (transaction, changes)
         (self.joined, self.separated) = (joined, separated)
-        (self.removed, self.order) = (removed, order)
+        (self.removed, self.order, self.content) = (removed, order, content)
     }
 }
 
@@ -54,7 +56,7 @@ extension Store {
             let definitions = try ApplySchema.definitions(for: transaction, draft.catalog, isMerged: true)
             if !definitions.isEmpty { try draft.changeSchema(definitions) }
             try origins.note(transaction, isSkipped: false, in: draft)
-            try draft.note(order: merged.order, of: transaction.store, base)
+            try draft.note(MergeRecord(order: merged.order, content: merged.content), of: transaction.store, base)
             try ExportReach.write(origin: transaction.store, isSkipped: false, on: base, to: draft)
             var content = transaction
             content.changes = merged.changes
@@ -77,9 +79,54 @@ extension Store {
         return ApplyResult(outcome: outcome, token: token, conflicts: [])
     }
 
-    /// The number, in the order of its group, of a transaction that was merged. Nil if it was not.
-    package func mergedOrder(of transaction: borrowing HistoryTransactionView) throws(StoreError) -> UInt64? {
-        try transaction.mergedOrder()
+    /// The record of a merged transaction; nil for any other.
+    package func mergeRecord(
+        of transaction: borrowing HistoryTransactionView
+    ) throws(StoreError) -> MergeRecord? {
+        try transaction.mergeRecord(of: identifier)
+    }
+
+    /// The state of the store's mirror; nil if it never had one.
+    package func mergeState() throws -> MergeRecord? {
+        try snapshot().mergeRecord(of: identifier)?.record
+    }
+
+    /// Keeps the state of the store's mirror.
+    package func setMergeState(_ state: MergeRecord) throws {
+        try writeDraft(nil, nil, nil, validates: false) { (draft, engine) throws -> Void in
+            let definitions = try ApplySchema.definitions(for: nil, draft.catalog, isMerged: true)
+            if !definitions.isEmpty { try draft.changeSchema(definitions) }
+            try draft.note(state, of: identifier, Snapshot(draft.base, engine, identifier))
+        }
+    }
+}
+
+/// A mirror's record of one store.
+package struct MergeRecord: Equatable, Sendable {
+    /// In the order of the group.
+    package var order: UInt64
+    package var content: [UInt8]?
+
+    package init(order: UInt64, content: [UInt8]?) { (self.order, self.content) = (order, content) }
+
+    fileprivate init?(_ values: [Value]) {
+        guard values.count == 3, let order = values[1].int else { return nil }
+        self.order = UInt64(bitPattern: order)
+        content = values[2].data.map { Array($0) }
+    }
+}
+
+extension Snapshot {
+    fileprivate func mergeRecord(of store: UUID) throws(StoreError) -> (object: ObjectID, record: MergeRecord?)? {
+        guard let handle = try ReservedEntity.handle(ReservedEntity.merged, view.catalog) else { return nil }
+        var found: (ObjectID, MergeRecord?)?
+        try lendRows(
+            of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
+        ) { (row) throws(StoreError) in
+            found = (row.id, MergeRecord(try row.row(entity: handle.name, names: handle.attributes).values))
+            return false
+        }
+        return found
     }
 }
 
@@ -92,35 +139,32 @@ extension ForeignObject {
 }
 
 extension Draft {
-    fileprivate func note(order: UInt64, of store: UUID, _ base: Snapshot) throws(StoreError) {
-        guard let written = try ReservedEntity.handle(ReservedEntity.orders, catalog) else { return }
-        var known: ObjectID?
-        if let handle = try ReservedEntity.handle(ReservedEntity.orders, base.view.catalog) {
-            try base.lendRows(
-                of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
-            ) { (row) in
-                known = row.id
-                return false
-            }
-        }
-        try write([.uuid(store.stored), .int(Int64(bitPattern: order))], of: written, to: known)
+    fileprivate func note(_ record: MergeRecord, of store: UUID, _ base: Snapshot) throws(StoreError) {
+        guard let written = try ReservedEntity.handle(ReservedEntity.merged, catalog) else { return }
+        let known = try base.mergeRecord(of: store)?.object
+        try write(
+            [
+                .uuid(store.stored), .int(Int64(bitPattern: record.order)),
+                record.content.map { .data($0) } ?? .absent,
+            ], of: written, to: known)
     }
 }
 
 extension HistoryTransactionView {
-    fileprivate func mergedOrder() throws(StoreError) -> UInt64? {
+    /// `own` is the store itself, whose record is not about a transaction.
+    fileprivate func mergeRecord(of own: UUID) throws(StoreError) -> MergeRecord? {
         let context = context
         let view = context.pointee.view
-        guard !view.reservedEntities.isEmpty, let number = view.catalog.number(ofEntity: ReservedEntity.orders.name)
+        guard !view.reservedEntities.isEmpty, let number = view.catalog.number(ofEntity: ReservedEntity.merged.name)
         else { return nil }
-        var order: UInt64?
+        var record: MergeRecord?
         try transaction.pointee.forEachChange { (change) throws(StoreError) in
             guard change.object.entityNumber == number else { return true }
-            if let row = try HistoryChangeView(change, context).after(), let value = row.values.last?.int {
-                order = UInt64(bitPattern: value)
+            if let row = try HistoryChangeView(change, context).after(), row.values.first?.uuid != own {
+                record = MergeRecord(row.values)
             }
-            return false
+            return record == nil
         }
-        return order
+        return record
     }
 }

@@ -47,13 +47,15 @@ enum ReservedEntity {
 
     static let all = [origins, objects, leftOut]
 
-    /// The last transaction that was merged from each store: its number in the order of its group. Only stores with
-    /// merged transactions have this entity.
-    static let orders = EntityDescription(
-        EntityDefinition.reservedPrefix + "orders",
+    /// The last transaction that was merged from each store: its number in the order of its group, and the transaction
+    /// itself if its effect here was another. The record with this store's identifier is the mirror's own state. Only
+    /// stores of a group have this entity.
+    static let merged = EntityDescription(
+        EntityDefinition.reservedPrefix + "merged",
         attributes: [
             AttributeDescription("store", .uuid, isOptional: false, isUnique: true),
-            AttributeDescription("number", .int, isOptional: false),
+            AttributeDescription("order", .int, isOptional: false),
+            AttributeDescription("content", .data),
         ])
 
     /// Ranges of foreign objects and the corresponding objects here (OR3). The numbers of both are consecutive.

@@ -39,6 +39,17 @@ struct MergeDifference {
         try now.requireWhole()
     }
 
+    /// Whether the store changes what the transaction itself changes, and nothing else.
+    func isExactly(_ transaction: ExportedTransaction) -> Bool {
+        guard joined.isEmpty, separated.isEmpty, removed.isEmpty, changes.count == transaction.changes.count else {
+            return false
+        }
+        let stamp = Stamp(0, transaction.store)
+        var own = transaction
+        own.changes = changes
+        return Set(MergeTransaction(stamp, transaction).changes) == Set(MergeTransaction(stamp, own).changes)
+    }
+
     /// The names of each object of the outcome, by its main one.
     private func classes() throws(StoreError) -> [GroupObject: Set<GroupObject>] {
         var classes: [GroupObject: Set<GroupObject>] = [:]

@@ -162,7 +162,7 @@ package enum MergeReplay {
 
 extension MergeState {
     /// The values of keys that a transaction gives to objects, even if it cannot.
-    fileprivate func wanted(by transaction: MergeTransaction) -> Set<MergeResource> {
+    func wanted(by transaction: MergeTransaction) -> Set<MergeResource> {
         var resources: Set<MergeResource> = []
         for change in transaction.changes {
             for key in schema.keys(of: change.entity) {

@@ -34,18 +34,34 @@ package final class MergingStore {
     /// The last transaction of the store that was looked at.
     private var seen: UInt64
     private var floor: UInt64
+    /// The place from which a new mirror of the store would begin.
+    private var savedFloor: UInt64 = 0
+    /// What `lamport` and `lastPublished` were at `floor`.
+    private var floorLamport: UInt64 = 0
+    private var floorPublished: HistoryToken?
     private var window: [(number: UInt64, entry: MergeEntry)] = []
     package private(set) var lamport: UInt64 = 0
     /// By peer, the last transaction that was merged here.
     package private(set) var knowledge = VersionVector()
     private var lastPublished: HistoryToken?
+    /// By number, the store's own transactions of the window.
+    private var published: [UInt64: HistoryToken] = [:]
     private var unpublished: [OwnTransaction] = []
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
+    /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since.
     package init(_ store: Store) throws {
         self.store = store
-        (seen, floor) = (0, 0)
+        let state = try store.mergeState().map { (record) throws(StoreError) in try MergeFloor(record, of: store.identifier) }
+        (floor, lamport) = (state?.floor ?? 0, state?.lamport ?? 0)
+        (seen, lastPublished) = (floor, state?.lastPublished)
+        if floor > 0 {
+            for token in try ExchangeView(try store.snapshot(asOf: floor)).applied() {
+                knowledge[token.storeIdentifier] = token.number
+            }
+        }
+        (savedFloor, floorLamport, floorPublished) = (floor, lamport, lastPublished)
         try look(upTo: try store.snapshot())
     }
 
@@ -61,28 +77,53 @@ package final class MergingStore {
     /// Reads the transactions up to a state.
     private func look(upTo snapshot: Snapshot) throws {
         guard snapshot.token.number > seen else { return }
-        var orders: [UInt64: UInt64] = [:]
+        var records: [UInt64: MergeRecord] = [:]
+        var schemas: Set<UInt64> = []
         try store.forEachTransaction(after: seen, in: snapshot) { (transaction) throws(StoreError) in
-            if let order = try store.mergedOrder(of: transaction) { orders[transaction.number] = order }
+            if let record = try store.mergeRecord(of: transaction) { records[transaction.number] = record }
+            if transaction.changesSchema { schemas.insert(transaction.number) }
             return true
         }
         let schema = MergeSchema(try ExchangeView(snapshot).schema)
         try store.forEachExportedTransaction(after: .number(seen), in: snapshot) { exported in
-            if let order = orders[exported.token.number] {
-                lamport = max(lamport, order)
-            } else if exported.origin == nil, !exported.changes.isEmpty || exported.schema != nil {
-                try note(own: exported, schema)
+            if let origin = exported.origin, let record = records[exported.token.number] {
+                try note(merged: exported, from: origin, record, schema)
+            } else if exported.origin == nil {
+                // The first transaction of an export has the schema in any case.
+                let changesSchema = schemas.contains(exported.token.number)
+                if changesSchema || !exported.changes.isEmpty { try note(own: exported, changesSchema, schema) }
             }
             return true
         }
         seen = snapshot.token.number
     }
 
-    private func note(own exported: ExportedTransaction, _ schema: MergeSchema) throws {
+    /// Notes a transaction that an earlier mirror of this store has merged.
+    private func note(
+        merged exported: ExportedTransaction, from origin: HistoryToken, _ record: MergeRecord, _ schema: MergeSchema
+    ) throws {
+        let stamp = Stamp(record.order, origin.storeIdentifier)
+        lamport = max(lamport, record.order)
+        knowledge[origin.storeIdentifier] = origin.number
+        var transaction = MergeTransaction(stamp, exported)
+        if let content = record.content {
+            guard case .transaction(let message) = try MirrorMessage(content).content else {
+                throw StoreError(.damaged, "A merged transaction was kept in an unknown form: use a newer version.")
+            }
+            transaction = MergeTransaction(stamp, message.transaction)
+        }
+        let state = MergeState(schema)
+        let resources = try resources(of: exported, schema).union(state.wanted(by: transaction))
+            .union(transaction.names.map { .object($0) })
+        window.append((exported.token.number, MergeEntry(transaction, resources)))
+    }
+
+    private func note(own exported: ExportedTransaction, _ changesSchema: Bool, _ schema: MergeSchema) throws {
         lamport += 1
-        let transaction = exported.following(lastPublished)
+        let transaction = exported.following(lastPublished, withSchema: changesSchema || lastPublished == nil)
         unpublished.append(OwnTransaction(lamport: lamport, knowledge: knowledge, transaction: transaction))
         lastPublished = exported.token
+        published[exported.token.number] = exported.token
         let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
         window.append((exported.token.number, MergeEntry(merged, try resources(of: exported, schema))))
     }
@@ -137,7 +178,8 @@ package final class MergingStore {
             try floorBase?.requireWhole()
             let merged = MergedTransaction(
                 transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
-                removed: difference.removed, order: order)
+                removed: difference.removed, order: order,
+                content: difference.isExactly(transaction) ? nil : try content(transaction, order))
             do {
                 let result = try store.apply(merged, onto: snapshot.token.number)
                 if isOverFloor { replays += 1 }
@@ -148,6 +190,12 @@ package final class MergingStore {
                 continue
             }
         }
+    }
+
+    private func content(_ transaction: ExportedTransaction, _ order: UInt64) throws(StoreError) -> [UInt8] {
+        let message = TransactionMessage(
+            lamport: order, knowledge: VersionVector(), isKnowledgeComplete: false, transaction: transaction)
+        return try MirrorMessage(published: 0, .transaction(message)).encoded()
     }
 
     private func state(asOf number: UInt64) throws(StoreError) -> Snapshot {
@@ -180,12 +228,29 @@ package final class MergingStore {
         }
     }
 
-    /// Moves the floor above transactions that no later one can come before: all peers have everything before `stable`.
+    /// Moves the floor above transactions that no later one can come before.
     package func settle(below stable: Stamp) {
         let count = MergeReplay.settled(window.map(\.entry.stamp), below: stable)
         guard count > 0 else { return }
+        for (_, entry) in window.prefix(count) { floorLamport = max(floorLamport, entry.stamp.lamport) }
+        if let own = window.prefix(count).last(where: { $0.entry.stamp.peer == identifier }) {
+            floorPublished = published[own.number]
+        }
         floor = window[count - 1].number
+        published = published.filter { $0.key > floor }
         window.removeFirst(count)
+    }
+
+    /// The last own transaction up to the floor; 0 for none.
+    package var settledOwn: UInt64 { floorPublished?.number ?? 0 }
+
+    /// Keeps the place from which a new mirror of the store begins. Later transactions stay in history for it, if a
+    /// consumer keeps them.
+    package func save() throws {
+        guard floor > savedFloor else { return }
+        try store.setMergeState(
+            MergeFloor(floor: floor, lamport: floorLamport, lastPublished: floorPublished).record(of: identifier))
+        savedFloor = floor
     }
 
     /// The schema with the entities and attributes that a transaction brings.
@@ -206,9 +271,9 @@ package final class MergingStore {
 
 extension ExportedTransaction {
     /// The same, following the last transaction that its group got from this store.
-    fileprivate func following(_ previous: HistoryToken?) -> ExportedTransaction {
+    fileprivate func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
         ExportedTransaction(
             token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
-            origin: nil, originPrevious: nil, holds: nil, schema: schema, renames: renames, changes: changes)
+            origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames, changes: changes)
     }
 }
