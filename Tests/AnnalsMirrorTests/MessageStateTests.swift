@@ -134,6 +134,24 @@ import Testing
         #expect(try content(third) == content(second))
     }
 
+    /// The transaction that applied a state is a state for later stores, too.
+    @Test func anAppliedStateIsExportedAsAState() throws {
+        let folder = try TemporaryDirectory()
+        let there = try filled(folder.path + "/a", seed: 1, count: 30)
+        let here = try Store(at: folder.path + "/b")
+        let bodies = try bodies(there, maximum: 1000)
+        try here.applyState(bodies: { apply in for body in bodies { try apply(body) } }, author: "mirror")
+        let exported = try here.export()
+        #expect(exported.count == 1)
+        #expect(exported[0].holds != nil && exported[0].author == "mirror")
+        #expect(try exported[0].origin == there.currentToken)
+        let last = try Store(at: folder.path + "/c")
+        #expect(try last.apply(exported[0]).outcome == .applied)
+        #expect(try content(last) == content(there))
+        #expect(try last.lastApplied(from: there.identifier) == there.currentToken)
+        #expect(try here.apply(last.export()[0]).outcome == .alreadyHere)
+    }
+
     @Test func aStateBesideOwnObjectsKeepsThem() throws {
         let folder = try TemporaryDirectory()
         let there = try filled(folder.path + "/a", seed: 1, count: 30)
