@@ -32,8 +32,8 @@ extension Store {
     ///
     /// Takes the memory of one part, and 56 bytes for each stretch of objects with consecutive names: few, unless many
     /// objects were deleted. The rows are in a file without a name until the commit. The commit itself takes the memory
-    /// that any transaction takes for its indexes: about 8 bytes for each object, and those of its keys. A page of an
-    /// index cannot be written before its transaction is.
+    /// that any transaction takes for its indexes: 100 bytes for each object with one indexed attribute. A page of
+    /// an index is written with the checkpoint after its transaction, and not before.
     ///
     /// - Parameters:
     ///   - author: The author of the transaction; nil for none.
