@@ -12,7 +12,7 @@ import Testing
         var random = SeededRandom(seed)
         let count = 2 + Int(seed % 3)
         let exchange = SimulatedExchange(seed: seed, faults: .rough)
-        let members = try (0..<count).map { _ in try GroupMember() }
+        let members = try (0..<count).map { try GroupMember(seed: seed << 8 | UInt64($0)) }
         let identifiers = members.map(\.store.identifier)
         let peers = members.map { member in
             MirrorPeer(

@@ -1,6 +1,6 @@
 // Applying a transaction of another store as something else: as what it means after all that was made concurrently.
 
-package import FoundationEssentials
+internal import FoundationEssentials
 
 /// The effect of a transaction of another store on this one, as a mirror has worked it out.
 package struct MergedTransaction: Sendable {
@@ -93,7 +93,7 @@ extension Store {
 
     /// Keeps the state of the store's mirror.
     package func setMergeState(_ state: MergeRecord) throws {
-        try writeDraft(nil, nil, nil, validates: false) { (draft, engine) throws -> Void in
+        _ = try writeDraft(nil, nil, nil, validates: false) { (draft, engine) throws -> Void in
             let definitions = try ApplySchema.definitions(for: nil, draft.catalog, isMerged: true)
             if !definitions.isEmpty { try draft.changeSchema(definitions) }
             try draft.note(state, of: identifier, Snapshot(draft.base, engine, identifier))

@@ -51,8 +51,14 @@ package final class MergingStore {
     package private(set) var replays = 0
 
     /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since.
-    package init(_ store: Store) throws {
+    ///
+    /// - Parameter joining: For a store that was in no group: its own transactions get numbers above this one.
+    package init(_ store: Store, joining lowest: UInt64 = 0) throws {
         self.store = store
+        if try store.mergeState() == nil {
+            try store.setMergeState(
+                MergeFloor(floor: 0, lamport: lowest, lastPublished: nil).record(of: store.identifier))
+        }
         let state = try store.mergeState().map { (record) throws(StoreError) in try MergeFloor(record, of: store.identifier) }
         (floor, lamport) = (state?.floor ?? 0, state?.lamport ?? 0)
         (seen, lastPublished) = (floor, state?.lastPublished)
@@ -72,6 +78,11 @@ package final class MergingStore {
         try look(upTo: try store.snapshot())
         defer { unpublished = [] }
         return unpublished
+    }
+
+    /// Whether the store has transactions that were not looked at.
+    package var hasNews: Bool {
+        get throws { try store.snapshot().token.number > seen }
     }
 
     /// Reads the transactions up to a state.

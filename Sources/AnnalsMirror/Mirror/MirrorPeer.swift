@@ -36,7 +36,7 @@ package final class MirrorPeer {
     private var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
     private var peers: [UUID: Peer] = [:]
     /// The conflicts since the last look.
-    package private(set) var conflicts: [MergeConflict] = []
+    private var conflicts: [MergeConflict] = []
 
     // Asking again.
     private var nextReminder: Double
@@ -72,11 +72,22 @@ package final class MirrorPeer {
 
     /// Publishes what is new here, reads what has come, and merges what can be merged.
     ///
+    /// - Parameters:
+    ///   - seconds: How long to wait for messages if nothing is to be published.
+    ///   - waits: Called with true before the wait, and with false after it.
     /// - Returns: Whether anything has happened. Throws the courier's errors; call it again after them.
     @discardableResult
-    package func step(waitSeconds: Double = 0) throws -> Bool {
+    package func step(waitSeconds seconds: Double = 0, waits: (Bool) -> Void = { _ in }) throws -> Bool {
         try publish()
-        let batch = try courier.messages(after: place, maximumBytes: Self.batchBytes, waitSeconds: waitSeconds)
+        waits(true)
+        let batch: IncomingBatch
+        do {
+            defer { waits(false) }
+            // A transaction that came before the wait began has ended no wait.
+            let isIdle = try !merging.hasNews
+            batch = try courier.messages(
+                after: place, maximumBytes: Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
+        }
         for message in batch.messages { receive(message) }
         let hasMerged = try mergeWaiting()
         // Only now: after an error the same messages are read again.
@@ -155,7 +166,8 @@ package final class MirrorPeer {
             if number > merging.knowledge[writer] { waiting[writer, default: [:]][number] = message }
         case .receipt(let receipt): receive(receipt, from: sender)
         case .request(let requests): for request in requests where request.peer == me { answer(request) }
-        case .state, .join, .leave, .statePart, .skipped: break
+        case .join: if peers[sender] == nil { peers[sender] = Peer(bound: Stamp(0, sender)) }
+        case .state, .leave, .statePart, .skipped: break
         }
     }
 
@@ -227,8 +239,56 @@ package final class MirrorPeer {
     }
 
     private func settle() {
-        guard let first = peers.values.map(\.bound).min() else { return }
-        merging.settle(below: min(first, Stamp(merging.lamport + 1, me)))
+        var stable = peers.values.map(\.bound).reduce(Stamp(merging.lamport + 1, me), min)
+        // A new mirror of this store must publish again what is not confirmed.
+        if let lowest = unconfirmed.values.map(\.lamport).min() { stable = min(stable, Stamp(lowest, me)) }
+        merging.settle(below: stable)
+    }
+
+    /// Keeps the place from which a new mirror of the store goes on.
+    package func save() throws { try merging.save() }
+
+    /// Tells the group that this peer is here.
+    package func join(name: String, instance: UInt64) throws {
+        try send(.join(PeerMessage(peer: me, name: name, versions: 1...1, instance: instance)))
+    }
+
+    /// The highest number that any message of the courier has: a store that joins takes higher ones for what it has.
+    package static func highestNumber(_ courier: any Courier) throws -> UInt64 {
+        var (place, highest) = (CourierPlace?.none, UInt64(0))
+        while true {
+            let batch = try courier.messages(after: place, maximumBytes: batchBytes, waitSeconds: 0)
+            for incoming in batch.messages {
+                guard case .whole(let message)? = try? MessageBody(incoming.body) else { continue }
+                switch message.content {
+                case .transaction(let transaction): highest = max(highest, transaction.lamport)
+                case .receipt(let receipt): highest = max(highest, receipt.lamport)
+                default: continue
+                }
+            }
+            if batch.messages.isEmpty, batch.place == place || !batch.beganAgain { return highest }
+            place = batch.place
+        }
+    }
+
+    /// A store that joins numbers its own transactions from this much above the highest number that it has read. So
+    /// they come after everything that the group has settled, unless the group has made as many since.
+    package static let joiningDistance: UInt64 = 1 << 32
+
+    // MARK: Status
+
+    /// What is known of each other peer: its last transaction here, and the last own one that it has confirmed.
+    package var known: [(peer: UUID, merged: UInt64, newest: UInt64, confirmed: UInt64)] {
+        peers.keys.sorted(by: VersionVector.isBefore).map { peer in
+            (peer, merging.knowledge[peer], peers[peer]?.newest ?? 0, peers[peer]?.applied[me] ?? 0)
+        }
+    }
+
+    package var publishedNumber: UInt64 { published }
+
+    package func takeConflicts() -> [MergeConflict] {
+        defer { conflicts = [] }
+        return conflicts
     }
 
     // MARK: Asking again
