@@ -10,11 +10,18 @@ import Testing
     private func mirror(through route: Mirror.Route) async throws {
         let stores = try (0..<3).map { _ in try Store(inMemory: MergeModel.entities) }
         let mirrors = try stores.map { try Mirror($0, group: "notes", through: route) }
-        for mirror in mirrors { try await mirror.start() }
+        // Inserted concurrently, with the same unique values.
         for (index, store) in stores.enumerated() {
             for number in 0..<10 {
                 try await store.write(author: "app \(index)") {
                     try $0.insert("Tag", ["name": .string("tag \(number)"), "rank": .int(Int64(index))])
+                }
+            }
+        }
+        for mirror in mirrors { try await mirror.start() }
+        for (index, store) in stores.enumerated() {
+            for number in 0..<10 {
+                try await store.write(author: "app \(index)") {
                     try $0.insert("Folder", ["name": .string("folder \(index) \(number)")])
                 }
             }
@@ -23,7 +30,7 @@ import Testing
             let pictures = try stores.map(StorePicture.lines)
             return pictures[0].count == 40 && pictures.allSatisfy { $0 == pictures[0] }
         }
-        try await eventually { try isEqual() }
+        try await until(mirrors) { try isEqual() }
         for mirror in mirrors {
             await mirror.stop()
             #expect(!mirror.status.isRunning && mirror.status.lastError == nil, "\(mirror.status)")
@@ -40,11 +47,22 @@ import Testing
 
     private func mirrorAgain(_ stores: [Store], _ mirrors: [Mirror]) async throws {
         for mirror in mirrors { try await mirror.start() }
-        try await eventually {
+        try await until(mirrors) {
             try stores[2].snapshot().rows(of: "Tag").contains { $0["name"]?.string == "while off" }
         }
         for mirror in mirrors { await mirror.stop() }
     }
+
+    /// Waits until something holds. A failure shows what the mirrors know.
+    private func until(_ mirrors: [Mirror], _ holds: () throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(Self.longestSeconds)
+        while try !holds() {
+            try #require(ContinuousClock.now < deadline, "it never held: \(mirrors.map(\.status))")
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
+    private static let longestSeconds = 20
 
     @Test func threeStoresOverAFolderBecomeEqual() async throws {
         let folder = try TemporaryDirectory()

@@ -10,19 +10,22 @@ struct MergeFloor {
     var lamport: UInt64
     /// The last own transaction up to there.
     var lastPublished: HistoryToken?
+    /// The number above which the store's first own transaction was numbered.
+    var lowest: UInt64
 
     private static let version: UInt8 = 1
-    private static let bytes = 25
+    private static let bytes = 33
 
-    init(floor: UInt64, lamport: UInt64, lastPublished: HistoryToken?) {
-        (self.floor, self.lamport, self.lastPublished) = (floor, lamport, lastPublished)
+    init(floor: UInt64, lamport: UInt64, lastPublished: HistoryToken?, lowest: UInt64) {
+        (self.floor, self.lamport) = (floor, lamport)
+        (self.lastPublished, self.lowest) = (lastPublished, lowest)
     }
 }
 
 extension MergeFloor {
     func record(of store: UUID) -> MergeRecord {
         var content = [Self.version]
-        for number in [floor, lastPublished?.number ?? 0, lastPublished?.tag ?? 0] {
+        for number in [floor, lastPublished?.number ?? 0, lastPublished?.tag ?? 0, lowest] {
             withUnsafeBytes(of: number.littleEndian) { content.append(contentsOf: $0) }
         }
         return MergeRecord(order: lamport, content: content)
@@ -40,6 +43,7 @@ extension MergeFloor {
         }
         floor = number(1)
         lamport = record.order
+        lowest = number(25)
         lastPublished =
             number(9) > 0 ? HistoryToken(storeIdentifier: store, number: number(9), tag: number(17)) : nil
     }

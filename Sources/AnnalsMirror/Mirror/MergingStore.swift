@@ -39,6 +39,8 @@ package final class MergingStore {
     /// What `lamport` and `lastPublished` were at `floor`.
     private var floorLamport: UInt64 = 0
     private var floorPublished: HistoryToken?
+    /// See `MergeFloor`.
+    private let lowest: UInt64
     private var window: [(number: UInt64, entry: MergeEntry)] = []
     package private(set) var lamport: UInt64 = 0
     /// By peer, the last transaction that was merged here.
@@ -57,10 +59,12 @@ package final class MergingStore {
         self.store = store
         if try store.mergeState() == nil {
             try store.setMergeState(
-                MergeFloor(floor: 0, lamport: lowest, lastPublished: nil).record(of: store.identifier))
+                MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest)
+                    .record(of: store.identifier))
         }
         let state = try store.mergeState().map { (record) throws(StoreError) in try MergeFloor(record, of: store.identifier) }
         (floor, lamport) = (state?.floor ?? 0, state?.lamport ?? 0)
+        self.lowest = state?.lowest ?? lowest
         (seen, lastPublished) = (floor, state?.lastPublished)
         if floor > 0 {
             for token in try ExchangeView(try store.snapshot(asOf: floor)).applied() {
@@ -175,6 +179,7 @@ package final class MergingStore {
             let snapshot = try store.snapshot()
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
+            if floor > 0, stamp.lamport <= floorLamport { try reopen(for: stamp) }
             let now = try StoreBase(snapshot)
             let schema = MergeSchema(merging(transaction.schema, into: try now.view.schema))
             var floorBase: StoreBase?
@@ -201,6 +206,23 @@ package final class MergingStore {
                 continue
             }
         }
+    }
+
+    /// Goes back to the beginning of history for a transaction that comes before the floor. A store that joined the
+    /// group has not seen how far the group was.
+    private func reopen(for stamp: Stamp) throws {
+        guard try store.oldestToken.number == 0 else {
+            throw StoreError(
+                .tokenExpired,
+                "A transaction of the store \(stamp.peer) comes before everything that the history here has: join that "
+                    + "store to the group again.")
+        }
+        let (own, last, snapshot) = (unpublished, seen, try store.snapshot())
+        (floor, seen, lamport, knowledge) = (0, 0, lowest, VersionVector())
+        (floorLamport, floorPublished, lastPublished) = (lowest, nil, nil)
+        (window, published) = ([], [:])
+        try look(upTo: snapshot)
+        unpublished = own + unpublished.filter { $0.transaction.token.number > last }
     }
 
     private func content(_ transaction: ExportedTransaction, _ order: UInt64) throws(StoreError) -> [UInt8] {
@@ -260,7 +282,8 @@ package final class MergingStore {
     package func save() throws {
         guard floor > savedFloor else { return }
         try store.setMergeState(
-            MergeFloor(floor: floor, lamport: floorLamport, lastPublished: floorPublished).record(of: identifier))
+            MergeFloor(floor: floor, lamport: floorLamport, lastPublished: floorPublished, lowest: lowest)
+                .record(of: identifier))
         savedFloor = floor
     }
 

@@ -239,6 +239,8 @@ package final class MirrorPeer {
     }
 
     private func settle() {
+        // Without peers nobody knows who may come.
+        guard !peers.isEmpty else { return }
         var stable = peers.values.map(\.bound).reduce(Stamp(merging.lamport + 1, me), min)
         // A new mirror of this store must publish again what is not confirmed.
         if let lowest = unconfirmed.values.map(\.lamport).min() { stable = min(stable, Stamp(lowest, me)) }
