@@ -27,6 +27,7 @@ let package = Package(
     ],
     targets: [
         .target(name: "Annals", swiftSettings: settings),
+        .target(name: "AnnalsMirror", dependencies: ["Annals"], swiftSettings: settings),
         .executableTarget(
             name: "annals", dependencies: ["Annals"], path: "Sources/AnnalsTool", swiftSettings: settings),
         .executableTarget(
@@ -59,6 +60,9 @@ let package = Package(
                 "sample-tracking", "sample-service",
             ],
             exclude: ["Golden"], swiftSettings: unoptimised),
+        .testTarget(
+            name: "AnnalsMirrorTests", dependencies: ["Annals", "AnnalsMirror", "TestSupport"],
+            swiftSettings: settings),
         // Two of its files are links to those of the program: a test cannot import a program in every build.
         .testTarget(
             name: "NotesTests", dependencies: ["Annals", "TestSupport", "annals", "sample-notes"],

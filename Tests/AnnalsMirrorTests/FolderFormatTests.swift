@@ -1,9 +1,8 @@
 // Folders that a courier cannot use, and what it says about them.
 
 import Annals
+import AnnalsMirror
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct FolderFormatTests {
     private func error(_ folder: FolderOnDisk) throws -> StoreError? {

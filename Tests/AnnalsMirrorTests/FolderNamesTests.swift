@@ -1,9 +1,8 @@
 // Names of files and folders, and the texts of places.
 
+import AnnalsMirror
 import TestSupport
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct FolderNamesTests {
     @Test(arguments: [

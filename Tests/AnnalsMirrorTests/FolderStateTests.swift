@@ -1,9 +1,8 @@
 // The files of states: in part, damaged, and left behind.
 
 import Annals
+import AnnalsMirror
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct FolderStateTests {
     private func store(_ parts: [[UInt8]], _ courier: FolderCourier) throws {

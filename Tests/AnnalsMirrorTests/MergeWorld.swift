@@ -38,7 +38,8 @@ enum MergeModel {
             "Note",
             attributes: [
                 AttributeDescription("title", .string),
-                AttributeDescription("folder", .object, isOptional: false, target: "Folder", whenTargetIsDeleted: .cascade),
+                AttributeDescription(
+                    "folder", .object, isOptional: false, target: "Folder", whenTargetIsDeleted: .cascade),
                 AttributeDescription("copyOf", .object, target: "Note", whenTargetIsDeleted: .nullify),
                 AttributeDescription("tags", .objects, target: "Tag", whenTargetIsDeleted: .nullify),
                 AttributeDescription("order", .orderedObjects, target: "Note", whenTargetIsDeleted: .noAction),
@@ -121,13 +122,17 @@ final class MergePeer {
                 .insert, GroupObject(identifier, id), MergeModel.entity(entity).name,
                 values(entity, MergeModel.entity(entity).attributes.map(\.name), existing, &random))
         case 4...7:
-            guard let object = existing.randomElement(using: &random), let row = state.object(object) else { return nil }
+            guard let object = existing.randomElement(using: &random), let row = state.object(object) else {
+                return nil
+            }
             let number = UInt16(MergeModel.entities.firstIndex { $0.name == row.entity }! + 1)
             let names = MergeModel.entity(number).attributes.map(\.name)
             let chosen = names.filter { _ in random.happens(0.4) }
             return MergeChange(.update, object, row.entity, values(number, chosen, existing, &random))
         case 8:
-            guard let object = existing.randomElement(using: &random), let row = state.object(object) else { return nil }
+            guard let object = existing.randomElement(using: &random), let row = state.object(object) else {
+                return nil
+            }
             return MergeChange(.delete, object, row.entity)
         default:
             // Undo and revert insert an object again.
@@ -145,7 +150,9 @@ final class MergePeer {
             let targets = existing.filter { state.object($0)?.entity == attribute.target }
             switch attribute.type {
             case .string: values[name] = MergeValue(Value.string("text \(Int.random(in: 0..<4, using: &random))"))
-            case .int: values[name] = random.happens(0.3) ? .null : MergeValue(Value.int(Int64(random.next(below: 5 as UInt64))))
+            case .int:
+                values[name] =
+                    random.happens(0.3) ? .null : MergeValue(Value.int(Int64(random.next(below: 5 as UInt64))))
             case .object:
                 let target = random.happens(0.8) ? targets.randomElement(using: &random) : nil
                 values[name] = target.map { .object($0) } ?? .null

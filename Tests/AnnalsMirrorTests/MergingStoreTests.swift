@@ -108,7 +108,8 @@ final class GroupMember {
             let targets = try attribute.target.map(objects) ?? []
             switch attribute.type {
             case .string: values[attribute.name] = .string("text \(Int.random(in: 0..<4, using: &random))")
-            case .int: values[attribute.name] = random.happens(0.3) ? .null : .int(Int64(random.next(below: 5 as UInt64)))
+            case .int:
+                values[attribute.name] = random.happens(0.3) ? .null : .int(Int64(random.next(below: 5 as UInt64)))
             case .object:
                 let target = random.happens(0.8) ? targets.randomElement(using: &random) : nil
                 values[attribute.name] = target.map { .object($0) } ?? .null

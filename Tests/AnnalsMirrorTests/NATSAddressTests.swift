@@ -1,9 +1,8 @@
 // Addresses of servers as people write them.
 
 import Annals
+import AnnalsMirror
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct NATSAddressTests {
     @Test(

@@ -1,9 +1,8 @@
 // A NATS server of one test: it answers what the test's script says, also what no real server would.
 
+import AnnalsMirror
 import Foundation
 import Glibc
-
-@testable import AnnalsMirror
 
 /// Listens on a port of 127.0.0.1, and gives each connection to a script, on a thread of its own.
 ///
@@ -280,7 +279,8 @@ struct FakeJetStream {
     mutating func answer(_ request: FakeNATSConnection.Request) -> FakeNATSConnection.Answer {
         if request.subject.hasPrefix("$JS.API.STREAM.INFO.") {
             return .json(
-                #"{\#(cluster)"config":\#(config),"created":"\#(created)","state":{"messages":\#(sequence),"first_seq":1,"#
+                #"{\#(cluster)"config":\#(config),"created":"\#(created)","state":{"messages":\#(sequence),"#
+                + #""first_seq":1,"#
                     + #""last_seq":\#(sequence),"last_ts":"2026-01-01T00:00:00Z"}}"#)
         }
         if request.subject.hasPrefix("annals.") {

@@ -1,11 +1,10 @@
 // A real nats-server of one test, if one is installed.
 
+import AnnalsMirror
 import Foundation
 import Glibc
 import TestSupport
 import Testing
-
-@testable import AnnalsMirror
 
 /// A server with JetStream in a folder of its own. `deinit` ends it.
 final class NATSLiveServer {

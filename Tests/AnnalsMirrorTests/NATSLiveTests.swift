@@ -1,11 +1,10 @@
 // The NATS engine with a real server: messages, states, restarts, and streams that people change.
 
 import Annals
+import AnnalsMirror
 import Foundation
 import TestSupport
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite(.serialized, .blocking, .enabled(if: NATSLiveServer.program != nil, NATSLiveServer.whyNot))
 struct NATSLiveTests {
@@ -327,7 +326,7 @@ struct NATSLiveTests {
         #expect(storeError { _ = try server.courier("anna", replicas: 3).maximumBodyBytes }?.code == .courierUnsuitable)
     }
 
-    @Test func fullServerSaysSo() throws {
+    @Test func fullServerIsAnErrorOfItsOwn() throws {
         let server = try NATSLiveServer(configuration: "jetstream { max_file_store: 1MB }")
         let error = storeError {
             try server.courier("anna").append(testMessages(1...100, from: "anna", bytes: 100_000))

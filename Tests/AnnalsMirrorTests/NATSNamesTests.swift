@@ -1,10 +1,9 @@
 // Names, places, times and numbers of the NATS engine.
 
 import Annals
+import AnnalsMirror
 import TestSupport
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct NATSNamesTests {
     @Test func plainNamesRemain() throws {
@@ -48,7 +47,7 @@ import Testing
 }
 
 @Suite struct NATSPlaceTests {
-    @Test func placeIsReadAsItWasWritten() {
+    @Test func writtenPlaceIsReadUnchanged() {
         let place = NATSPlace(created: 1_795_922_855_557_714_573, sequence: .max, stored: 7)
         #expect(NATSPlace(place.courierPlace) == place)
     }

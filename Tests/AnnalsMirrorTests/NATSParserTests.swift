@@ -1,10 +1,9 @@
 // The protocol of NATS as bytes: whole, divided anywhere, broken, over the limits, and random.
 
 import Annals
+import AnnalsMirror
 import TestSupport
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct NATSParserTests {
     private static func message(

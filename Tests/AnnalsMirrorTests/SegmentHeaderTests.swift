@@ -1,9 +1,8 @@
-// Headers whose checksum is right and whose content is not: they come from a writer with a mistake, or from a later one.
+// Headers whose checksum is right and whose content is wrong: from a writer with a mistake, or from a later one.
 
 import Annals
+import AnnalsMirror
 import Testing
-
-@testable import AnnalsMirror
 
 @Suite struct SegmentHeaderTests {
     /// A segment with other bytes at an offset of the header, and right checksums.

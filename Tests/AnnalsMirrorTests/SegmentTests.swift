@@ -18,7 +18,7 @@ import Testing
             [[]], [[1]], [[1, 2, 3], [], [4]], [[UInt8](repeating: 0, count: 70_000)],
             Array(repeating: [5], count: 1000),
         ] as [[[UInt8]]])
-    func encodedSegmentIsReadAsItWas(bodies: [[UInt8]]) {
+    func encodedSegmentIsReadUnchanged(bodies: [[UInt8]]) {
         let segment = Self.segment(bodies)
         #expect(Segment.read(segment.encoded()) == .complete(segment))
     }

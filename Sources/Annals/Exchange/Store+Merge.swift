@@ -50,7 +50,7 @@ extension Store {
             if try origins.isApplied(transaction) { return .alreadyApplied }
             guard base.view.number == number else {
                 throw StoreError(
-                    .conflict, "The store has changed since the changes were worked out: work them out again.")
+                    .conflict, "The store has changed since the changes were computed: compute them again.")
             }
             try origins.requireNext(transaction)
             let definitions = try ApplySchema.definitions(for: transaction, draft.catalog, isMerged: true)

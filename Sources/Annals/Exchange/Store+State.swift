@@ -24,8 +24,8 @@ extension Store {
     ///
     /// The store may have objects of its own, but nothing from the other store, and nothing from a store whose
     /// transactions the state contains; `apply` has the same condition for a state as one value. Objects get IDs of
-    /// this store. Missing entities, attributes, indexes and keys are added. If an object here has a unique value of the
-    /// state, this throws `uniqueViolation`.
+    /// this store. Missing entities, attributes, indexes and keys are added. If an object here has a unique value of
+    /// the state, this throws `uniqueViolation`.
     ///
     /// The writer lock is held until the last part was applied, so other writers wait. Fetch a state from a slow place
     /// to this machine first.

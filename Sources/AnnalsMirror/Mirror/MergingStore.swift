@@ -62,7 +62,9 @@ package final class MergingStore {
                 MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest)
                     .record(of: store.identifier))
         }
-        let state = try store.mergeState().map { (record) throws(StoreError) in try MergeFloor(record, of: store.identifier) }
+        let state = try store.mergeState().map { (record) throws(StoreError) in
+            try MergeFloor(record, of: store.identifier)
+        }
         (floor, lamport) = (state?.floor ?? 0, state?.lamport ?? 0)
         self.lowest = state?.lowest ?? lowest
         (seen, lastPublished) = (floor, state?.lastPublished)
@@ -308,6 +310,7 @@ extension ExportedTransaction {
     fileprivate func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
         ExportedTransaction(
             token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
-            origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames, changes: changes)
+            origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames,
+            changes: changes)
     }
 }

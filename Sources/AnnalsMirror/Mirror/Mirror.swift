@@ -71,8 +71,8 @@ public final class Mirror: Sendable {
     /// Of the loop that was stopped last.
     private let lastStatus = Mutex(Status())
 
-    /// Creates a mirror that does nothing yet. Throws `StoreError`: `invalidArgument` for a group or address that cannot
-    /// be, `tooManyFiles`.
+    /// Creates a mirror that does nothing yet. Throws `StoreError`: `invalidArgument` for an impossible group or
+    /// address, `tooManyFiles`.
     public init(_ store: Store, group: String, through route: Route) throws {
         (self.store, self.group, self.route) = (store, group, route)
         // A wrong address is an error now, and not one of the thread.

@@ -3,12 +3,12 @@
 internal import Annals
 
 /// The error in an answer of the API.
-struct JetStreamFailure: Error, Decodable, Equatable {
+package struct JetStreamFailure: Error, Decodable, Equatable {
     /// Like a status of HTTP.
-    var code: Int
+    package var code: Int
     /// The exact error; 0 from a server that does not number them.
-    var number: Int
-    var text: String
+    package var number: Int
+    package var text: String
 
     private enum CodingKeys: String, CodingKey {
         case code
@@ -16,13 +16,13 @@ struct JetStreamFailure: Error, Decodable, Equatable {
         case text = "description"
     }
 
-    init(code: Int, number: Int, text: String) {
+    package init(code: Int, number: Int, text: String) {
         self.code = code
         self.number = number
         self.text = text
     }
 
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         code = try container.decode(Int.self, forKey: .code)
         number = try container.decodeIfPresent(Int.self, forKey: .number) ?? 0
@@ -30,25 +30,25 @@ struct JetStreamFailure: Error, Decodable, Equatable {
     }
 
     /// Nobody receives the subject of the request: JetStream is off, or the stream or consumer is gone.
-    static let noResponders = JetStreamFailure(code: 503, number: noRespondersNumber, text: "no responders")
+    package static let noResponders = JetStreamFailure(code: 503, number: noRespondersNumber, text: "no responders")
     /// No number of the server.
     fileprivate static let noRespondersNumber = -503
 
-    var isNoResponders: Bool { self == .noResponders }
+    package var isNoResponders: Bool { self == .noResponders }
     /// A limit or the disk is reached. The server has one number for all failures to store a message.
     fileprivate var isAboutRoom: Bool {
         let words = text.lowercased()
         return ["exceeded", "no space", "resources", "quota"].contains { words.contains($0) }
     }
     /// The stream, consumer or message does not exist.
-    var isNotFound: Bool { code == 404 }
+    package var isNotFound: Bool { code == 404 }
 }
 
 extension StoreError {
     /// - Parameters:
     ///   - stream: The stream that the request was about.
     ///   - maximumBytes: The server's largest payload, for the message.
-    init(_ failure: JetStreamFailure, stream: String, address: NATSAddress, maximumBytes: Int) {
+    package init(_ failure: JetStreamFailure, stream: String, address: NATSAddress, maximumBytes: Int) {
         let (code, cure) = Self.meaning(of: failure, stream: stream, maximumBytes: maximumBytes)
         let words = failure.text.isEmpty ? "" : " (\(NATSServerInformation.quoted(failure.text)))"
         self.init(code, "The NATS server at \(address)\(words): \(cure)")

@@ -12,7 +12,7 @@ package struct NATSAddress: Equatable, Sendable, CustomStringConvertible {
 
     package static let defaultPort: UInt16 = 4222
     /// A longer text is not an address.
-    static let maximumTextBytes = 4096
+    package static let maximumTextBytes = 4096
 
     /// Reads `nats://user:password@host:port`. Everything but the host can be omitted. A single name before the `@` is
     /// a token. Write `%XX` for characters of a password that an address gives a meaning.

@@ -1,12 +1,14 @@
 // The checksum of a state: CRC-32C.
 
 /// CRC-32C (Castagnoli) of bytes that come in parts.
-struct NATSChecksum: Sendable {
+package struct NATSChecksum: Sendable {
     private var state: UInt32 = .max
 
-    var value: UInt32 { ~state }
+    package init() {}
 
-    mutating func add(_ bytes: [UInt8]) {
+    package var value: UInt32 { ~state }
+
+    package mutating func add(_ bytes: [UInt8]) {
         var state = state
         for byte in bytes { state = Self.table[Int(UInt8(truncatingIfNeeded: state) ^ byte)] ^ (state >> 8) }
         self.state = state

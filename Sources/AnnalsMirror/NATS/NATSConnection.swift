@@ -1,6 +1,6 @@
 // A connection to a NATS server: one TCP socket, the introduction, messages in both directions, and signs of life.
 
-internal import Annals
+package import Annals
 
 /// A client of a NATS server, used by one thread at a time.
 ///
@@ -13,8 +13,8 @@ internal import Annals
 ///   `generation`.
 /// - C3: After an interruption the connection goes on. Its unsent output is kept whole, because a part of it may have
 ///   been sent.
-final class NATSConnection {
-    let settings: NATSSettings
+package final class NATSConnection {
+    package let settings: NATSSettings
     private let addresses: [NATSAddress]
     /// For addresses without credentials of their own.
     private let credentials: NATSCredentials?
@@ -27,7 +27,7 @@ final class NATSConnection {
     /// The newest description that the server has sent of itself.
     private(set) var server = NATSServerInformation()
     /// The largest headers and payload of one message, together.
-    var maximumMessageBytes = NATSLimits.answerBytes {
+    package var maximumMessageBytes = NATSLimits.answerBytes {
         didSet { parser.maximumMessageBytes = maximumMessageBytes }
     }
 
@@ -56,7 +56,7 @@ final class NATSConnection {
     private var notBefore = ContinuousClock.now
     private var lastError: StoreError?
 
-    init(
+    package init(
         addresses: [NATSAddress], credentials: NATSCredentials?, name: String, settings: NATSSettings,
         interruption: Interruption
     ) {
@@ -74,7 +74,7 @@ final class NATSConnection {
     }
 
     /// The server of this connection, or of the next attempt.
-    var address: NATSAddress { addresses[addressIndex] }
+    package var address: NATSAddress { addresses[addressIndex] }
 
     /// A name that no other client has, so that replies come to this one only.
     private static func makeInbox() -> String {
@@ -92,7 +92,7 @@ extension NATSConnection {
     ///
     /// - Parameter deadline: The end of such a wait; nil waits as long as necessary.
     /// - Throws: `courierUnreachable`, `courierRefused`, `courierUnsuitable`, `courierDamaged`, `cancelled`.
-    func prepare(until deadline: ContinuousClock.Instant? = nil) throws(StoreError) {
+    package func prepare(until deadline: ContinuousClock.Instant? = nil) throws(StoreError) {
         if try isAlive() { return }
         if notBefore > .now {
             let end = min(deadline ?? notBefore, notBefore)
@@ -109,7 +109,7 @@ extension NATSConnection {
     }
 
     /// Waits, unless an interruption comes.
-    func pause(seconds: Double) throws(StoreError) {
+    package func pause(seconds: Double) throws(StoreError) {
         if interruption.wait(seconds: seconds) { throw Interruption.interrupted }
     }
 
@@ -220,7 +220,7 @@ extension NATSConnection {
     }
 
     /// Closes the connection and forgets its subscriptions: C2.
-    func disconnect() {
+    package func disconnect() {
         if let socket { MirrorSystem.closeDescriptor(socket) }
         socket = nil
         output.removeAll()
@@ -245,7 +245,8 @@ extension NATSConnection {
 
 extension NATSConnection {
     /// Queues a message, which later calls that wait will send.
-    func publish(_ subject: String, reply: String? = nil, headers: String = "", payload: some Collection<UInt8>) {
+    package func publish(_ subject: String, reply: String? = nil, headers: String = "", payload: some Collection<UInt8>)
+    {
         let total = headers.utf8.count + payload.count
         output.append(contentsOf: (headers.isEmpty ? "PUB " : "HPUB ").utf8)
         output.append(contentsOf: subject.utf8)
@@ -261,7 +262,7 @@ extension NATSConnection {
 
     /// Registers a handler for one reply, and returns its number and the subject to ask for it. The handler does not
     /// outlive the connection.
-    func expectReply(
+    package func expectReply(
         _ handler: @escaping (_ number: UInt64, _ message: NATSMessage) -> Void
     ) -> (number: UInt64, subject: String) {
         lastNumber += 1
@@ -270,10 +271,10 @@ extension NATSConnection {
     }
 
     /// A reply that comes later is passed over.
-    func forgetReply(_ number: UInt64) { replies[number] = nil }
+    package func forgetReply(_ number: UInt64) { replies[number] = nil }
 
     /// Subscribes to an inbox of its own. Its subjects begin with the returned text and have one word more.
-    func subscribeToInbox(_ handler: @escaping (NATSMessage) -> Void) -> (number: UInt64, prefix: String) {
+    package func subscribeToInbox(_ handler: @escaping (NATSMessage) -> Void) -> (number: UInt64, prefix: String) {
         lastNumber += 1
         let prefix = "\(inbox).p\(lastNumber)."
         handlers[lastNumber] = handler
@@ -281,7 +282,7 @@ extension NATSConnection {
         return (lastNumber, prefix)
     }
 
-    func unsubscribe(_ number: UInt64) {
+    package func unsubscribe(_ number: UInt64) {
         guard handlers.removeValue(forKey: number) != nil else { return }
         output.append(contentsOf: "UNSUB \(number)\r\n".utf8)
     }
@@ -289,7 +290,7 @@ extension NATSConnection {
     /// Sends a request and waits for its reply.
     ///
     /// - Throws: `courierUnreachable` if no reply comes in time.
-    func request(_ subject: String, payload: [UInt8]) throws(StoreError) -> NATSMessage {
+    package func request(_ subject: String, payload: [UInt8]) throws(StoreError) -> NATSMessage {
         var answer: NATSMessage?
         let reply = expectReply { answer = $1 }
         defer { forgetReply(reply.number) }
@@ -300,10 +301,10 @@ extension NATSConnection {
     }
 
     /// Sends the queued output as far as that needs no waiting: the last words of a client.
-    func sendAtOnce() { try? sendSome() }
+    package func sendAtOnce() { try? sendSome() }
 
     /// Waits until the server has handled everything that was sent before.
-    func flush(seconds: Double) throws(StoreError) {
+    package func flush(seconds: Double) throws(StoreError) {
         sendPing()
         let awaited = pings
         try process(seconds: seconds) { pongs >= awaited }
@@ -312,7 +313,7 @@ extension NATSConnection {
     /// Handles what comes until a condition is met.
     ///
     /// - Throws: `courierUnreachable` after the time. The connection remains, and is checked before its next use.
-    func process(seconds: Double, until isMet: () -> Bool) throws(StoreError) {
+    package func process(seconds: Double, until isMet: () -> Bool) throws(StoreError) {
         let deadline = ContinuousClock.now + .seconds(seconds)
         while !isMet() {
             guard try process(until: deadline) else {
@@ -336,7 +337,7 @@ extension NATSConnection {
     /// - Returns: False after the deadline.
     /// - Throws: `cancelled` after an interruption: C3. Every other error but a missing permission closes the
     ///   connection.
-    func process(until deadline: ContinuousClock.Instant) throws(StoreError) -> Bool {
+    package func process(until deadline: ContinuousClock.Instant) throws(StoreError) -> Bool {
         do throws(StoreError) {
             while true {
                 var isHandled = false

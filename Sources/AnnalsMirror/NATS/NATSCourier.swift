@@ -103,7 +103,7 @@ extension NATSCourier {
             if let large = messages.first(where: { $0.body.count > limit }) {
                 throw StoreError(
                     .invalidArgument,
-                    "Message \(large.number) has \(large.body.count) bytes, and the server takes \(limit): divide it, or "
+                    "Message \(large.number) has \(large.body.count) bytes, the server takes \(limit): divide it, or "
                         + "raise max_payload of nats-server (now \(connection.server.maximumPayloadBytes) bytes).")
             }
             var remaining = try publish(messages)
@@ -211,7 +211,7 @@ extension NATSCourier {
         }
         throw StoreError(
             .courierUnreachable,
-            "The stream \(names.stream) does not deliver (\(reasons.last ?? "")): check the state of its consumers with "
+            "The stream \(names.stream) does not deliver (\(reasons.last ?? "")): check its consumers with "
                 + "nats consumer report \(names.stream).")
     }
 
@@ -392,7 +392,7 @@ extension NATSCourier {
         guard information.copies >= replicas else {
             throw StoreError(
                 .courierUnsuitable,
-                "The stream \(name) has \(information.copies) of the \(replicas) wanted replicas: start more servers of "
+                "The stream \(name) has \(information.copies) of \(replicas) wanted replicas: start more servers of "
                     + "the cluster, or ask for fewer replicas.")
         }
         return information

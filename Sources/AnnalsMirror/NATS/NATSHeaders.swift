@@ -3,28 +3,28 @@
 /// The headers of a received message.
 ///
 /// Any client of the server can have written them. So broken lines are passed over, and nothing here throws.
-struct NATSHeaders: Equatable, Sendable {
+package struct NATSHeaders: Equatable, Sendable {
     private var bytes: [UInt8]
 
-    init(_ bytes: [UInt8] = []) { self.bytes = bytes }
+    package init(_ bytes: [UInt8] = []) { self.bytes = bytes }
 
-    var isEmpty: Bool { bytes.isEmpty }
+    package var isEmpty: Bool { bytes.isEmpty }
 
     /// The number in the first line, with which a server answers instead of a message: 503 without a receiver.
-    var status: Int? {
+    package var status: Int? {
         let words = firstLine.split(separator: UInt8(ascii: " "), maxSplits: 2)
         guard words.count >= 2, words[1].count == 3 else { return nil }
         return Int(String(decoding: words[1], as: UTF8.self))
     }
 
     /// The text after the status.
-    var statusText: String {
+    package var statusText: String {
         let words = firstLine.split(separator: UInt8(ascii: " "), maxSplits: 2)
         return words.count == 3 ? String(decoding: words[2], as: UTF8.self) : ""
     }
 
     /// The first value of a field. Capital and small letters of its name are the same.
-    subscript(name: String) -> String? {
+    package subscript(name: String) -> String? {
         for line in lines.dropFirst() {
             guard let separator = line.firstIndex(of: UInt8(ascii: ":")),
                 Self.isEqual(line[..<separator], name.utf8)

@@ -1,13 +1,13 @@
 // JSON of the server, decoded and encoded, with this library's error.
 
-internal import Annals
+package import Annals
 internal import FoundationEssentials
 
 /// Names of properties are those of the protocol, without its underscores: `max_payload` is `maxPayload`. Keys of
 /// dictionaries remain as they are.
-enum NATSJSON {
+package enum NATSJSON {
     /// - Throws: `courierDamaged` if the text is not the expected JSON.
-    static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(StoreError) -> Value {
+    package static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(StoreError) -> Value {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         do { return try decoder.decode(type, from: Data(bytes)) } catch {
@@ -18,7 +18,7 @@ enum NATSJSON {
         }
     }
 
-    static func encode(_ value: some Encodable) throws(StoreError) -> [UInt8] {
+    package static func encode(_ value: some Encodable) throws(StoreError) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         do { return Array(try encoder.encode(value)) } catch {
@@ -29,7 +29,7 @@ enum NATSJSON {
 }
 
 /// Any JSON, for a configuration that is returned with all its fields, known or not.
-indirect enum NATSJSONValue: Equatable, Sendable {
+package indirect enum NATSJSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
@@ -38,7 +38,7 @@ indirect enum NATSJSONValue: Equatable, Sendable {
     case list([NATSJSONValue])
     case object([String: NATSJSONValue])
 
-    subscript(field: String) -> NATSJSONValue? {
+    package subscript(field: String) -> NATSJSONValue? {
         get { if case .object(let fields) = self { fields[field] } else { nil } }
         set {
             guard case .object(var fields) = self else { return }
@@ -47,14 +47,14 @@ indirect enum NATSJSONValue: Equatable, Sendable {
         }
     }
 
-    var string: String? { if case .string(let value) = self { value } else { nil } }
-    var integer: Int64? { if case .integer(let value) = self { value } else { nil } }
-    var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
-    var list: [NATSJSONValue]? { if case .list(let value) = self { value } else { nil } }
+    package var string: String? { if case .string(let value) = self { value } else { nil } }
+    package var integer: Int64? { if case .integer(let value) = self { value } else { nil } }
+    package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+    package var list: [NATSJSONValue]? { if case .list(let value) = self { value } else { nil } }
 }
 
 extension NATSJSONValue: Codable {
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
             self = .null
@@ -73,7 +73,7 @@ extension NATSJSONValue: Codable {
         }
     }
 
-    func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
         case .null: try container.encodeNil()

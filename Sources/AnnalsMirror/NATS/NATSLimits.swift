@@ -1,21 +1,21 @@
 // The largest things that a NATS client accepts, and the times that it waits.
 
 /// Limits of memory: a server's words never make the client allocate more than this.
-enum NATSLimits {
+package enum NATSLimits {
     /// A line of the protocol without its end, as in the protocol's own rule for clients.
-    static let controlLineBytes = 4096
+    package static let controlLineBytes = 4096
     /// The line that describes a server. It lists all servers of its cluster.
-    static let informationBytes = 65_536
+    package static let informationBytes = 65_536
     /// The headers of a message. A stream stores no larger ones.
-    static let headerBytes = 65_536
+    package static let headerBytes = 65_536
     /// An answer of the JetStream API.
-    static let answerBytes = 1 << 20
+    package static let answerBytes = 1 << 20
     /// The largest body that a server can be configured to accept.
-    static let payloadBytes = 64 << 20
+    package static let payloadBytes = 64 << 20
     /// Bodies of a mirror, whatever the server accepts: more would help nobody, and needs memory at each peer.
-    static let bodyBytes = 1 << 20
+    package static let bodyBytes = 1 << 20
     /// A smaller maximum of a server leaves no room for headers and a useful body.
-    static let smallestPayloadBytes = 4096
+    package static let smallestPayloadBytes = 4096
 }
 
 /// Times and sizes of a connection. Tests shorten them.

@@ -1,6 +1,6 @@
 // The names of a group's streams and subjects.
 
-internal import Annals
+package import Annals
 
 /// The names that a group and a peer have on the server.
 ///
@@ -11,21 +11,21 @@ internal import Annals
 /// | `ANNALS_<group>_STATES` | the stream of states |
 /// | `annals-states.<group>.<state>.chunk.<peer>.<upload>` | the parts of a state |
 /// | `annals-states.<group>.<state>.done` | the description of the complete state, which finishes it |
-struct NATSNames: Equatable, Sendable {
-    let stream: String
-    let subjects: String
-    let ownSubject: String
+package struct NATSNames: Equatable, Sendable {
+    package let stream: String
+    package let subjects: String
+    package let ownSubject: String
     /// The encoded name of the peer.
-    let peerToken: String
-    let statesStream: String
-    let statesSubjects: String
+    package let peerToken: String
+    package let statesStream: String
+    package let statesSubjects: String
     private let subjectPrefix: String
     private let statesPrefix: String
 
-    static let maximumNameBytes = 64
+    package static let maximumNameBytes = 64
 
     /// - Throws: `invalidArgument`.
-    init(group: String, peer: String) throws(StoreError) {
+    package init(group: String, peer: String) throws(StoreError) {
         var groupToken = try Self.token(group, kind: "group")
         // Otherwise its stream of messages would have the name of another group's stream of states.
         if groupToken.hasSuffix("_STATES") { groupToken = groupToken.dropLast(7) + "=5FSTATES" }
@@ -40,17 +40,17 @@ struct NATSNames: Equatable, Sendable {
     }
 
     /// The peer that a message came from; nil if the subject is none of the group's.
-    func peer(ofSubject subject: String) -> String? {
+    package func peer(ofSubject subject: String) -> String? {
         guard subject.hasPrefix(subjectPrefix) else { return nil }
         return Self.name(ofToken: subject.dropFirst(subjectPrefix.count))
     }
 
-    func finishSubject(state: String) throws(StoreError) -> String {
+    package func finishSubject(state: String) throws(StoreError) -> String {
         "\(statesPrefix)\(try Self.token(state, kind: "state")).done"
     }
 
     /// - Parameter upload: Nil is the pattern for all uploads of the peer.
-    func chunkSubject(state: String, peerToken: String, upload: String?) throws(StoreError) -> String {
+    package func chunkSubject(state: String, peerToken: String, upload: String?) throws(StoreError) -> String {
         "\(statesPrefix)\(try Self.token(state, kind: "state")).chunk.\(peerToken).\(upload ?? "*")"
     }
 }
@@ -59,7 +59,7 @@ struct NATSNames: Equatable, Sendable {
 
 extension NATSNames {
     /// A name as one word of a subject. Letters, digits, `-` and `_` remain; `=XX` is any other byte of its UTF-8.
-    static func token(_ name: String, kind: String) throws(StoreError) -> String {
+    package static func token(_ name: String, kind: String) throws(StoreError) -> String {
         guard !name.isEmpty, name.utf8.count <= maximumNameBytes else {
             throw StoreError(
                 .invalidArgument,
@@ -78,7 +78,7 @@ extension NATSNames {
     }
 
     /// The name that has this token; nil if none has.
-    static func name(ofToken token: Substring) -> String? {
+    package static func name(ofToken token: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = token.utf8[...]
         while let byte = rest.popFirst() {
@@ -96,7 +96,7 @@ extension NATSNames {
     }
 
     /// Whether the text is one word without a meaning of its own in subjects.
-    static func isToken(_ text: String) -> Bool {
+    package static func isToken(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 3 * maximumNameBytes
             && text.utf8.allSatisfy { isPlain($0) || $0 == UInt8(ascii: "=") }
     }

@@ -1,9 +1,9 @@
 // Reads the protocol that a NATS server speaks to its clients. Pure: bytes in, frames out.
 
-internal import Annals
+package import Annals
 
 /// One thing that a server says.
-enum NATSFrame: Equatable, Sendable {
+package enum NATSFrame: Equatable, Sendable {
     /// The JSON text that describes the server.
     case information([UInt8])
     case message(NATSMessage)
@@ -15,13 +15,21 @@ enum NATSFrame: Equatable, Sendable {
 }
 
 /// A message as a server delivers it.
-struct NATSMessage: Equatable, Sendable {
-    var subject: String
+package struct NATSMessage: Equatable, Sendable {
+    package var subject: String
     /// The number of the client's subscription.
-    var subscription: UInt64
-    var reply: String?
-    var headers = NATSHeaders()
-    var payload: [UInt8] = []
+    package var subscription: UInt64
+    package var reply: String?
+    package var headers = NATSHeaders()
+    package var payload: [UInt8] = []
+
+    package init(
+        subject: String, subscription: UInt64, reply: String? = nil, headers: NATSHeaders = NATSHeaders(),
+        payload: [UInt8] = []
+    ) {
+        (self.subject, self.subscription, self.reply) = (subject, subscription, reply)
+        (self.headers, self.payload) = (headers, payload)
+    }
 }
 
 /// Divides the bytes of a server into frames, whatever the sizes of the chunks that they come in.
@@ -30,9 +38,9 @@ struct NATSMessage: Equatable, Sendable {
 /// - P1: The buffer has at most one unfinished frame and the last chunk. A frame is at most as large as its limit,
 ///   which is checked before the frame's bytes are waited for.
 /// - P2: After an error every further call throws the same error: the place of the next frame is unknown.
-struct NATSParser: Sendable {
+package struct NATSParser: Sendable {
     /// The largest headers and payload of a message, together: as many bytes as the client has asked for.
-    var maximumMessageBytes = NATSLimits.answerBytes
+    package var maximumMessageBytes = NATSLimits.answerBytes
 
     private var buffer: [UInt8] = []
     /// The first byte that is not part of a finished frame.
@@ -49,10 +57,10 @@ struct NATSParser: Sendable {
         var totalBytes: Int
     }
 
-    init() {}
+    package init() {}
 
     /// Adds bytes as they came.
-    mutating func append(_ bytes: ArraySlice<UInt8>) {
+    package mutating func append(_ bytes: ArraySlice<UInt8>) {
         if start == buffer.count {
             buffer.removeAll(keepingCapacity: buffer.capacity <= 1 << 20)
             (start, searched) = (0, 0)
@@ -67,7 +75,7 @@ struct NATSParser: Sendable {
     /// Returns the next whole frame, or nil if more bytes are needed.
     ///
     /// - Throws: `courierDamaged` if the bytes are not the protocol, or are over a limit.
-    mutating func next() throws(StoreError) -> NATSFrame? {
+    package mutating func next() throws(StoreError) -> NATSFrame? {
         if let failure { throw failure }
         do throws(StoreError) {
             if expected == nil {

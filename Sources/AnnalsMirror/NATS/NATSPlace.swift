@@ -1,23 +1,23 @@
 // A place in a stream, and the times of the server that it is made of.
 
 /// The place after a message of a stream.
-struct NATSPlace: Equatable, Sendable {
+package struct NATSPlace: Equatable, Sendable {
     /// When the stream was created, in nanoseconds since 1970: its identity.
-    var created: UInt64
+    package var created: UInt64
     /// The sequence number of the last message before the place; 0 before the first.
-    var sequence: UInt64
+    package var sequence: UInt64
     /// When that message was stored, in nanoseconds; 0 if unknown. A server that lost the end of a stream gives the
     /// number to another message, with another time.
-    var stored: UInt64
+    package var stored: UInt64
 
-    init(created: UInt64, sequence: UInt64, stored: UInt64 = 0) {
+    package init(created: UInt64, sequence: UInt64, stored: UInt64 = 0) {
         self.created = created
         self.sequence = sequence
         self.stored = stored
     }
 
     /// Nil if the text is not a place of this engine.
-    init?(_ place: CourierPlace) {
+    package init?(_ place: CourierPlace) {
         let words = place.text.split(separator: ".", omittingEmptySubsequences: false)
         guard words.count == 4, words[0] == "n", let created = UInt64(words[1]), let sequence = UInt64(words[2]),
             let stored = UInt64(words[3])
@@ -25,13 +25,13 @@ struct NATSPlace: Equatable, Sendable {
         self.init(created: created, sequence: sequence, stored: stored)
     }
 
-    var courierPlace: CourierPlace { CourierPlace("n.\(created).\(sequence).\(stored)") }
+    package var courierPlace: CourierPlace { CourierPlace("n.\(created).\(sequence).\(stored)") }
 }
 
 /// Times as the server writes them.
-enum NATSTime {
+package enum NATSTime {
     /// Nanoseconds since 1970 of a text like `2026-01-31T12:00:00.123456789Z`; nil for other texts and earlier times.
-    static func nanoseconds(_ text: String) -> UInt64? {
+    package static func nanoseconds(_ text: String) -> UInt64? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == dash, bytes[7] == dash, bytes[10] | 0x20 == UInt8(ascii: "t"),
             bytes[13] == colon, bytes[16] == colon,

@@ -5,17 +5,19 @@
 /// A message that was sent again is stored after messages with larger numbers, so the numbers of a stream do not only
 /// rise. For each block of 64 numbers this remembers the first sequence that any of them has. So the answer is exact
 /// to a block, and never too large.
-struct NATSSentNumbers: Equatable, Sendable {
+package struct NATSSentNumbers: Equatable, Sendable {
     private var firstSequences: [UInt64: UInt64] = [:]
     private var newestSequence: UInt64 = 0
 
-    mutating func add(number: UInt64, sequence: UInt64) {
+    package init() {}
+
+    package mutating func add(number: UInt64, sequence: UInt64) {
         newestSequence = max(newestSequence, sequence)
         firstSequences[number >> 6] = min(firstSequences[number >> 6] ?? .max, sequence)
     }
 
     /// All known messages before this sequence have at most this number. 0 if no message is known.
-    func firstSequence(after number: UInt64) -> UInt64 {
+    package func firstSequence(after number: UInt64) -> UInt64 {
         guard newestSequence > 0 else { return 0 }
         let block = number == .max ? number >> 6 : (number + 1) >> 6
         let later = firstSequences.lazy.filter { $0.key >= block }.map(\.value).min()
@@ -23,7 +25,7 @@ struct NATSSentNumbers: Equatable, Sendable {
     }
 
     /// Forgets messages that were removed.
-    mutating func forget(through number: UInt64) {
+    package mutating func forget(through number: UInt64) {
         let block = number == .max ? number >> 6 : (number + 1) >> 6
         firstSequences = firstSequences.filter { $0.key >= block }
     }

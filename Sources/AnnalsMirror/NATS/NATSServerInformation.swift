@@ -1,9 +1,9 @@
 // What a server and its client say of themselves when they meet, and the errors that the server sends.
 
-internal import Annals
+package import Annals
 
 /// A server's description of itself. The mirror uses it within its own limits only.
-struct NATSServerInformation: Equatable, Sendable {
+package struct NATSServerInformation: Equatable, Sendable {
     private(set) var isKnown = false
     private(set) var version = ""
     /// The largest headers and payload that it accepts, together.
@@ -12,10 +12,10 @@ struct NATSServerInformation: Equatable, Sendable {
     private var needsTLS = false
 
     /// Before the server has sent one.
-    init() {}
+    package init() {}
 
     /// - Throws: `courierDamaged` if the text is not JSON.
-    init(_ json: [UInt8]) throws(StoreError) {
+    package init(_ json: [UInt8]) throws(StoreError) {
         let fields = try NATSJSON.decode(Fields.self, from: json)
         isKnown = true
         version = String((fields.version ?? "").prefix(64))
@@ -32,7 +32,7 @@ struct NATSServerInformation: Equatable, Sendable {
     }
 
     /// - Throws: `courierUnsuitable`.
-    func checkSuitability(at address: NATSAddress) throws(StoreError) {
+    package func checkSuitability(at address: NATSAddress) throws(StoreError) {
         if needsTLS {
             throw StoreError(
                 .courierUnsuitable,
@@ -57,7 +57,7 @@ struct NATSServerInformation: Equatable, Sendable {
 
 extension NATSServerInformation {
     /// After any other error the server closes the connection.
-    static func keepsConnection(afterError text: String) -> Bool {
+    package static func keepsConnection(afterError text: String) -> Bool {
         text.lowercased().hasPrefix("permissions violation")
     }
 
@@ -95,7 +95,7 @@ extension NATSServerInformation {
     }
 
     /// A server's words, shortened and without control characters.
-    static func quoted(_ text: String) -> String {
+    package static func quoted(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(200).map { $0.value < 0x20 || $0.value == 0x7f ? " " : $0 }
         return String(String.UnicodeScalarView(shown))
     }
@@ -104,7 +104,7 @@ extension NATSServerInformation {
 // MARK: The client's introduction
 
 /// The content of `CONNECT`. The names of its fields are those of the protocol.
-struct NATSIntroduction: Encodable {
+package struct NATSIntroduction: Encodable {
     private var verbose = false
     private var pedantic = false
     private var tlsRequired = false
@@ -118,7 +118,7 @@ struct NATSIntroduction: Encodable {
     private var user: String?
     private var pass: String?
 
-    init(name: String, credentials: NATSCredentials?) {
+    package init(name: String, credentials: NATSCredentials?) {
         self.name = name
         switch credentials {
         case .token(let token): authToken = token

@@ -1,8 +1,8 @@
 // What a file system promises less than a mirror's folder could.
 
-enum FolderKind {
+package enum FolderKind {
     /// Sentences about a file system by the kernel's number for it (statfs(2), linux/magic.h).
-    static func weaknesses(kind: UInt32) -> [String] {
+    package static func weaknesses(kind: UInt32) -> [String] {
         if let name = networkName(kind) {
             return [
                 "The folder is on a network file system (\(name)): new messages are noticed by looking every two "

@@ -2,17 +2,17 @@
 //
 // They have lower-case letters, digits, “-”, “_” and “.” only, and at most 255 bytes.
 
-enum FolderNames {
-    static let format = "FORMAT"
-    static let states = "states"
-    static let peerPrefix = "peer-"
-    static let temporarySuffix = ".tmp"
+package enum FolderNames {
+    package static let format = "FORMAT"
+    package static let states = "states"
+    package static let peerPrefix = "peer-"
+    package static let temporarySuffix = ".tmp"
     /// Of an encoded name: the longest file name that is made of one has room for the rest.
-    static let maximumEncodedBytes = 190
+    package static let maximumEncodedBytes = 190
 
     /// The text for a part of a file name: every byte that is not a lower-case letter, a digit or “-” is written as “_”
     /// and two hexadecimal digits. File systems that ignore case keep two names apart.
-    static func encoded(_ name: String) -> String {
+    package static func encoded(_ name: String) -> String {
         var text = ""
         for byte in name.utf8 {
             switch byte {
@@ -25,7 +25,7 @@ enum FolderNames {
     }
 
     /// The name of which `encoded` made a text; nil if it cannot have made it.
-    static func decoded(_ text: some StringProtocol) -> String? {
+    package static func decoded(_ text: some StringProtocol) -> String? {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]
         while let byte = rest.popFirst() {
@@ -45,49 +45,49 @@ enum FolderNames {
     }
 
     /// The subfolder of a peer.
-    static func folder(ofPeer peer: String) -> String { peerPrefix + encoded(peer) }
+    package static func folder(ofPeer peer: String) -> String { peerPrefix + encoded(peer) }
 
     /// The peer of a subfolder; nil if it is none of a peer.
-    static func peer(ofFolder name: String) -> String? {
+    package static func peer(ofFolder name: String) -> String? {
         name.hasPrefix(peerPrefix) ? decoded(name.dropFirst(peerPrefix.count)) : nil
     }
 
     /// A name that no other file has, for the time of writing.
-    static func temporary() -> String {
+    package static func temporary() -> String {
         "." + hexadecimal(UInt64.random(in: .min ... .max), digits: 16) + temporarySuffix
     }
 
-    static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(temporarySuffix) }
+    package static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(temporarySuffix) }
 
-    static func hexadecimal(_ number: UInt64, digits: Int) -> String {
+    package static func hexadecimal(_ number: UInt64, digits: Int) -> String {
         padded(String(number, radix: 16), digits)
     }
 
-    static func padded(_ digits: String, _ count: Int) -> String {
+    package static func padded(_ digits: String, _ count: Int) -> String {
         String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
     }
 
     /// A number in digits of a radix, without a sign.
-    static func number(_ text: some StringProtocol, radix: Int = 10) -> UInt64? {
+    package static func number(_ text: some StringProtocol, radix: Int = 10) -> UInt64? {
         text.utf8.first.map { $0 != UInt8(ascii: "+") } == true ? UInt64(text, radix: radix) : nil
     }
 }
 
 /// The name of a segment's file: `RUN.SERIAL.FROM-TO.segment`.
-struct SegmentName: Hashable {
-    var run: UInt64
-    var serial: UInt64
-    var lowest: UInt64
-    var highest: UInt64
+package struct SegmentName: Hashable {
+    package var run: UInt64
+    package var serial: UInt64
+    package var lowest: UInt64
+    package var highest: UInt64
 
-    init(run: UInt64, serial: UInt64, numbers: ClosedRange<UInt64>) {
+    package init(run: UInt64, serial: UInt64, numbers: ClosedRange<UInt64>) {
         (self.run, self.serial) = (run, serial)
         (lowest, highest) = (numbers.lowerBound, numbers.upperBound)
     }
 
     /// Nil for the name of another file, also for what a synchronizer makes of a name in a conflict. Only the text
     /// that `text` returns is the name of a segment.
-    init?(_ name: String) {
+    package init?(_ name: String) {
         var name = name
         let read = name.withUTF8 { bytes -> SegmentName? in
             var scanner = NameScanner(bytes: bytes)
@@ -105,24 +105,24 @@ struct SegmentName: Hashable {
 
     private static let serialDigits = 10
 
-    var text: String {
+    package var text: String {
         let run = FolderNames.hexadecimal(run, digits: 16)
         return "\(run).\(FolderNames.padded(String(serial), Self.serialDigits)).\(lowest)-\(highest).segment"
     }
 }
 
 /// The name of a state's file: `NAME.GENERATION.TAG.state`. A later state of the same name has a higher generation.
-struct StateName: Hashable {
-    var name: String
-    var generation: UInt64
+package struct StateName: Hashable {
+    package var name: String
+    package var generation: UInt64
     /// Random, so that two writers do not use one file name.
-    var tag: UInt64
+    package var tag: UInt64
 
-    init(name: String, generation: UInt64, tag: UInt64) {
+    package init(name: String, generation: UInt64, tag: UInt64) {
         (self.name, self.generation, self.tag) = (name, generation, tag)
     }
 
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[3] == "state", let name = FolderNames.decoded(parts[0]),
             let generation = FolderNames.number(parts[1]), let tag = FolderNames.number(parts[2], radix: 16)
@@ -131,7 +131,7 @@ struct StateName: Hashable {
         if self.text != text { return nil }
     }
 
-    var text: String {
+    package var text: String {
         "\(FolderNames.encoded(name)).\(generation).\(FolderNames.hexadecimal(tag, digits: 16)).state"
     }
 }

@@ -6,33 +6,37 @@
 /// 2. `later` has the serials above it that were read already, as separate ranges in rising order, the first of which
 ///    begins above `through + 1`.
 /// 3. At most one segment is read in part.
-struct FolderPlace: Equatable {
-    struct Progress: Equatable {
-        var through: UInt64 = 0
-        var later: [ClosedRange<UInt64>] = []
+package struct FolderPlace: Equatable {
+    package struct Progress: Equatable {
+        package var through: UInt64 = 0
+        package var later: [ClosedRange<UInt64>] = []
+
+        package init(through: UInt64 = 0) { self.through = through }
     }
 
-    struct Part: Equatable {
-        var peer: String
-        var run: UInt64
-        var serial: UInt64
+    package struct Part: Equatable {
+        package var peer: String
+        package var run: UInt64
+        package var serial: UInt64
         /// The messages of the segment that were delivered.
-        var delivered: Int
+        package var delivered: Int
     }
 
-    var peers: [String: [UInt64: Progress]] = [:]
-    var part: Part?
+    package var peers: [String: [UInt64: Progress]] = [:]
+    package var part: Part?
+
+    package init() {}
 
     /// The longest text of a place, in bytes. Stores keep it with each batch that they apply.
-    static let maximumTextBytes = 16 << 10
+    package static let maximumTextBytes = 16 << 10
     /// No serial is higher, so that sums of serials do not overflow.
-    static let maximumSerial: UInt64 = 1 << 60
+    package static let maximumSerial: UInt64 = 1 << 60
 }
 
 // MARK: Progress
 
 extension FolderPlace.Progress {
-    func contains(_ serial: UInt64) -> Bool {
+    package func contains(_ serial: UInt64) -> Bool {
         if serial <= through { return true }
         let index = index(after: serial)
         return index > 0 && later[index - 1].contains(serial)
@@ -49,9 +53,9 @@ extension FolderPlace.Progress {
     }
 
     /// The highest serial that was read.
-    var highest: UInt64 { later.last?.upperBound ?? through }
+    package var highest: UInt64 { later.last?.upperBound ?? through }
 
-    mutating func insert(_ serial: UInt64) {
+    package mutating func insert(_ serial: UInt64) {
         if contains(serial) { return }
         let index = index(after: serial)
         later.insert(serial...serial, at: index)
@@ -62,7 +66,7 @@ extension FolderPlace.Progress {
     /// Gives up serials that will not come any more.
     ///
     /// - Returns: Whether one of them was not read.
-    mutating func skip(through serial: UInt64) -> Bool {
+    package mutating func skip(through serial: UInt64) -> Bool {
         if serial <= through { return false }
         var missing = serial - through
         while let first = later.first, first.lowerBound <= serial {
@@ -102,11 +106,11 @@ extension FolderPlace.Progress {
 // MARK: The place
 
 extension FolderPlace {
-    func contains(_ peer: String, _ run: UInt64, _ serial: UInt64) -> Bool {
+    package func contains(_ peer: String, _ run: UInt64, _ serial: UInt64) -> Bool {
         peers[peer]?[run]?.contains(serial) ?? false
     }
 
-    mutating func insert(_ peer: String, _ run: UInt64, _ serial: UInt64) {
+    package mutating func insert(_ peer: String, _ run: UInt64, _ serial: UInt64) {
         peers[peer, default: [:]][run, default: Progress()].insert(serial)
         if let part, part.peer == peer, part.run == run, part.serial == serial { self.part = nil }
     }
@@ -117,7 +121,7 @@ extension FolderPlace {
     ///
     /// - Parameter runs: The runs that the folder has, by peer.
     /// - Returns: Whether a peer has lost all runs that were known.
-    mutating func keep(_ runs: [String: Set<UInt64>]) -> Bool {
+    package mutating func keep(_ runs: [String: Set<UInt64>]) -> Bool {
         var hasLost = false
         for (peer, known) in peers {
             let rest = known.filter { runs[peer]?.contains($0.key) ?? false }
@@ -131,7 +135,7 @@ extension FolderPlace {
     /// Gives up the oldest gaps of the run that has most of them, until the text is within its limit.
     ///
     /// - Returns: Whether a gap was given up; nil if the text is too long without gaps as well.
-    mutating func shorten() -> Bool? {
+    package mutating func shorten() -> Bool? {
         var hasGivenUp = false
         while text.utf8.count > Self.maximumTextBytes {
             var most: (peer: String, run: UInt64, count: Int)?
@@ -156,7 +160,7 @@ extension FolderPlace {
     private static let mark = "folder1"
 
     /// `folder1 PEER=RUN:THROUGH,FROM-TO/RUN:THROUGH PEER=… @PEER=RUN:SERIAL:DELIVERED`. Equal places have equal texts.
-    var text: String {
+    package var text: String {
         var words = [Self.mark]
         for (peer, runs) in peers.sorted(by: { $0.key < $1.key }) {
             let list = runs.sorted { $0.key < $1.key }.map { run, progress in
@@ -177,7 +181,7 @@ extension FolderPlace {
     }
 
     /// Nil if the text is not that of a place.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.utf8.count <= Self.maximumTextBytes else { return nil }
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.first == Self.mark[...] else { return nil }

@@ -47,38 +47,38 @@
 // The first 16 bytes (of a segment 24) and the header's checksum at its end stay the same in later versions. So a
 // reader can tell a later version from damage, and a segment from a part of it.
 
-enum SegmentFormat {
-    static let magic: [UInt8] = Array("ANNALSEG".utf8)
-    static let version: UInt32 = 1
+package enum SegmentFormat {
+    package static let magic: [UInt8] = Array("ANNALSEG".utf8)
+    package static let version: UInt32 = 1
     /// Up to the name of the sender.
-    static let fixedHeaderBytes = 72
-    static let maximumHeaderBytes = 4096
-    static let messageHeaderBytes = 20
-    static let checksumBytes = 8
+    package static let fixedHeaderBytes = 72
+    package static let maximumHeaderBytes = 4096
+    package static let messageHeaderBytes = 20
+    package static let checksumBytes = 8
     /// The first part of the header, which stays the same in later versions.
-    static let preludeBytes = 24
+    package static let preludeBytes = 24
     /// Small enough to be read in one piece.
-    static let maximumFileBytes = 4 << 20
+    package static let maximumFileBytes = 4 << 20
     /// The largest body, so that a segment has room for it.
-    static let maximumBodyBytes = 1 << 20
-    static let maximumNameBytes = 512
+    package static let maximumBodyBytes = 1 << 20
+    package static let maximumNameBytes = 512
 }
 
-enum StateFormat {
-    static let magic: [UInt8] = Array("ANNALSTA".utf8)
-    static let endMagic: [UInt8] = Array("STATEEND".utf8)
-    static let version: UInt32 = 1
-    static let preludeBytes = 16
-    static let fixedHeaderBytes = 20
-    static let maximumHeaderBytes = 4096
-    static let partHeaderBytes = 12
-    static let trailerBytes = 40
+package enum StateFormat {
+    package static let magic: [UInt8] = Array("ANNALSTA".utf8)
+    package static let endMagic: [UInt8] = Array("STATEEND".utf8)
+    package static let version: UInt32 = 1
+    package static let preludeBytes = 16
+    package static let fixedHeaderBytes = 20
+    package static let maximumHeaderBytes = 4096
+    package static let partHeaderBytes = 12
+    package static let trailerBytes = 40
 }
 
 /// Seeds keep a checksum of one kind from being taken for one of another kind.
-enum SegmentSeed {
-    static let header: UInt64 = 1
-    static let whole: UInt64 = 2
-    static let stateHeader: UInt64 = 3
-    static let stateTrailer: UInt64 = 4
+package enum SegmentSeed {
+    package static let header: UInt64 = 1
+    package static let whole: UInt64 = 2
+    package static let stateHeader: UInt64 = 3
+    package static let stateTrailer: UInt64 = 4
 }

@@ -1,9 +1,9 @@
-// The IDs of the existing objects that a transaction has changed, for a lookup at each change. Swift's `Set` hashes with
-// a keyed function that resists chosen keys; IDs are drawn by stores, so one multiplication is enough.
+// The IDs of the existing objects that a transaction has changed, for a lookup at each change. Swift's `Set` uses a
+// keyed hash, which resists chosen keys. Stores draw IDs, so one multiplication is enough.
 //
 // Invariants:
-// CD1  A slot is 0, which is no object's ID, or holds an ID. Each ID is in one slot, and no slot between the slot of its
-//      hash and its own is 0.
+// CD1  A slot is 0, which is no object's ID, or holds an ID. Each ID is in one slot, and no slot between the slot of
+//      its hash and its own is 0.
 // CD2  At most half of the slots are taken, so every search ends.
 
 package struct ChangedIDs {
