@@ -280,7 +280,7 @@ struct FakeJetStream {
         if request.subject.hasPrefix("$JS.API.STREAM.INFO.") {
             return .json(
                 #"{\#(cluster)"config":\#(config),"created":"\#(created)","state":{"messages":\#(sequence),"#
-                + #""first_seq":1,"#
+                    + #""first_seq":1,"#
                     + #""last_seq":\#(sequence),"last_ts":"2026-01-01T00:00:00Z"}}"#)
         }
         if request.subject.hasPrefix("annals.") {
