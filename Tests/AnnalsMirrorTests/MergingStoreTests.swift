@@ -194,6 +194,27 @@ enum MergePicture: Equatable {
         try run(seed: seed, steps: 120, settles: true, tooFar: true)
     }
 
+    @Test func referencesFollowAnObjectWhoseNameAnotherTakes() throws {
+        let (a, b) = (try GroupMember(seed: 1), try GroupMember(seed: 2))
+        let (first, _) = try a.store.write { try $0.insert("Tag", ["name": "x"]) }
+        for own in try a.take() { try b.receive(own) }
+        // Concurrently: b gives the tag a name under which a inserts another one later in the order.
+        let copy = try #require(try b.store.snapshot().rows(of: "Tag").first).id
+        try b.store.write { try $0.update(copy, ["name": "y"]) }
+        for number in 0..<5 { try a.store.write { try $0.insert("Folder", ["name": .string("\(number)")]) } }
+        let (folder, _) = try a.store.write { transaction in
+            let second = try transaction.insert("Tag", ["name": "y", "rank": 2])
+            return try transaction.insert("Folder", ["name": "kept", "guard": .object(second)])
+        }
+        let (ownOfA, ownOfB) = (try a.take(), try b.take())
+        for own in ownOfB { try a.receive(own) }
+        let tags = try a.store.snapshot().rows(of: "Tag")
+        #expect(tags.map(\.id) == [first] && tags.first?["name"] == "y" && tags.first?["rank"] == 2)
+        #expect(try a.store.snapshot().row(folder)?["guard"] == .object(first))
+        for own in ownOfA { try b.receive(own) }
+        #expect(try StorePicture.lines(of: a.store) == StorePicture.lines(of: b.store))
+    }
+
     /// - Parameter tooFar: Stores settle what others do not have yet.
     @discardableResult
     private func run(seed: UInt64, steps: Int, settles: Bool, tooFar: Bool = false) throws -> Int {
@@ -236,6 +257,8 @@ enum MergePicture: Equatable {
                 }
                 let member = Int.random(in: 0..<count, using: &random)
                 logs[member] += try members[member].take()
+                // The mirror's consumer keeps what a new mirror needs.
+                if !tooFar { _ = try members[member].store.clean() }
                 try members[member].restart()
             }
         }

@@ -218,4 +218,8 @@ package struct MergeLoss: Hashable, Sendable {
     package var reason: Reason
     /// Empty for the whole change.
     package var attributes: [String]
+
+    package init(object: GroupObject, reason: Reason, attributes: [String]) {
+        (self.object, self.reason, self.attributes) = (object, reason, attributes)
+    }
 }

@@ -52,11 +52,16 @@ package final class MergingStore {
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
-    /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since.
+    /// The consumer of the store's history that keeps the window from being cleaned.
+    package static let consumer = "annals.mirror"
+
+    /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since, although the
+    /// mirror's consumer needed it.
     ///
     /// - Parameter joining: For a store that was in no group: its own transactions get numbers above this one.
     package init(_ store: Store, joining lowest: UInt64 = 0) throws {
         self.store = store
+        try store.registerConsumer(Self.consumer, at: .oldest)
         if try store.mergeState() == nil {
             try store.setMergeState(
                 MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest)
@@ -279,14 +284,17 @@ package final class MergingStore {
     /// The last own transaction up to the floor; 0 for none.
     package var settledOwn: UInt64 { floorPublished?.number ?? 0 }
 
-    /// Keeps the place from which a new mirror of the store begins. Later transactions stay in history for it, if a
-    /// consumer keeps them.
+    /// Keeps the place from which a new mirror of the store begins. Later transactions stay in history for it.
     package func save() throws {
         guard floor > savedFloor else { return }
         try store.setMergeState(
             MergeFloor(floor: floor, lamport: floorLamport, lastPublished: floorPublished, lowest: lowest)
                 .record(of: identifier))
         savedFloor = floor
+        // After the state: a mirror that begins in between needs more history than it reads.
+        guard let cursor = try store.consumer(Self.consumer)?.cursor else { return }
+        let place = try store.snapshot(asOf: floor).token
+        if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
 
     /// The schema with the entities and attributes that a transaction brings.

@@ -8,7 +8,7 @@
 // MI2  `unconfirmed` has each published transaction until every known peer has confirmed it.
 // MI3  No transaction of a peer that is still to come is before its bound in the group's order.
 
-package import Annals
+internal import Annals
 package import FoundationEssentials
 
 /// For one thread.
