@@ -169,6 +169,26 @@ import Testing
         #expect(state.name(tag) == successor && state.shown(successor, "rank") == int(2))
     }
 
+    @Test mutating func transactionThatNamesAnObjectTwiceChangesItOnce() throws {
+        let (x, w, z) = (try tag(1, "x"), try tag(2, "w"), try tag(3, "z"))
+        // A hostile one: no store writes it.
+        let losses = apply(
+            MergeChange(.insert, x, "Tag", ["name": text("w")]), MergeChange(.insert, x, "Tag", ["name": text("z")]))
+        #expect(losses.count == 2)
+        #expect([x, w, z].map { state.shown($0, "name") } == [text("x"), text("w"), text("z")])
+    }
+
+    @Test func bothZerosAreOneUniqueValue() throws {
+        let entity = EntityDescription("E", attributes: [AttributeDescription("d", .double, isUnique: true)])
+        var state = MergeState(MergeSchema([entity]))
+        let (first, second) = (try name(1, 1), try name(1, 2))
+        for (number, (object, value)) in [(first, 0.0), (second, -0.0)].enumerated() {
+            let change = MergeChange(.insert, object, "E", ["d": MergeValue(Value.double(value))])
+            state.apply(MergeTransaction(Stamp(UInt64(number + 1), Self.first), [change]))
+        }
+        #expect(state.name(second) == first)
+    }
+
     @Test func stampsAreOrderedByNumberAndThenByStore() {
         let stamps = [
             Stamp(1, Self.second), Stamp(2, Self.first), Stamp(1, Self.first), Stamp(2, Self.second),

@@ -215,6 +215,39 @@ enum MergePicture: Equatable {
         #expect(try StorePicture.lines(of: a.store) == StorePicture.lines(of: b.store))
     }
 
+    @Test func neighboursWhoseNamesMoveTogetherKeepTheirNames() throws {
+        let (a, b, c) = (try GroupMember(seed: 1), try GroupMember(seed: 2), try GroupMember(seed: 3))
+        let members = [a, b, c]
+        let tags = try a.store.write { transaction in
+            try ["a", "b"].map { try transaction.insert("Tag", ["name": .string($0)]) }
+        }.result
+        for own in try a.take() { for member in [b, c] { try member.receive(own) } }
+        // b inserts two neighbours; a gives its own tags the same names, earlier in the order.
+        for number in 0..<5 { try b.store.write { try $0.insert("Folder", ["name": .string("\(number)")]) } }
+        try b.store.write { transaction in
+            for name in ["p", "q", "r"] { try transaction.insert("Tag", ["name": .string(name)]) }
+        }
+        let ownOfB = try b.take()
+        for own in ownOfB { try c.receive(own) }
+        try a.store.write { transaction in
+            for (tag, name) in zip(tags, ["p", "q"]) { try transaction.update(tag, ["name": .string(name)]) }
+        }
+        let ownOfA = try a.take()
+        for own in ownOfA { for member in [b, c] { try member.receive(own) } }
+        for own in ownOfB { try a.receive(own) }
+        let pictures = try members.map { try StorePicture.lines(of: $0.store) }
+        #expect(pictures[0] == pictures[1] && pictures[1] == pictures[2])
+        #expect(try c.store.snapshot().rows(of: "Tag").count == 3)
+        // b knows them by its own names, and c by those of a.
+        try b.store.write { transaction in
+            for row in try b.store.snapshot().rows(of: "Tag") { try transaction.update(row.id, ["rank": 7]) }
+        }
+        for own in try b.take() { for member in [a, c] { try member.receive(own) } }
+        for member in members {
+            #expect(try member.store.snapshot().rows(of: "Tag").allSatisfy { $0["rank"] == 7 })
+        }
+    }
+
     /// - Parameter tooFar: Stores settle what others do not have yet.
     @discardableResult
     private func run(seed: UInt64, steps: Int, settles: Bool, tooFar: Bool = false) throws -> Int {

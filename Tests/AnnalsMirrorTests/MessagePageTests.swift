@@ -89,6 +89,7 @@ import Testing
     @Test func theLimitsAreThoseOfThePage() throws {
         let limits = try section("Limits")
         #expect(limits.contains("maximumMessageBytes  \(MessageFormat.maximumMessageBytes)  "))
+        #expect(limits.contains("maximumLamport       \(MessageFormat.maximumLamport)  "))
         #expect(limits.contains("minimumBodyBytes             \(MessageFormat.minimumBodyBytes)  "))
     }
 

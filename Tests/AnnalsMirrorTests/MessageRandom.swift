@@ -163,10 +163,11 @@ struct MessageRandom {
     mutating func message() -> MirrorMessage {
         let content: MirrorMessage.Content
         switch random.next(below: 14) {
-        case 0: content = .state(StateMessage(name: text(), knowledge: vector(), lamport: number(), bytes: number()))
+        case 0:
+            content = .state(StateMessage(name: text(), knowledge: vector(), lamport: number() >> 2, bytes: number()))
         case 1:
             content = .receipt(
-                ReceiptMessage(applied: vector(), lamport: number(), microseconds: Int64(bitPattern: number())))
+                ReceiptMessage(applied: vector(), lamport: number() >> 2, microseconds: Int64(bitPattern: number())))
         case 2:
             content = .request(
                 some(8) { random in
@@ -184,7 +185,8 @@ struct MessageRandom {
         default:
             content = .transaction(
                 TransactionMessage(
-                    lamport: number(), knowledge: vector(), isKnowledgeComplete: happens(), transaction: transaction()))
+                    lamport: number() >> 2, knowledge: vector(), isKnowledgeComplete: happens(),
+                    transaction: transaction()))
         }
         var message = MirrorMessage(published: number(), content)
         if random.next(below: 8) == 0 { message.rest = [1, 2, 3] }

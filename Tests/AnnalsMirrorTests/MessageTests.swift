@@ -159,6 +159,7 @@ import Testing
     static let malformed: [(kind: UInt8, content: String, sentence: String)] = [
         (2, "00 00 8000 00", "longer than it needs"),
         (2, "00 00 ffffffffffffffffff02 00", "more than 64 bits"),
+        (2, "00 00 818080808080808040 00", "too large"),
         (2, "00 05 61", "counts more"),
         (2, "01 ff 00 00 00", "not valid UTF-8"),
         (2, "03 eda080 00 00 00", "not valid UTF-8"),

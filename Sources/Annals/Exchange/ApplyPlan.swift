@@ -99,13 +99,14 @@ struct ApplyPlan {
         var map = map
         let written = Set(steps.map(\.object))
         let kept = inserted.filter { written.contains($0.value) }
-        for (foreign, local) in kept where separated.contains(foreign) {
-            try map.assign(foreign, local, isAlias: false, to: draft)
+        var moved = kept.filter { separated.contains($0.key) }.map {
+            (foreign: $0.key, local: $0.value, isAlias: false)
         }
         for foreign in joined.keys {
             guard let object = try local(ExportedObject(foreign.id, of: foreign.store)) else { continue }
-            try map.assign(foreign, object, isAlias: true, to: draft)
+            moved.append((foreign, object, true))
         }
+        if !moved.isEmpty { try map.assign(moved, to: draft) }
         let new = kept.filter { !separated.contains($0.key) }
         try map.add(new.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: draft)
         try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: draft)

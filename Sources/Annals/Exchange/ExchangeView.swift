@@ -55,6 +55,8 @@ package final class ExchangeView {
         return ExportedObject(name.id, of: name.store ?? snapshot.storeIdentifier)
     }
 
+    package func exists(_ object: ObjectID) throws(StoreError) -> Bool { try snapshot.view.contains(object) }
+
     package func entityName(of object: ObjectID) throws(StoreError) -> String {
         guard let layout = snapshot.view.shape.newestLayout(object.entityNumber) else {
             throw StoreError(.unknownEntity, "The entity of object \(object) was removed.")

@@ -70,6 +70,8 @@ struct ObjectMap {
     /// The stretches found last, by store and entity, and by entity here. The next lookup is usually near.
     private var found: [ForeignObject: Stretch] = [:]
     private var foundHere: [UInt16: Stretch] = [:]
+    /// Records of the state that are not there any more.
+    private var dividedRecords: Set<ObjectID> = []
 
     init(_ snapshot: Snapshot) throws(StoreError) {
         self.snapshot = snapshot
@@ -162,19 +164,28 @@ extension ObjectMap {
         }
     }
 
-    /// Makes a name lead to another object than before, or to its first one.
+    /// Makes names lead to other objects than before, or to their first ones.
     mutating func assign(
-        _ foreign: ForeignObject, _ local: ObjectID, isAlias: Bool, to draft: Draft
+        _ names: [(foreign: ForeignObject, local: ObjectID, isAlias: Bool)], to draft: Draft
     ) throws(StoreError) {
         guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
-        if let old = try stretch(of: foreign), old.local(of: foreign) != nil {
-            let before = foreign.id.number - old.foreign.number
-            try draft.delete(old.record)
-            try insert(old.part(from: 0, count: before), written, draft)
-            try insert(old.part(from: before + 1, count: old.count - before - 1), written, draft)
+        // By record: each is divided once, whatever the number of its names that move.
+        var divided: [ObjectID: (stretch: Stretch, moved: Set<UInt64>)] = [:]
+        for name in names {
+            guard let old = try stretch(of: name.foreign), old.local(of: name.foreign) != nil else { continue }
+            divided[old.record, default: (old, [])].moved.insert(name.foreign.id.number - old.foreign.number)
+        }
+        for (record, (old, moved)) in divided {
+            try draft.delete(record)
+            dividedRecords.insert(record)
+            var start: UInt64 = 0
+            for place in moved.sorted() + [old.count] {
+                try insert(old.part(from: start, count: place - start), written, draft)
+                start = place + 1
+            }
         }
         (found, foundHere) = ([:], [:])
-        try insert((foreign, local, 1, isAlias), written, draft)
+        for name in names { try insert((name.foreign, name.local, 1, name.isAlias), written, draft) }
     }
 
     private func insert(
@@ -199,7 +210,7 @@ extension ObjectMap {
         _ first: (foreign: ForeignObject, local: ObjectID), _ count: UInt64, _ isAlias: Bool, _ written: EntityHandle,
         _ draft: Draft
     ) throws(StoreError) {
-        if let last = try stretch(of: first.foreign), last.isAlias == isAlias,
+        if let last = try stretch(of: first.foreign), last.isAlias == isAlias, !dividedRecords.contains(last.record),
             last.foreign.rawValue &+ last.count == first.foreign.id.rawValue,
             last.local.rawValue &+ last.count == first.local.rawValue
         {

@@ -19,14 +19,25 @@ struct MergePlan {
         /// Objects that must not be deleted.
         var kept: Set<GroupObject> = []
 
-        mutating func add(_ refusal: Refusal) {
+        /// Returns false if that leaves out nothing more.
+        mutating func add(_ refusal: Refusal) -> Bool {
             switch refusal {
-            case .change(let index, let reason): leftOut[index] = reason
+            case .change(let index, let reason): return leftOut.updateValue(reason, forKey: index) == nil
             case .attributes(let index, let names, let reason):
-                for name in names { dropped[index, default: [:]][name] = reason }
-            case .deletions(let objects): kept.formUnion(objects)
+                var isNew = false
+                for name in names where dropped[index]?[name] == nil {
+                    dropped[index, default: [:]][name] = reason
+                    isNew = true
+                }
+                return isNew
+            case .deletions(let objects):
+                defer { kept.formUnion(objects) }
+                return !kept.isSuperset(of: objects)
             }
         }
+
+        /// For a transaction of which nothing is possible.
+        mutating func leaveOutAll(_ count: Int) { for index in 0..<count { leftOut[index] = .keyTaken } }
     }
 
     enum Refusal {
@@ -164,6 +175,8 @@ struct MergePlan {
 
     private mutating func insert(_ change: MergeChange, _ index: Int, _ state: MergeState) -> Refusal? {
         let name = name(change.object, state)
+        // Two names of one object: the first change has it.
+        if rows[name] != nil { return .change(index, .keyTaken) }
         if let present = row(name, state) { return overwrite(present, name, change, index, state) }
         var row = MergeObject(state.object(name)?.entity ?? change.entity, [:])
         guard let entity = state.schema.entities[row.entity] else { return .change(index, .referenceIsGone) }

@@ -22,6 +22,9 @@ package enum MergeResource: Hashable, Sendable {
 package struct MergeEntry: Sendable {
     package var transaction: MergeTransaction
     package var resources: Set<MergeResource>
+    /// Whether not all of its resources are known, because an earlier mirror has applied it: then it counts as
+    /// connected with everything.
+    package var isOpen = false
 
     package var stamp: Stamp { transaction.stamp }
 
@@ -137,7 +140,7 @@ package enum MergeReplay {
         while !isComplete {
             isComplete = true
             for (index, entry) in window.enumerated() where !isConnected[index] {
-                if resources.isDisjoint(with: entry.resources) { continue }
+                if !entry.isOpen, resources.isDisjoint(with: entry.resources) { continue }
                 isConnected[index] = true
                 let count = resources.count
                 resources.formUnion(entry.resources)

@@ -10,7 +10,8 @@
 // MS4  The name to which an alias leads was an object when it was added. Names lead from later to earlier ones, so a
 //      name never leads to itself.
 
-internal import Annals
+package import Annals
+internal import FoundationEssentials
 
 /// An object, or what is left of a deleted one.
 package struct MergeObject: Hashable, Sendable {
@@ -63,6 +64,7 @@ package struct MergeState {
         /// Values are equal if a store's index has the same key for them.
         package enum Part: Hashable, Sendable {
             case text(String)
+            case number(AttributeType?, UInt64)
             case other(MergeValue)
         }
     }
@@ -151,7 +153,7 @@ package struct MergeState {
             let refusal = plan.work(on: self)
             touched.formUnion(plan.touched)
             if let refusal {
-                limits.add(refusal)
+                if !limits.add(refusal) { limits.leaveOutAll(transaction.changes.count) }
                 continue
             }
             carryOut(plan)
@@ -186,6 +188,10 @@ package struct MergeState {
 }
 
 extension MergeState.KeyValue.Part {
+    private static func bits(of number: Double) -> UInt64 {
+        number.isNaN ? Double.nan.bitPattern : (number == 0 ? 0 : number.bitPattern)
+    }
+
     /// Nil for null.
     init?(_ value: MergeValue) {
         switch value {
@@ -194,6 +200,9 @@ extension MergeState.KeyValue.Part {
             switch exported.value {
             // Texts are compared as Swift compares strings.
             case .string(let text)?: self = .text(text)
+            // An index has one key for both zeros, and one for all that are no numbers.
+            case .double(let number)?: self = .number(exported.type, Self.bits(of: number))
+            case .date(let date)?: self = .number(exported.type, Self.bits(of: date.timeIntervalSinceReferenceDate))
             default: self = .other(value)
             }
         case .object, .ordered, .objects: self = .other(value)

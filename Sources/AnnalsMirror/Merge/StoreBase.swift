@@ -7,12 +7,15 @@ internal import FoundationEssentials
 final class StoreBase: MergeBase {
     let view: ExchangeView
     private let store: UUID
+    private let schema: MergeSchema
     private(set) var failure: StoreError?
     private var known: [GroupObject: MergeObject?] = [:]
 
-    init(_ snapshot: Snapshot) throws(StoreError) {
+    /// - Parameter schema: Of the present: objects of the past have the defaults of attributes that came later.
+    init(_ snapshot: Snapshot, _ schema: MergeSchema) throws(StoreError) {
         view = try ExchangeView(snapshot)
         store = snapshot.token.storeIdentifier
+        self.schema = schema
     }
 
     /// Throws the first error that was met.
@@ -67,6 +70,9 @@ final class StoreBase: MergeBase {
         for (attribute, value) in zip(insertion.attributes, insertion.values) {
             found[attribute] = MergeValue(value, from: store)
         }
+        for attribute in schema.attributes(of: insertion.entity) where !insertion.attributes.contains(attribute) {
+            found[attribute] = schema.attribute(attribute, of: insertion.entity)?.defaultValue ?? .null
+        }
         return found
     }
 
@@ -86,6 +92,8 @@ final class StoreBase: MergeBase {
     private func stored(_ part: MergeState.KeyValue.Part) throws(StoreError) -> StoredValue? {
         switch part {
         case .text(let text): return .string(text)
+        case .number(let type, let bits):
+            return type == .date ? .date(Double(bitPattern: bits)) : .double(Double(bitPattern: bits))
         case .other(.plain(let value)):
             guard case .plain(let stored) = value.content else { return nil }
             return stored

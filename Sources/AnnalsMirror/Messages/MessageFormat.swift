@@ -16,6 +16,8 @@ package enum MessageFormat {
     package static let maximumMessageBytes = 1_073_741_824
     /// The smallest maximum that a courier may have.
     package static let minimumBodyBytes = 64
+    /// The largest number in the order of a group.
+    package static let maximumLamport: UInt64 = 4_611_686_018_427_387_904
     /// Bits of `required` that this version defines.
     package static let knownRequired: UInt8 = 0
 

@@ -103,7 +103,7 @@ extension MirrorMessage.Content {
 
 extension ContentReader {
     fileprivate mutating func readTransactionMessage() throws(StoreError) -> TransactionMessage {
-        let lamport = try input.readVarint()
+        let lamport = try readLamport()
         let isComplete = try readFlag()
         let knowledge = try readVector()
         return TransactionMessage(
@@ -111,17 +111,26 @@ extension ContentReader {
             transaction: try readTransaction())
     }
 
+    /// No peer gets to the limit by itself: beyond it the next number could not be computed.
+    private mutating func readLamport() throws(StoreError) -> UInt64 {
+        let lamport = try input.readVarint()
+        guard lamport <= MessageFormat.maximumLamport else {
+            throw input.malformed("its number in the order of the group is too large")
+        }
+        return lamport
+    }
+
     fileprivate mutating func readState() throws(StoreError) -> StateMessage {
         let name = try input.readText()
         let knowledge = try readVector()
         return StateMessage(
-            name: name, knowledge: knowledge, lamport: try input.readVarint(), bytes: try input.readVarint())
+            name: name, knowledge: knowledge, lamport: try readLamport(), bytes: try input.readVarint())
     }
 
     fileprivate mutating func readReceipt() throws(StoreError) -> ReceiptMessage {
         let applied = try readVector()
         return ReceiptMessage(
-            applied: applied, lamport: try input.readVarint(), microseconds: try input.readFixed(Int64.self))
+            applied: applied, lamport: try readLamport(), microseconds: try input.readFixed(Int64.self))
     }
 
     fileprivate mutating func readRequest() throws(StoreError) -> [RequestedNumbers] {

@@ -106,8 +106,10 @@ package final class MergingStore {
             if transaction.changesSchema { schemas.insert(transaction.number) }
             return true
         }
-        let schema = MergeSchema(try ExchangeView(snapshot).schema)
+        let present = try ExchangeView(snapshot)
+        let schema = MergeSchema(try present.schema)
         try store.forEachExportedTransaction(after: .number(seen), in: snapshot) { exported in
+            let exported = try withNamesOfItsTime(exported, present)
             if let origin = exported.origin, let record = records[exported.token.number] {
                 try note(merged: exported, from: origin, record, schema)
             } else if exported.origin == nil {
@@ -118,6 +120,38 @@ package final class MergingStore {
             return true
         }
         seen = snapshot.token.number
+    }
+
+    /// The transaction with the names that its objects had right after it. Objects that went because others took all
+    /// their names have none now, and an export names them as if they were inserted here.
+    private func withNamesOfItsTime(
+        _ exported: ExportedTransaction, _ present: ExchangeView
+    ) throws -> ExportedTransaction {
+        var past: ExchangeView?
+        func name(_ object: ExportedObject) throws(StoreError) -> ExportedObject {
+            guard object.store == nil, try !present.exists(object.id) else { return object }
+            let view: ExchangeView
+            if let past { view = past } else { view = try ExchangeView(try state(asOf: exported.token.number)) }
+            past = view
+            let name = try view.name(of: object.id)
+            return name.store == identifier ? object : name
+        }
+        func value(_ value: ExportedValue) throws(StoreError) -> ExportedValue {
+            switch value.content {
+            case .plain: return value
+            case .object(let object): return ExportedValue(.object(try name(object)))
+            case .orderedObjects(let objects): return ExportedValue(.orderedObjects(try objects.map(name)))
+            case .objects(let objects): return ExportedValue(.objects(try objects.map(name)))
+            }
+        }
+        var renamed = exported
+        renamed.changes = try exported.changes.map { change throws(StoreError) in
+            ExportedChange(
+                kind: change.kind, object: try name(change.object), entity: change.entity,
+                attributes: change.attributes, values: try change.values.map(value),
+                before: try change.before.map { (before) throws(StoreError) in try before.map(value) })
+        }
+        return renamed
     }
 
     /// Notes a transaction that an earlier mirror of this store has merged.
@@ -137,7 +171,10 @@ package final class MergingStore {
         let state = MergeState(schema)
         let resources = try resources(of: exported, schema).union(state.wanted(by: transaction))
             .union(transaction.names.map { .object($0) })
-        window.append((exported.token.number, MergeEntry(transaction, resources)))
+        var entry = MergeEntry(transaction, resources)
+        // What it has only read is not known any more.
+        entry.isOpen = true
+        window.append((exported.token.number, entry))
     }
 
     private func note(own exported: ExportedTransaction, _ changesSchema: Bool, _ schema: MergeSchema) throws {
@@ -165,7 +202,9 @@ package final class MergingStore {
             }
             var before = change.before.map(object)
             if change.kind != .insert, before == nil {
-                if past == nil { past = try StoreBase(try store.snapshot(asOf: exported.token.number - 1)) }
+                if past == nil {
+                    past = try StoreBase(try store.snapshot(asOf: exported.token.number - 1), schema)
+                }
                 before = past?.object(name)
             }
             let after = change.kind == .delete ? nil : object(change.values)
@@ -187,13 +226,14 @@ package final class MergingStore {
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
             if floor > 0, stamp.lamport <= floorLamport { try reopen(for: stamp) }
-            let now = try StoreBase(snapshot)
-            let schema = MergeSchema(merging(transaction.schema, into: try now.view.schema))
+            let present = try ExchangeView(snapshot).schema
+            let schema = MergeSchema(merging(transaction.schema, into: present))
+            let now = try StoreBase(snapshot, schema)
             var floorBase: StoreBase?
             let (outcome, isOverFloor) = try MergeReplay.merge(
                 MergeTransaction(stamp, transaction), into: now, window: window.map(\.entry),
                 floor: { () throws(StoreError) in
-                    let base = try StoreBase(try state(asOf: floor))
+                    let base = try StoreBase(try state(asOf: floor), schema)
                     floorBase = base
                     return base
                 }, schema)
@@ -224,6 +264,10 @@ package final class MergingStore {
                 "A transaction of the store \(stamp.peer) comes before everything that the history here has: join that "
                     + "store to the group again.")
         }
+        // A new mirror must not begin at the place that was wrong.
+        try store.setMergeState(
+            MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest).record(of: identifier))
+        savedFloor = 0
         let (own, last, snapshot) = (unpublished, seen, try store.snapshot())
         (floor, seen, lamport, knowledge) = (0, 0, lowest, VersionVector())
         (floorLamport, floorPublished, lastPublished) = (lowest, nil, nil)
@@ -305,9 +349,14 @@ package final class MergingStore {
                 merged.append(entity)
                 continue
             }
-            for attribute in entity.attributes where merged[index][attribute.name] == nil {
-                merged[index].attributes.append(attribute)
+            for attribute in entity.attributes {
+                if let place = merged[index].attributes.firstIndex(where: { $0.name == attribute.name }) {
+                    if attribute.isUnique { merged[index].attributes[place].isUnique = true }
+                } else {
+                    merged[index].attributes.append(attribute)
+                }
             }
+            for key in entity.keys where !merged[index].keys.contains(key) { merged[index].keys.append(key) }
         }
         return merged
     }

@@ -92,6 +92,7 @@ public final class Mirror: Sendable {
     ///
     /// Throws `StoreError`: `outOfMemory`, `tooManyFiles`, `closed`.
     public func start() async throws {
+        if running.withLock({ $0 })?.isEnding == true { await stop() }
         try running.withLock { running throws in
             guard running == nil else { return }
             let interruption = try Interruption()

@@ -49,6 +49,8 @@ final class MirrorLoop: Sendable {
         shared.withLock { $0.signals = task }
     }
 
+    var isEnding: Bool { isStopping.load(ordering: .acquiring) }
+
     func stop() {
         isStopping.store(true, ordering: .releasing)
         shared.withLock { $0.signals }?.cancel()
@@ -95,7 +97,10 @@ final class MirrorLoop: Sendable {
         let lowest = highest > 0 ? highest + MirrorPeer.joiningDistance : 0
         let merging = try MergingStore(store, joining: lowest)
         let start = ContinuousClock.now
-        let peer = MirrorPeer(merging, courier, members: []) {
+        // Above the numbers of earlier mirrors of the store, unless the clock went back: then an engine may take a
+        // message for an older one, and it is requested again.
+        let number = UInt64(max(1, Date.now.timeIntervalSince1970 * 1_000_000))
+        let peer = MirrorPeer(merging, courier, members: [], firstNumber: number) {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
         }
@@ -109,6 +114,8 @@ final class MirrorLoop: Sendable {
                     if !waits { clear() }
                 }
             } catch let error as StoreError where error.code == .cancelled {
+                // A signal that came after the wait has ended the next call.
+                clear()
                 continue
             }
             show(peer)
@@ -134,8 +141,10 @@ final class MirrorLoop: Sendable {
             Mirror.Peer(identifier: $0.peer, merged: $0.merged, newest: $0.newest, confirmed: $0.confirmed)
         }
         let (published, conflicts) = (peer.publishedNumber, peer.takeConflicts().count)
+        let obstacle = peer.obstacles.min { $0.key.uuidString < $1.key.uuidString }?.value
         shared.withLock { shared in
-            (shared.status.peers, shared.status.published, shared.status.lastError) = (peers, published, nil)
+            (shared.status.peers, shared.status.published) = (peers, published)
+            shared.status.lastError = obstacle
             shared.status.conflicts += conflicts
         }
     }

@@ -8,7 +8,7 @@
 // MI2  `unconfirmed` has each published transaction until every known peer has confirmed it.
 // MI3  No transaction of a peer that is still to come is before its bound in the group's order.
 
-internal import Annals
+package import Annals
 package import FoundationEssentials
 
 /// For one thread.
@@ -20,7 +20,9 @@ package final class MirrorPeer {
     private var me: UUID { merging.store.identifier }
 
     // Sending.
-    private var nextNumber: UInt64 = 1
+    private var nextNumber: UInt64
+    /// Own transactions that are not in a message yet.
+    private var unsent: [OwnTransaction] = []
     /// The last own transaction in earlier messages.
     private var published: UInt64 = 0
     /// Messages that the courier has not acknowledged.
@@ -32,8 +34,12 @@ package final class MirrorPeer {
     // Receiving.
     private var place: CourierPlace?
     private var joiner = MessageJoiner(maximumBytes: 32 << 20)
-    /// Transactions that cannot be merged yet, by peer and number.
+    /// Transactions that cannot be merged yet, by peer and by the number of their predecessor.
     private var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
+    /// Own transactions that others have requested in this step.
+    private var requested: Set<UInt64> = []
+    /// By peer: why its next transaction could not be merged. It is tried again in each step.
+    package private(set) var obstacles: [UUID: StoreError] = [:]
     private var peers: [UUID: Peer] = [:]
     /// The conflicts since the last look.
     private var conflicts: [MergeConflict] = []
@@ -58,9 +64,15 @@ package final class MirrorPeer {
 
     /// - Parameters:
     ///   - members: The other stores of the group.
+    ///   - number: Of the first message: above those of earlier mirrors of the store.
     ///   - clock: Returns seconds; it never goes back.
-    package init(_ merging: MergingStore, _ courier: any Courier, members: [UUID], clock: @escaping () -> Double) {
+    package init(
+        _ merging: MergingStore, _ courier: any Courier, members: [UUID], firstNumber number: UInt64 = 1,
+        clock: @escaping () -> Double
+    ) {
         (self.merging, self.courier, self.clock) = (merging, courier, clock)
+        nextNumber = number
+        published = merging.settledOwn
         for member in members where member != merging.store.identifier {
             peers[member] = Peer(bound: Stamp(0, member))
         }
@@ -89,11 +101,12 @@ package final class MirrorPeer {
                 after: place, maximumBytes: Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
         for message in batch.messages { receive(message) }
-        let hasMerged = try mergeWaiting()
+        try answerRequests()
+        let hasMerged = mergeWaiting()
         // Only now: after an error the same messages are read again.
         place = batch.place
         settle()
-        remind(hasProgress: hasMerged)
+        try remind(hasProgress: hasMerged)
         try publish()
         return hasMerged || !batch.messages.isEmpty
     }
@@ -101,18 +114,24 @@ package final class MirrorPeer {
     // MARK: Publishing
 
     private func publish() throws {
-        for own in try merging.takeOwn() {
-            let message = TransactionMessage(
-                lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
-                transaction: own.transaction)
-            if !peers.isEmpty { unconfirmed[own.transaction.token.number] = message }
-            try send(.transaction(message))
-            published = own.transaction.token.number
-        }
+        try sendOwn()
         if isReceiptDue { try sendReceipt() }
         guard !outgoing.isEmpty else { return }
         try courier.append(outgoing)
         outgoing = []
+    }
+
+    private func sendOwn() throws {
+        unsent += try merging.takeOwn()
+        while let own = unsent.first {
+            let message = TransactionMessage(
+                lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
+                transaction: own.transaction)
+            unconfirmed[own.transaction.token.number] = message
+            try send(.transaction(message))
+            published = own.transaction.token.number
+            unsent.removeFirst()
+        }
     }
 
     private func send(_ content: MirrorMessage.Content) throws {
@@ -133,6 +152,8 @@ package final class MirrorPeer {
     private var isReceiptDue: Bool { !applied.entries.isEmpty && lastReceipt?.applied != applied }
 
     private func sendReceipt() throws {
+        // MI3: a receipt promises that the next transaction has a higher number. So those that have one go first.
+        try sendOwn()
         let receipt = ReceiptMessage(applied: applied, lamport: merging.lamport, microseconds: 0)
         try send(.receipt(receipt))
         lastReceipt = receipt
@@ -163,9 +184,13 @@ package final class MirrorPeer {
             guard writer != me else { return }
             note(writer, newest: number)
             for entry in message.knowledge.entries { note(entry.peer, newest: entry.number) }
-            if number > merging.knowledge[writer] { waiting[writer, default: [:]][number] = message }
+            guard number > merging.knowledge[writer] else { return }
+            waiting[writer, default: [:]][message.transaction.previous?.number ?? 0] = message
         case .receipt(let receipt): receive(receipt, from: sender)
-        case .request(let requests): for request in requests where request.peer == me { answer(request) }
+        case .request(let requests):
+            for request in requests where request.peer == me && requested.count < unconfirmed.count {
+                requested.formUnion(unconfirmed.keys.filter { request.numbers.contains($0) })
+            }
         case .join: if peers[sender] == nil { peers[sender] = Peer(bound: Stamp(0, sender)) }
         case .state, .leave, .statePart, .skipped: break
         }
@@ -199,27 +224,34 @@ package final class MirrorPeer {
         for number in unconfirmed.keys where number <= confirmed { unconfirmed[number] = nil }
     }
 
-    /// Sends transactions again.
-    private func answer(_ request: RequestedNumbers) {
-        for number in unconfirmed.keys.sorted() where request.numbers.contains(number) {
-            guard let message = unconfirmed[number] else { continue }
-            do { try send(.transaction(message)) } catch { return }
-        }
+    /// Sends requested transactions again: each once, and a bounded number. The rest is requested again.
+    private func answerRequests() throws {
+        let numbers = requested.sorted().prefix(Self.mostAnswers)
+        requested = []
+        for number in numbers { if let message = unconfirmed[number] { try send(.transaction(message)) } }
     }
+
+    private static let mostAnswers = 1000
 
     // MARK: Merging
 
-    /// Merges everything whose predecessors are here (MI1).
-    private func mergeWaiting() throws -> Bool {
+    /// Merges everything whose predecessors are here (MI1). A transaction that cannot be merged holds up only those
+    /// that need it.
+    private func mergeWaiting() -> Bool {
         var hasMerged = false
         var goesOn = true
+        obstacles = [:]
         while goesOn {
             goesOn = false
-            for writer in waiting.keys.sorted(by: VersionVector.isBefore) {
+            for writer in waiting.keys.sorted(by: VersionVector.isBefore) where obstacles[writer] == nil {
                 while let message = nextReady(of: writer) {
-                    let transaction = message.transaction
-                    conflicts += try merging.merge(transaction, lamport: message.lamport) ?? []
-                    waiting[writer]?[transaction.token.number] = nil
+                    do {
+                        conflicts += try merging.merge(message.transaction, lamport: message.lamport) ?? []
+                    } catch {
+                        obstacles[writer] = error as? StoreError ?? StoreError(.damaged, "\(error)")
+                        break
+                    }
+                    waiting[writer]?[message.transaction.previous?.number ?? 0] = nil
                     raiseBound(of: writer, to: message.lamport + 1)
                     (hasMerged, goesOn) = (true, true)
                 }
@@ -229,11 +261,7 @@ package final class MirrorPeer {
     }
 
     private func nextReady(of writer: UUID) -> TransactionMessage? {
-        let known = merging.knowledge[writer]
-        waiting[writer] = waiting[writer]?.filter { $0.key > known }
-        guard let number = waiting[writer]?.keys.min(), let message = waiting[writer]?[number],
-            message.transaction.previous?.number ?? 0 == known
-        else { return nil }
+        guard let message = waiting[writer]?[merging.knowledge[writer]] else { return nil }
         let isReady = message.knowledge.entries.allSatisfy { $0.peer == me || merging.knowledge[$0.peer] >= $0.number }
         return isReady ? message : nil
     }
@@ -300,15 +328,15 @@ package final class MirrorPeer {
         peers.keys.sorted(by: VersionVector.isBefore).compactMap { peer in
             let (known, newest) = (merging.knowledge[peer], peers[peer]?.newest ?? 0)
             guard newest > known else { return nil }
-            // Those that wait for others are here.
-            let end = waiting[peer]?.keys.min().map { max($0 - 1, known + 1) } ?? newest
-            return RequestedNumbers(peer: peer, numbers: (known + 1)...end)
+            // Those that wait for others are here, from the one after the first missing one on.
+            let end = waiting[peer]?.keys.filter { $0 >= known }.min() ?? newest
+            return end > known ? RequestedNumbers(peer: peer, numbers: (known + 1)...end) : nil
         }
     }
 
     /// If something is missing, or not confirmed, for a while: requests it, and repeats the receipt, which names the
     /// newest transaction. The pauses grow until something comes.
-    private func remind(hasProgress: Bool) {
+    private func remind(hasProgress: Bool) throws {
         if hasProgress { reminderSeconds = Self.firstReminderSeconds }
         let now = clock()
         let missing = missing
@@ -317,10 +345,8 @@ package final class MirrorPeer {
             return
         }
         guard now >= nextReminder else { return }
-        do {
-            if !missing.isEmpty { try send(.request(missing)) }
-            try sendReceipt()
-        } catch { return }
+        if !missing.isEmpty { try send(.request(missing)) }
+        try sendReceipt()
         nextReminder = now + reminderSeconds
         reminderSeconds = min(reminderSeconds * 2, Self.longestReminderSeconds)
     }
