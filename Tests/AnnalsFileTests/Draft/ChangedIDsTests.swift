@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: 1..<5 as Range<UInt64>)
-    func anyOrderOfIDsEqualsASet(seed: UInt64) {
+    func anyOrderOfIDsEqualsASet(seed: UInt64) throws {
         var random = SeededRandom(seed)
         var table = ChangedIDs()
         var expected = Set<UInt64>()
@@ -21,12 +21,12 @@ import Testing
             for _ in 0..<Int.random(in: 0..<400, using: &random) {
                 // Few entities and few numbers, so that IDs come again.
                 let id = UInt64.random(in: 1..<5, using: &random) << 48 | UInt64.random(in: 0..<2_000, using: &random)
-                #expect(table.contains(id) == expected.contains(id), "seed \(seed)")
+                try #require(table.contains(id) == expected.contains(id), "seed \(seed)")
                 table.insert(id)
                 expected.insert(id)
             }
-            #expect(table.count == expected.count, "seed \(seed)")
-            #expect(expected.allSatisfy { table.contains($0) }, "seed \(seed)")
+            try #require(table.count == expected.count, "seed \(seed)")
+            try #require(expected.allSatisfy { table.contains($0) }, "seed \(seed)")
             if Bool.random(using: &random) {
                 table.removeAll()
                 expected = []
@@ -34,13 +34,13 @@ import Testing
         }
     }
 
-    @Test func idsOfManyEntitiesWithTheSameNumberAreFound() {
+    @Test func idsOfManyEntitiesWithTheSameNumberAreFound() throws {
         var table = ChangedIDs()
         for entity in 1...UInt64(UInt16.max) { table.insert(entity << 48 | 7) }
         #expect(table.count == Int(UInt16.max))
         for entity in 1...UInt64(UInt16.max) {
-            #expect(table.contains(entity << 48 | 7))
-            #expect(!table.contains(entity << 48 | 8))
+            try #require(table.contains(entity << 48 | 7))
+            try #require(!table.contains(entity << 48 | 8))
         }
     }
 
