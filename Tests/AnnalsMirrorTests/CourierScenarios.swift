@@ -1,4 +1,4 @@
-// What every courier does in a calm world. The same scenarios run on each engine.
+// Scenarios of couriers in a calm world. The same ones run on each engine.
 
 import Annals
 import AnnalsMirror

@@ -1,4 +1,4 @@
-// What the tests of all couriers need of an engine.
+// The parts of an engine that the tests of all couriers need.
 
 import Annals
 import AnnalsMirror

@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// What a writer does: new messages in several segments, a state, and discarding.
+    /// The work of a writer: new messages in several segments, a state, and discarding.
     private func work(_ courier: FolderCourier) throws {
         try courier.append(testMessages(1...3, from: "anna", bytes: 1500) + testMessages(4...5, from: "anna"))
         try store(1, courier)

@@ -3,7 +3,7 @@
 // Invariants:
 // SA1  The parts come in their order, and each object of the state comes once, in the order of the names.
 // SA2  A written reference leads to an object of the state.
-// SA3  Memory: one part, and 56 bytes for each stretch of consecutive names. What the transaction itself needs
+// SA3  Memory: one part, and 56 bytes for each stretch of consecutive names. The memory of the transaction itself
 //      depends on the store's indexes.
 
 internal import FoundationEssentials

@@ -45,7 +45,7 @@ package protocol Courier: AnyObject {
     /// Frees the messages of this peer up to a number: each peer has applied them. The engine may keep them longer.
     func discard(through number: UInt64) throws
 
-    /// What the engine promises less than it could, a sentence each, for people: one copy, memory only, a limit.
+    /// The weak points of the engine, a sentence each, for people: one copy, memory only, a limit.
     func weaknesses() throws -> [String]
 }
 
@@ -107,6 +107,6 @@ extension StoreError.Code {
     public static let courierSettings = Self(rawValue: "courierSettings")
     /// The server or file system has no room for more messages.
     public static let courierFull = Self(rawValue: "courierFull")
-    /// What the server or folder returned is not what was written there, or breaks the protocol.
+    /// The server or folder returned other bytes than were written there, or breaks the protocol.
     public static let courierDamaged = Self(rawValue: "courierDamaged")
 }

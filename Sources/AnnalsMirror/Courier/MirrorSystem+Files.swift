@@ -7,7 +7,7 @@
 #endif
 
 extension MirrorSystem {
-    /// What identifies the content of a file without reading it.
+    /// Facts that identify the content of a file without reading it.
     package struct FileStatus: Equatable, Sendable {
         var device: UInt64
         var inode: UInt64

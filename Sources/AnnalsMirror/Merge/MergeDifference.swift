@@ -1,4 +1,4 @@
-// What a store has to change so that it has the outcome of a merge.
+// The changes that give a store the outcome of a merge.
 //
 // Invariants:
 // MD1  All names of one object of the outcome lead to one object of the store, and names of two objects to two.
@@ -12,7 +12,7 @@ struct MergeDifference {
     private(set) var joined: [(name: ExportedObject, object: ExportedObject)] = []
     private(set) var separated: [ExportedObject] = []
     private(set) var removed: [ObjectID] = []
-    /// What connects the changes with other transactions.
+    /// The resources that connect the changes with other transactions.
     private(set) var resources: Set<MergeResource> = []
 
     private let outcome: MergeOutcome

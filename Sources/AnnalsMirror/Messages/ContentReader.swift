@@ -1,5 +1,5 @@
-// Reads the content of messages. What is written once is read once: a second copy of a store, a name or a shape is
-// malformed, so that each content has one form only.
+// Reads the content of messages. Stores, names and shapes are written once. A second copy of one is malformed, so that
+// each content has one form only.
 
 internal import Annals
 internal import FoundationEssentials

@@ -47,7 +47,7 @@ package struct MessageJoiner {
     /// How many unfinished messages were dropped for want of room.
     package private(set) var droppedCount = 0
 
-    /// What a message and a part take besides their data.
+    /// The memory of a message and of a part besides their data.
     private static let messageCharge = 512
     private static let partCharge = 64
 

@@ -1,4 +1,4 @@
-// Where a message is in its sender's sequence, and which transactions a gap in the sequence may contain.
+// The place of a message in its sender's sequence, and the transactions that a gap in the sequence may contain.
 //
 // The courier's numbers of a sender rise by one, each for one body. So a receiver finds a missing body by its number.
 // The sender's transactions have numbers of their own, which rise from message to message, but not by one. Each body

@@ -51,7 +51,7 @@ package struct MirrorMessage: Hashable, Sendable {
 /// One transaction, with what its writer knew.
 package struct TransactionMessage: Hashable, Sendable {
     package var lamport: UInt64
-    /// What the sender had applied before it: all entries, or those that differ from its previous transaction message.
+    /// The transactions that the sender had applied before: all entries, or those that its last message lacks.
     package var knowledge: VersionVector
     package var isKnowledgeComplete: Bool
     package var transaction: ExportedTransaction
@@ -69,7 +69,7 @@ package struct TransactionMessage: Hashable, Sendable {
 /// The courier has a complete state under this name.
 package struct StateMessage: Hashable, Sendable {
     package var name: String
-    /// What the state contains.
+    /// The transactions that the state contains.
     package var knowledge: VersionVector
     package var lamport: UInt64
     package var bytes: UInt64
@@ -82,7 +82,7 @@ package struct StateMessage: Hashable, Sendable {
     }
 }
 
-/// What the sender has applied durably.
+/// The transactions that the sender has applied durably.
 package struct ReceiptMessage: Hashable, Sendable {
     /// All entries.
     package var applied: VersionVector

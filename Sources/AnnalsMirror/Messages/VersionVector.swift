@@ -1,4 +1,4 @@
-// What a peer knows: for each peer, the number of the last transaction that it has applied.
+// The knowledge of a peer: for each peer, the number of the last transaction that it has applied.
 
 package import FoundationEssentials
 

@@ -36,7 +36,7 @@ package final class MergingStore {
     private var floor: UInt64
     /// The place from which a new mirror of the store would begin.
     private var savedFloor: UInt64 = 0
-    /// What `lamport` and `lastPublished` were at `floor`.
+    /// The values of `lamport` and `lastPublished` at `floor`.
     private var floorLamport: UInt64 = 0
     private var floorPublished: HistoryToken?
     /// See `MergeFloor`.
@@ -172,7 +172,7 @@ package final class MergingStore {
         let resources = try resources(of: exported, schema).union(state.wanted(by: transaction))
             .union(transaction.names.map { .object($0) })
         var entry = MergeEntry(transaction, resources)
-        // What it has only read is not known any more.
+        // The objects that it has only read are not known any more.
         entry.isOpen = true
         window.append((exported.token.number, entry))
     }

@@ -36,7 +36,7 @@ public final class Mirror: Sendable {
         }
     }
 
-    /// What a mirror knows of another store of its group.
+    /// The facts that a mirror knows about another store of its group.
     public struct Peer: Sendable, Hashable {
         /// The store's identifier.
         public let identifier: UUID

@@ -52,9 +52,9 @@ package final class MirrorPeer {
     private static let longestReminderSeconds = 64.0
     private static let batchBytes = 1 << 20
 
-    /// What is known of another peer.
+    /// The facts known about another peer.
     private struct Peer {
-        /// What it has applied, by its last receipt.
+        /// The transactions that it has applied, by its last receipt.
         var applied = VersionVector()
         /// Its highest transaction that any message has named.
         var newest: UInt64 = 0
@@ -307,7 +307,7 @@ package final class MirrorPeer {
 
     // MARK: Status
 
-    /// What is known of each other peer: its last transaction here, and the last own one that it has confirmed.
+    /// For each other peer: its last transaction here, and the last own one that it has confirmed.
     package var known: [(peer: UUID, merged: UInt64, newest: UInt64, confirmed: UInt64)] {
         peers.keys.sorted(by: VersionVector.isBefore).map { peer in
             (peer, merging.knowledge[peer], peers[peer]?.newest ?? 0, peers[peer]?.applied[me] ?? 0)

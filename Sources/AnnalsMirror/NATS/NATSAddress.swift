@@ -1,4 +1,4 @@
-// Where a NATS server listens, and the credentials for it, as a person writes them.
+// The address of a NATS server and the credentials for it, as a person writes them.
 
 package import Annals
 
@@ -46,7 +46,7 @@ package struct NATSAddress: Equatable, Sendable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// What a client shows to a server. Not part of any message or description.
+/// The credentials of a client. No message or description contains them.
 package enum NATSCredentials: Equatable, Sendable {
     case token(String)
     case user(String, password: String)

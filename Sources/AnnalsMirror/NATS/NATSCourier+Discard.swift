@@ -3,7 +3,7 @@
 internal import Annals
 
 extension NATSCourier {
-    /// What is known of this peer's messages in the stream.
+    /// The known places of this peer's messages in the stream.
     struct SentMessages {
         /// The stream that the numbers belong to.
         var created: UInt64 = 0

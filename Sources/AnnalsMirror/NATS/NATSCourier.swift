@@ -185,7 +185,7 @@ extension NATSCourier {
         }
     }
 
-    /// Where a call reads, which may change if the stream has changed.
+    /// The place from which a call reads. It may change if the stream has changed.
     private struct Reading {
         var place: NATSPlace?
         var beganAgain: Bool

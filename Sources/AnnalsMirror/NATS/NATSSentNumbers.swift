@@ -1,4 +1,4 @@
-// Where in the stream a peer's own messages are, as far as discarding needs to know.
+// The places of a peer's own messages in the stream, as exactly as discarding needs them.
 
 /// Finds the sequence number up to which a peer's messages can be removed from a stream.
 ///

@@ -1,4 +1,4 @@
-// What a server and its client say of themselves when they meet, and the errors that the server sends.
+// The introductions of a server and its client, and the errors that the server sends.
 
 package import Annals
 

@@ -54,7 +54,7 @@ enum NATSStreamSettings {
         }
     }
 
-    /// What a stream promises less than it could, a sentence each.
+    /// The weak points of a stream, a sentence each.
     static func weaknesses(_ config: NATSJSONValue, name: String) -> [String] {
         var found: [String] = []
         if replicas(of: config) < 2 {

@@ -2,7 +2,7 @@
 
 internal import Annals
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 enum LoadedSegment {
     case segment(Segment)
     /// It is incomplete, gone, or was reported already.

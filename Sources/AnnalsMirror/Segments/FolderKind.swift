@@ -1,4 +1,4 @@
-// What a file system promises less than a mirror's folder could.
+// The weak points of a file system for a mirror's folder.
 
 package enum FolderKind {
     /// Sentences about a file system by the kernel's number for it (statfs(2), linux/magic.h).

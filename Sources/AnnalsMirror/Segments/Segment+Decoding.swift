@@ -1,6 +1,6 @@
 // Decodes the bytes of a segment, and trusts none of them.
 
-/// What the bytes of a file are.
+/// The meaning of the bytes of a file.
 package enum SegmentReading: Equatable, Sendable {
     case complete(Segment)
     /// The first bytes of a segment. A synchronizer is still delivering the rest.
