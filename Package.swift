@@ -22,6 +22,7 @@ let package = Package(
     name: "annals",
     products: [
         .library(name: "Annals", targets: ["Annals"]),
+        .library(name: "AnnalsMirror", targets: ["AnnalsMirror"]),
         .executable(name: "annals", targets: ["annals"]),
         .executable(name: "annals-bench", targets: ["annals-bench"]),
     ],
@@ -29,7 +30,8 @@ let package = Package(
         .target(name: "Annals", swiftSettings: settings),
         .target(name: "AnnalsMirror", dependencies: ["Annals"], swiftSettings: settings),
         .executableTarget(
-            name: "annals", dependencies: ["Annals"], path: "Sources/AnnalsTool", swiftSettings: settings),
+            name: "annals", dependencies: ["Annals", "AnnalsMirror"], path: "Sources/AnnalsTool",
+            swiftSettings: settings),
         .executableTarget(
             name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
             swiftSettings: settings),

@@ -3,7 +3,6 @@
 
 internal import Annals
 internal import FoundationEssentials
-internal import Synchronization
 
 #if canImport(Glibc)
     internal import Glibc
@@ -33,7 +32,7 @@ enum DemoCommand {
                     .usage, "demo: ROLE is app, share or import, and STORE is a path.", hint: "Try: annals help demo")
             }
             let path = arguments.operands[1]
-            try inTask { try await DemoPlayer(role, path).play() }
+            try ToolTask.wait { try await DemoPlayer(role, path).play() }
             return .done
         }
         let ending = try Ending.onSignals()
@@ -56,20 +55,6 @@ enum DemoCommand {
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, &output)
         return .done
-    }
-
-    /// Runs code that waits, and waits for it.
-    private static func inTask(_ body: @escaping @Sendable () async throws -> Void) throws(ToolFailure) {
-        let end = TaskEnd()
-        Task.detached {
-            do {
-                try await body()
-                end.come(nil)
-            } catch {
-                end.come(ToolFailure(error))
-            }
-        }
-        if let failure = end.wait() { throw failure }
     }
 
     private static func makeFolder() throws(ToolFailure) -> String {
@@ -139,30 +124,5 @@ enum DemoCommand {
 
     static func expect(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
         guard holds else { throw ToolFailure(.failed, sentence) }
-    }
-}
-
-/// The end of a task, for the thread that waits for it.
-///
-/// Sound although it is shared: the memory is a semaphore's, which any thread may use.
-private final class TaskEnd: @unchecked Sendable {
-    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-    private let failure = Mutex<ToolFailure?>(nil)
-
-    init() { sem_init(semaphore, 0, 0) }
-
-    deinit {
-        sem_destroy(semaphore)
-        semaphore.deallocate()
-    }
-
-    func come(_ failure: ToolFailure?) {
-        self.failure.withLock { $0 = failure }
-        sem_post(semaphore)
-    }
-
-    func wait() -> ToolFailure? {
-        while sem_wait(semaphore) != 0 {}
-        return failure.withLock { $0 }
     }
 }

@@ -4,16 +4,24 @@ internal import Annals
 
 extension Command {
     static let help = Command(
-        "help", "Explains the tool or one command.", operands: ["[COMMAND]"], run: HelpCommand.run)
+        "help", "Explains the tool or one command.", operands: ["[COMMAND…]"], run: HelpCommand.run)
 }
 
 enum HelpCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        guard let name = arguments.operands.first else { return try overview(&output) }
-        guard let command = Commands.find(name) else {
-            throw ToolFailure(.usage, "There is no command “\(name)”.", hint: "Try: annals help")
-        }
-        return try explain(command, &output)
+        let words = arguments.operands
+        guard let first = words.first else { return try overview(&output) }
+        if let (command, rest) = Commands.find(words), rest.isEmpty { return try explain(command, &output) }
+        let group = Commands.beginning(with: first)
+        if words.count == 1, !group.isEmpty { return try list(group, &output) }
+        throw ToolFailure(
+            .usage, "There is no command “\(words.joined(separator: " "))”.", hint: "Try: annals help")
+    }
+
+    /// The commands of two words with a common first one.
+    static func list(_ group: [Command], _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try table(group.map { ($0.usage, $0.summary) }, &output)
+        return .done
     }
 
     private static func overview(_ output: inout Output) throws(ToolFailure) -> ExitStatus {

@@ -13,10 +13,31 @@ enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .watch, .versions,
         .revert, .export, .apply,
+        .mirrorRun, .mirrorStatus,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 
-    static func find(_ name: String) -> Command? { all.first { $0.name == name } }
+    /// The command that begins the words, whose name has one word or two, and the words after its name.
+    static func find(_ words: [String]) -> (command: Command, rest: [String])? {
+        for count in 1...2 where words.count >= count {
+            let name = words.prefix(count).joined(separator: " ")
+            if let command = all.first(where: { $0.name == name }) { return (command, Array(words.dropFirst(count))) }
+        }
+        return nil
+    }
+
+    /// The commands of two words that begin with this one.
+    static func beginning(with word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
+
+    /// The failure for words that are no command.
+    static func unknown(_ words: [String]) -> ToolFailure {
+        let group = words.first.map { beginning(with: $0) } ?? []
+        if let first = words.first, !group.isEmpty {
+            let seconds = group.map { String($0.name.dropFirst(first.count + 1)) }.joined(separator: " or ")
+            return ToolFailure(.usage, "“annals \(first)” needs \(seconds).", hint: "Try: annals help \(first)")
+        }
+        return ToolFailure(.usage, "There is no command “\(words.first ?? "")”.", hint: "Try: annals help")
+    }
 }
 
 @main struct Tool {
@@ -77,8 +98,10 @@ enum Commands {
             try output.line("annals \(version)")
             return .done
         }
-        guard let command = Commands.find(first) else {
-            throw ToolFailure(.usage, "There is no command “\(first)”.", hint: "Try: annals help")
+        guard let (command, rest) = Commands.find(arguments) else {
+            let group = Commands.beginning(with: first)
+            if !group.isEmpty, Arguments.askForHelp(rest) { return try HelpCommand.list(group, &output) }
+            throw Commands.unknown(arguments)
         }
         if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, &output) }
         return try command.run(Arguments(rest, for: command), &output)

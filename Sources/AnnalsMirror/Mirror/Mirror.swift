@@ -1,117 +1,116 @@
 // The mirror of a store, as programs use it: a thread that publishes and merges until it is stopped.
 
 public import Annals
-public import FoundationEssentials
+internal import FoundationEssentials
 internal import Synchronization
 
 /// Keeps a store equal to the other stores of a group, on this machine and others.
 ///
 /// Every store of the group is written locally, at any time, also without a connection. The mirror sends this store's
-/// transactions to the others and merges theirs. Stores that have the same transactions have the same objects,
+/// transactions to the other stores and merges theirs. Stores that have the same transactions have the same objects,
 /// whatever the order in which the transactions came, and whatever the clocks of the machines show.
+///
+/// ```swift
+/// let mirror = try Mirror(store, group: "notes", through: .nats("nats://127.0.0.1:4222", token: secret))
+/// try await mirror.start()
+/// print(mirror.status.peers)
+/// await mirror.stop()
+/// ```
+///
+/// Any thread may call any method. The mirror uses one thread of its own while it runs. It ends when the last reference
+/// to the mirror goes, but only `stop()` waits for that.
 public final class Mirror: Sendable {
-    /// The engine that carries the messages.
-    public struct Route: Sendable {
-        let open: @Sendable (_ group: String, _ peer: String, Interruption) throws -> any Courier
-
-        /// A NATS server with JetStream.
-        ///
-        /// - Parameters:
-        ///   - address: `nats://host:port`, or several with commas between them.
-        ///   - token: If the server requires one.
-        ///   - replicas: The copies of each message that the server must keep; nil for what it has.
-        public static func nats(_ address: String, token: String? = nil, replicas: Int? = nil) -> Route {
-            Route { group, peer, interruption in
-                try NATSCourier(
-                    address: address, credentials: token.map { .token($0) }, group: group, peer: peer,
-                    replicas: replicas, interruption: interruption)
-            }
-        }
-
-        /// A folder that the machines share: a network file system, or one that a synchronizer copies.
-        public static func folder(_ path: String) -> Route {
-            Route { group, peer, interruption in
-                try FolderCourier(path: path, group: group, peer: peer, interruption: interruption)
-            }
-        }
-    }
-
-    /// The facts that a mirror knows about another store of its group.
-    public struct Peer: Sendable, Hashable {
-        /// The store's identifier.
-        public let identifier: UUID
-        /// Its last transaction that was merged here; 0 for none.
-        public let merged: UInt64
-        /// Its last transaction that this mirror has heard of.
-        public let newest: UInt64
-        /// The last transaction of this store that it has confirmed.
-        public let confirmed: UInt64
-    }
-
-    /// The present state of a mirror.
-    public struct Status: Sendable {
-        /// Whether `start` was called, and `stop` was not.
-        public var isRunning = false
-        /// The other stores of the group, by identifier.
-        public var peers: [Peer] = []
-        /// The last transaction of this store that was published.
-        public var published: UInt64 = 0
-        /// How many values were overruled since the mirror was made.
-        public var conflicts = 0
-        /// The last error, with what to do; nil since the last success.
-        public var lastError: StoreError?
-    }
-
-    /// The mirrored store.
+    /// The mirrored store. Close it after `stop()` only.
     public let store: Store
     /// The name of the group.
     public let group: String
+    /// The name that the other stores of the group show to people. It need not be unique.
+    public let name: String
     private let route: Route
     private let running = Mutex(MirrorLoop?.none)
-    /// Of the loop that was stopped last.
-    private let lastStatus = Mutex(Status())
+    private let board = MirrorStatusBoard()
 
-    /// Creates a mirror that does nothing yet. Throws `StoreError`: `invalidArgument` for an impossible group or
-    /// address, `tooManyFiles`.
-    public init(_ store: Store, group: String, through route: Route) throws {
+    /// The longest name of a mirror, in bytes of UTF-8.
+    static let maximumNameBytes = 255
+
+    /// Creates a mirror that does nothing yet. It connects to nothing and changes nothing. O(1).
+    ///
+    /// - Parameters:
+    ///   - store: A store that is open for writing.
+    ///   - group: The stores that mirror each other: 1 to 60 bytes. Letters and digits are best.
+    ///   - route: The engine that carries the messages.
+    ///   - name: Shown to people by the other stores; 1 to 255 bytes. Nil is the name of this machine.
+    /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, `tooManyFiles`.
+    public init(_ store: Store, group: String, through route: Route, name: String? = nil) throws {
         (self.store, self.group, self.route) = (store, group, route)
+        self.name = name ?? Self.nameOfMachine
+        guard (1...Self.maximumNameBytes).contains(self.name.utf8.count) else {
+            throw StoreError(
+                .invalidArgument,
+                "The name of a mirror has 1 to \(Self.maximumNameBytes) bytes of UTF-8: choose another one.")
+        }
         // A wrong address is an error now, and not one of the thread.
         _ = try route.open(group, store.identifier.uuidString, try Interruption())
     }
 
-    deinit { running.withLock { $0 }?.stop() }
+    deinit {
+        running.withLock { $0 }?.stop()
+        board.finish()
+    }
 
-    /// The present state.
-    public var status: Status { running.withLock { $0 }?.status ?? lastStatus.withLock { $0 } }
+    private static var nameOfMachine: String {
+        let name = ProcessInfo.processInfo.hostName
+        return name.isEmpty || name.utf8.count > maximumNameBytes ? "localhost" : name
+    }
 
     // MARK: On and off
 
     /// Begins to publish and to merge, in a thread of its own. Does nothing if the mirror runs.
     ///
-    /// An engine that cannot be reached is no error here: the mirror tries again until it can. See `status`.
+    /// An engine that cannot be reached is no error here: the mirror tries again until it can. `status` has the error.
     ///
-    /// Throws `StoreError`: `outOfMemory`, `tooManyFiles`, `closed`.
+    /// - Throws: `StoreError`: `outOfMemory`, `tooManyFiles`, `closed`.
     public func start() async throws {
         if running.withLock({ $0 })?.isEnding == true { await stop() }
         try running.withLock { running throws in
             guard running == nil else { return }
             let interruption = try Interruption()
             let courier = try route.open(group, store.identifier.uuidString, interruption)
-            let loop = MirrorLoop(store, courier, interruption)
+            let loop = MirrorLoop(store, name, courier, interruption, board)
             try loop.start()
             running = loop
         }
     }
 
     /// Stops, and returns when nothing of the mirror runs any more. Edits go on locally; `start()` catches up.
+    ///
+    /// The transaction that is being merged is finished first. A name service that does not answer can delay the
+    /// end by its own timeout.
     public func stop() async {
         guard let loop = running.withLock({ $0 }) else { return }
         loop.stop()
         await loop.ended()
-        running.withLock { running in
-            guard running === loop else { return }
-            lastStatus.withLock { $0 = loop.status }
-            running = nil
-        }
+        running.withLock { if $0 === loop { $0 = nil } }
+    }
+
+    // MARK: Status
+
+    /// The present state. Waits for nothing. O(1).
+    public var status: Status { board.status }
+
+    /// The present state, and then each change of it, until the iteration ends or the mirror goes.
+    ///
+    /// A slow reader gets the newest state: earlier ones that it has not read are dropped. A busy mirror changes many
+    /// times a second, an idle one does not.
+    public func statusUpdates() -> AsyncStream<Status> { board.updates() }
+
+    /// The state of a store's mirror that any process has recorded last; nil if the store was never mirrored.
+    ///
+    /// For programs that do not run the mirror themselves. `isRunning` is false, and there are no `recentConflicts` and
+    /// `weaknesses`. O(number of peers).
+    ///
+    /// - Throws: `StoreError`: `unsupportedVersion` for the record of a later version, `damaged`, `closed`.
+    public static func lastStatus(of store: Store) throws -> Status? {
+        try MirrorRecord.load(store).map { Status($0) }
     }
 }

@@ -10,7 +10,10 @@ internal import Synchronization
 
 final class MirrorLoop: Sendable {
     private let store: Store
+    /// For people.
+    private let name: String
     private let interruption: Interruption
+    private let board: MirrorStatusBoard
     private let isStopping = Atomic(false)
     /// Whether the thread waits for messages: then a transaction of this store ends the wait.
     private let isWaiting = Atomic(false)
@@ -19,7 +22,6 @@ final class MirrorLoop: Sendable {
     private nonisolated(unsafe) let courier: any Courier
 
     private struct Shared {
-        var status = Mirror.Status()
         var signals: Task<Void, Never>?
         var waiters: [CheckedContinuation<Void, Never>] = []
         var hasEnded = false
@@ -31,16 +33,18 @@ final class MirrorLoop: Sendable {
     /// How often the place for a later mirror is kept.
     private static let savePeriod: Duration = .seconds(5)
 
-    init(_ store: Store, _ courier: sending any Courier, _ interruption: Interruption) {
-        (self.store, self.courier, self.interruption) = (store, courier, interruption)
+    init(
+        _ store: Store, _ name: String, _ courier: sending any Courier, _ interruption: Interruption,
+        _ board: MirrorStatusBoard
+    ) {
+        (self.store, self.name, self.courier) = (store, name, courier)
+        (self.interruption, self.board) = (interruption, board)
     }
-
-    var status: Mirror.Status { shared.withLock { $0.status } }
 
     func start() throws {
         let signals = try store.changes()
-        shared.withLock { $0.status.isRunning = true }
         _ = try BackgroundThread(name: "annals-mirror") { self.run() }
+        board.change { $0.isRunning = true }
         let task = Task {
             do {
                 for try await _ in signals where isWaiting.load(ordering: .acquiring) { interruption.interrupt() }
@@ -77,14 +81,17 @@ final class MirrorLoop: Sendable {
             do {
                 try mirror()
             } catch {
+                // An error of the call that `stop` has ended is none.
+                guard goesOn else { break }
                 show(error as? StoreError ?? StoreError(.invalidArgument, "\(error)"))
                 // `stop` ends this wait.
-                if goesOn { _ = interruption.wait(seconds: Self.retrySeconds) }
+                _ = interruption.wait(seconds: Self.retrySeconds)
             }
         }
+        board.change { $0.isRunning = false }
         let waiters = shared.withLock { shared in
             defer { shared.waiters = [] }
-            (shared.hasEnded, shared.status.isRunning) = (true, false)
+            shared.hasEnded = true
             return shared.waiters
         }
         for waiter in waiters { waiter.resume() }
@@ -104,8 +111,9 @@ final class MirrorLoop: Sendable {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
         }
-        try peer.join(name: "", instance: UInt64.random(in: .min ... .max))
+        try peer.join(name: name, instance: UInt64.random(in: .min ... .max))
         var nextSave = ContinuousClock.now + Self.savePeriod
+        var hasAsked = false
         defer { try? peer.save() }
         while goesOn {
             do {
@@ -113,6 +121,8 @@ final class MirrorLoop: Sendable {
                     isWaiting.store(waits, ordering: .sequentiallyConsistent)
                     if !waits { clear() }
                 }
+                if !hasAsked { try askForWeaknesses() }
+                hasAsked = true
             } catch let error as StoreError where error.code == .cancelled {
                 // A signal that came after the wait has ended the next call.
                 clear()
@@ -126,6 +136,11 @@ final class MirrorLoop: Sendable {
         }
     }
 
+    private func askForWeaknesses() throws {
+        let weaknesses = try courier.weaknesses()
+        board.change { $0.weaknesses = weaknesses }
+    }
+
     private func clear() {
         interruption.clear()
         // A stop that came just before stays in force.
@@ -134,18 +149,22 @@ final class MirrorLoop: Sendable {
 
     // MARK: What it shows
 
-    private func show(_ error: StoreError) { shared.withLock { $0.status.lastError = error } }
+    private func show(_ error: StoreError) { board.change { $0.lastError = error } }
 
     private func show(_ peer: MirrorPeer) {
-        let peers = peer.known.map {
-            Mirror.Peer(identifier: $0.peer, merged: $0.merged, newest: $0.newest, confirmed: $0.confirmed)
-        }
-        let (published, conflicts) = (peer.publishedNumber, peer.takeConflicts().count)
+        let (members, published, conflicts) = (peer.members, peer.publishedNumber, translated(peer.takeConflicts()))
         let obstacle = peer.obstacles.min { $0.key.uuidString < $1.key.uuidString }?.value
-        shared.withLock { shared in
-            (shared.status.peers, shared.status.published) = (peers, published)
-            shared.status.lastError = obstacle
-            shared.status.conflicts += conflicts
+        board.change { status in
+            (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
+            status.lastError = obstacle
+            status.add(conflicts)
         }
+    }
+
+    /// The conflicts with the objects of this store.
+    private func translated(_ conflicts: [MergeConflict]) -> [Mirror.Conflict] {
+        if conflicts.isEmpty { return [] }
+        let view = try? ExchangeView(try store.snapshot())
+        return conflicts.map { Mirror.Conflict($0, in: view) }
     }
 }

@@ -1,0 +1,112 @@
+// The facts that a mirror shows to programs and people.
+
+public import Annals
+public import FoundationEssentials
+
+extension Mirror {
+    /// The facts that a mirror knows about another store of its group.
+    public struct Peer: Sendable, Hashable {
+        /// The store's identifier.
+        public let identifier: UUID
+        /// The name that its mirror has for people. Until it has announced one, the identifier's text.
+        public let name: String
+        /// The number of its last transaction that was merged here; 0 for none.
+        public let merged: UInt64
+        /// The number of its last transaction that this mirror has heard of.
+        public let newest: UInt64
+        /// The number of the last transaction of this store that it has confirmed: it has all up to there.
+        public let confirmed: UInt64
+        /// When its last message came here, by the clock of this machine; nil for never.
+        public let lastSeen: Date?
+        /// Whether it has left the group, or was declared lost. Nobody waits for its confirmations.
+        public let hasLeft: Bool
+
+        /// How many of its transactions are missing here: at most this many. Numbers of a store's transactions need not
+        /// be consecutive for its group, because merged transactions have numbers, too.
+        public var lag: UInt64 { newest > merged ? newest - merged : 0 }
+
+        init(_ member: MirrorMember) {
+            identifier = member.identifier
+            name = member.name.isEmpty ? member.identifier.uuidString : member.name
+            (merged, newest, confirmed) = (member.merged, member.newest, member.confirmed)
+            (lastSeen, hasLeft) = (member.lastSeen, member.hasLeft)
+        }
+    }
+
+    /// A part of a transaction that the merge has left out, because it was impossible after transactions that its
+    /// writer did not know.
+    ///
+    /// Two values of one attribute are no conflict: the later one in the group's order stays, and history has both.
+    public struct Conflict: Sendable, Hashable {
+        /// The reason why it was impossible.
+        public enum Reason: Sendable, Hashable {
+            /// The object was deleted, or its insertion was left out.
+            case objectIsGone
+            /// Another object has the unique values.
+            case keyTaken
+            /// The attribute refers to an object that is gone, or would be null although it is required.
+            case referenceIsGone
+            /// The object was not deleted: another one refers to it and must not lose the reference.
+            case stillReferred
+        }
+
+        /// The object in this store; nil if this store has never had it. It may be deleted.
+        public let object: ObjectID?
+        /// The attribute that keeps its value; nil if the whole change of the object was left out.
+        public let attribute: String?
+        /// Why it was left out.
+        public let reason: Reason
+        /// The identifier of the store whose transaction has lost. It may be this one.
+        public let loser: UUID
+    }
+
+    /// The state of a mirror at one moment.
+    public struct Status: Sendable, Hashable {
+        /// Whether `start` was called, and `stop` was not. A running mirror need not be connected: see `lastError`.
+        public internal(set) var isRunning = false
+        /// The number of the last transaction of this store that was published; 0 for none.
+        public internal(set) var published: UInt64 = 0
+        /// The other stores of the group, in the order of their identifiers.
+        public internal(set) var peers: [Peer] = []
+        /// The number of conflicts since the mirror was made.
+        public internal(set) var conflicts = 0
+        /// The last conflicts, at most `maximumRecentConflicts`, the oldest first.
+        public internal(set) var recentConflicts: [Conflict] = []
+        /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
+        /// connected for the first time.
+        public internal(set) var weaknesses: [String] = []
+        /// The last error, with what to do; nil since the last success. The mirror tries again by itself.
+        public internal(set) var lastError: StoreError?
+
+        /// The largest number of `recentConflicts`.
+        public static let maximumRecentConflicts = 100
+
+        init() {}
+
+        init(_ record: MirrorRecord) {
+            peers = record.members.map { Peer($0) }
+            (published, conflicts) = (record.published, record.conflicts)
+            lastError = record.error.map { StoreError(StoreError.Code(rawValue: $0.code), $0.message) }
+        }
+
+        mutating func add(_ conflicts: [Conflict]) {
+            self.conflicts += conflicts.count
+            recentConflicts = (recentConflicts + conflicts).suffix(Self.maximumRecentConflicts)
+        }
+    }
+}
+
+extension Mirror.Conflict {
+    /// - Parameter view: The state of the store after the merge; nil if it cannot be read.
+    init(_ conflict: MergeConflict, in view: ExchangeView?) {
+        object = try? view?.object(named: ExportedObject(conflict.object.id, of: conflict.object.store))
+        (attribute, loser) = (conflict.attribute, conflict.loser.peer)
+        reason =
+            switch conflict.reason {
+            case .objectIsGone: .objectIsGone
+            case .keyTaken: .keyTaken
+            case .referenceIsGone: .referenceIsGone
+            case .stillReferred: .stillReferred
+            }
+    }
+}

@@ -1,0 +1,201 @@
+// `annals mirror run STORE` and `annals mirror status STORE`: the mirror of a store, run by the tool or elsewhere.
+
+internal import Annals
+internal import AnnalsMirror
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
+
+extension Command {
+    static let mirrorRun = Command(
+        "mirror run", "Keeps a store equal to stores on other machines, until SIGTERM or SIGINT ends it.",
+        details: """
+            All stores of a group are written locally, also without a connection. The mirror publishes the store's
+            transactions and merges those of the other stores. It carries them through a NATS server with JetStream,
+            or through a folder that the machines share. Exactly one of --nats and --folder is required.
+
+            ADDRESS is nats://host:port, or several with commas between them. Arguments are visible to all users of
+            the machine. So give the token and the password by the variables ANNALS_NATS_TOKEN and
+            ANNALS_NATS_PASSWORD. They are used if the address has no credentials.
+
+            The state is printed when it changes, at most once a second. In jsonl each line is a whole state. Standard
+            error has each error and each weak point of the engine once. The mirror tries again after every error.
+            """,
+        operands: ["STORE"],
+        options: [
+            Option("group", value: "NAME", "the stores that mirror each other (required)"),
+            Option("nats", value: "ADDRESS", "through a NATS server with JetStream"),
+            Option("token", value: "TOKEN", "the token that the server requires"),
+            Option("user", value: "NAME", "the user, for a server that requires one"),
+            Option("password", value: "PASSWORD", "the user's password"),
+            Option("require-replicas", value: "NUMBER", "send nothing while fewer copies are kept, 1 to 5"),
+            Option("domain", value: "NAME", "the JetStream domain, if it is not the server's own"),
+            Option("folder", value: "PATH", "through a shared folder, which must exist"),
+            Option("name", value: "NAME", "shown at the other stores; by default this machine's name"),
+            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+        ], run: MirrorRunCommand.run)
+
+    static let mirrorStatus = Command(
+        "mirror status", "Prints what the mirror of a store has recorded last.",
+        details: """
+            The mirror may run in any process. For each other store of the group: its last transaction that was merged
+            here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
+            and when its last message came.
+            """,
+        operands: ["STORE"],
+        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
+        run: MirrorStatusCommand.run)
+}
+
+// MARK: Running
+
+enum MirrorRunCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
+        let route = try route(arguments)
+        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite)
+        defer { try? store.close() }
+        let mirror = try storing {
+            try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
+        }
+        let reporter = MirrorReporter(output, isJSON: format == "jsonl")
+        try ToolTask.wait {
+            let isEnding = AsyncStream<Void>.makeStream()
+            ending.then { isEnding.continuation.finish() }
+            try await mirror.start()
+            let reports = Task {
+                // A closed pipe ends the command, too.
+                defer { isEnding.continuation.finish() }
+                try await reporter.report(mirror.statusUpdates())
+            }
+            for await _ in isEnding.stream {}
+            await mirror.stop()
+            reports.cancel()
+            try reporter.end(mirror.status, await reports.result)
+        }
+        return .done
+    }
+
+    private static func refusal(_ message: String) -> ToolFailure {
+        ToolFailure(.usage, message, hint: "Try: annals help mirror run")
+    }
+
+    private static func route(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Route {
+        let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
+        switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
+        case (let address?, nil): return try nats(address, arguments)
+        case (nil, let path?):
+            if let option = ofNATS.first(where: { arguments.has($0) }) {
+                throw refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
+            }
+            return .folder(path)
+        case (nil, nil): throw refusal("Either --nats or --folder is missing: choose how the messages travel.")
+        case (_?, _?): throw refusal("--nats and --folder cannot be given together.")
+        }
+    }
+
+    private static func nats(_ address: String, _ arguments: Arguments) throws(ToolFailure) -> Mirror.Route {
+        let (user, domain) = (arguments.value(of: "user"), arguments.value(of: "domain"))
+        let replicas = try arguments.number(of: "require-replicas", for: .mirrorRun).map { Int(clamping: $0) }
+        if let user {
+            if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
+            guard let password = arguments.value(of: "password") ?? environment("ANNALS_NATS_PASSWORD") else {
+                throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
+            }
+            return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
+        }
+        if arguments.has("password") { throw refusal("--password needs --user.") }
+        let token = arguments.value(of: "token") ?? environment("ANNALS_NATS_TOKEN")
+        return .nats(address, token: token, replicas: replicas, domain: domain)
+    }
+
+    /// Nil if the variable is missing or empty.
+    ///
+    /// Sound because the string is copied at once, and nothing here changes the environment.
+    private static func environment(_ name: String) -> String? {
+        guard let value = getenv(name), value.pointee != 0 else { return nil }
+        return String(validatingCString: value)
+    }
+}
+
+/// Prints the states of a mirror, and each error and weak point once.
+private final class MirrorReporter: Sendable {
+    private struct State {
+        var output: Output
+        var errors = Output(.standardError)
+        var shown: Mirror.Status?
+    }
+
+    private let state: Mutex<State>
+    private let isJSON: Bool
+
+    init(_ output: Output, isJSON: Bool) {
+        state = Mutex(State(output: output))
+        self.isJSON = isJSON
+    }
+
+    /// The shortest time between two lines.
+    private static let pause: Duration = .seconds(1)
+
+    func report(_ updates: AsyncStream<Mirror.Status>) async throws {
+        for await status in updates {
+            try show(status)
+            // Later states replace each other until then.
+            try? await Task.sleep(for: Self.pause)
+        }
+    }
+
+    /// Shows the last state, and throws the failure of a report that has ended early.
+    func end(_ status: Mirror.Status, _ result: Result<Void, any Error>) throws {
+        try result.get()
+        try show(status)
+    }
+
+    private func show(_ status: Mirror.Status) throws {
+        try state.withLock { state throws in
+            let shown = state.shown
+            guard shown != status else { return }
+            state.shown = status
+            for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
+                try state.errors.line("annals: weak point: " + weakness)
+            }
+            if let error = status.lastError, shown?.lastError != error {
+                try state.errors.line("annals: " + error.description)
+            }
+            try state.errors.finish()
+            if isJSON {
+                try state.output.data(Array((MirrorStatusText.json(status).text + "\n").utf8))
+            } else {
+                try state.output.line(MirrorStatusText.line(status))
+            }
+            try state.output.finish()
+        }
+    }
+}
+
+// MARK: The recorded status
+
+enum MirrorStatusCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .mirrorStatus)
+        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+            try storing { try Mirror.lastStatus(of: store) }
+        }
+        if format == "json" {
+            var line = status.map { MirrorStatusText.json($0, isRecorded: true) } ?? JSONLine()
+            line.add("mirrored", status != nil)
+            try output.line(line.text)
+        } else if let status {
+            for line in MirrorStatusText.table(status) { try output.line(line) }
+        } else {
+            try output.line("This store was never mirrored. To begin: annals help mirror run")
+        }
+        return .done
+    }
+}

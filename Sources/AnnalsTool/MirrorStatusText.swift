@@ -1,0 +1,101 @@
+// The state of a mirror as JSON, as one line, and as a table.
+
+internal import Annals
+internal import AnnalsMirror
+internal import FoundationEssentials
+
+enum MirrorStatusText {
+    // MARK: JSON
+
+    /// - Parameter isRecorded: Without the members that only the running mirror knows.
+    static func json(_ status: Mirror.Status, isRecorded: Bool = false) -> JSONLine {
+        var line = JSONLine()
+        if !isRecorded { line.add("running", status.isRunning) }
+        line.add("published", status.published)
+        line.add("peers", status.peers.map(json))
+        line.add("conflicts", UInt64(status.conflicts))
+        if !isRecorded {
+            line.add("recentConflicts", status.recentConflicts.map(json))
+            line.addRaw("weaknesses", "[" + status.weaknesses.map(JSONLine.quoted).joined(separator: ",") + "]")
+        }
+        line.add("error", status.lastError.map(json))
+        return line
+    }
+
+    private static func json(_ peer: Mirror.Peer) -> JSONLine {
+        var line = JSONLine()
+        line.add("identifier", peer.identifier.uuidString)
+        line.add("name", peer.name)
+        line.add("merged", peer.merged)
+        line.add("newest", peer.newest)
+        line.add("lag", peer.lag)
+        line.add("confirmed", peer.confirmed)
+        line.addRaw("lastSeen", peer.lastSeen.map { JSONLine.quoted(time($0)) } ?? "null")
+        line.add("left", peer.hasLeft)
+        return line
+    }
+
+    private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
+        var line = JSONLine()
+        line.addRaw("object", conflict.object.map { JSONLine.quoted($0.description) } ?? "null")
+        line.addRaw("attribute", conflict.attribute.map(JSONLine.quoted) ?? "null")
+        line.add("reason", "\(conflict.reason)")
+        line.add("loser", conflict.loser.uuidString)
+        return line
+    }
+
+    private static func json(_ error: StoreError) -> JSONLine {
+        var line = JSONLine()
+        line.add("code", error.code.rawValue)
+        line.add("message", error.message)
+        if let path = error.path { line.add("path", path) }
+        return line
+    }
+
+    // MARK: Text
+
+    /// One line for the running mirror.
+    static func line(_ status: Mirror.Status) -> String {
+        let peers = status.peers.filter { !$0.hasLeft }
+        let state = !status.isRunning ? "stopped" : status.lastError == nil ? "running" : "waiting after an error"
+        let lags = peers.map { "\($0.name): " + ($0.lag == 0 ? "up to date" : "at most \($0.lag) missing") }
+        return
+            ([
+                state, "published \(status.published)", count(peers.count, "other store"),
+                count(status.conflicts, "conflict"),
+            ] + lags).joined(separator: "; ")
+    }
+
+    static func table(_ status: Mirror.Status) -> [String] {
+        var lines = [
+            "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
+                + "\(count(status.conflicts, "conflict"))."
+        ]
+        if let error = status.lastError { lines.append("Last error: \(error.description)") }
+        if status.peers.isEmpty { return lines }
+        let rows =
+            [["name", "merged", "newest", "lag", "confirmed", "last seen", "identifier"]]
+            + status.peers.map { peer in
+                [
+                    peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)", "\(peer.confirmed)",
+                    peer.hasLeft ? "has left" : peer.lastSeen.map(time) ?? "never", peer.identifier.uuidString,
+                ]
+            }
+        let widths = rows[0].indices.map { column in rows.map { Output.escaped($0[column]).count }.max() ?? 0 }
+        lines.append("")
+        lines += rows.map { row in
+            zip(row.indices, row).map { column, text in
+                let space = String(repeating: " ", count: widths[column] - Output.escaped(text).count)
+                // Numbers are aligned at their last digit.
+                return (1...4).contains(column) ? space + text : column == 6 ? text : text + space
+            }.joined(separator: "  ")
+        }
+        return lines
+    }
+
+    private static func count(_ number: Int, _ noun: String) -> String {
+        "\(number) \(noun)" + (number == 1 ? "" : "s")
+    }
+
+    private static func time(_ date: Date) -> String { Timestamp.text(ValueConversion.microseconds(date)) }
+}
