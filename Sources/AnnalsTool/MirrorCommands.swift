@@ -22,8 +22,8 @@ extension Command {
             the machine. So give the token and the password by the variables ANNALS_NATS_TOKEN and
             ANNALS_NATS_PASSWORD. They are used if the address has no credentials.
 
-            The state is printed when it changes, at most once a second. In jsonl each line is a whole state. Standard
-            error has each error and each weak point of the engine once. The mirror tries again after every error.
+            The state is printed when it changes, at most once a second. In jsonl each line is a whole state, and has
+            the conflicts since the line before, at most 100 of them. Standard error has each error and each weak point of the engine once. The mirror tries again after every error.
             """,
         operands: ["STORE"],
         options: [
@@ -170,7 +170,8 @@ private final class MirrorReporter: Sendable {
             }
             try state.errors.finish()
             if isJSON {
-                try state.output.data(Array((MirrorStatusText.json(status).text + "\n").utf8))
+                let line = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
+                try state.output.data(Array((line.text + "\n").utf8))
             } else {
                 try state.output.line(MirrorStatusText.line(status))
             }
@@ -188,9 +189,7 @@ enum MirrorStatusCommand {
             try storing { try Mirror.lastStatus(of: store) }
         }
         if format == "json" {
-            var line = status.map { MirrorStatusText.json($0, isRecorded: true) } ?? JSONLine()
-            line.add("mirrored", status != nil)
-            try output.line(line.text)
+            try output.line(MirrorStatusText.recorded(status).text)
         } else if let status {
             for line in MirrorStatusText.table(status) { try output.line(line) }
         } else {

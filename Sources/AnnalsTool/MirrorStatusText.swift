@@ -7,19 +7,31 @@ internal import FoundationEssentials
 enum MirrorStatusText {
     // MARK: JSON
 
-    /// - Parameter isRecorded: Without the members that only the running mirror knows.
-    static func json(_ status: Mirror.Status, isRecorded: Bool = false) -> JSONLine {
+    /// A state that a store has recorded.
+    static func recorded(_ status: Mirror.Status?) -> JSONLine {
         var line = JSONLine()
-        if !isRecorded { line.add("running", status.isRunning) }
+        line.add("mirrored", status != nil)
+        if let status { add(status, to: &line) }
+        return line
+    }
+
+    /// The state of a running mirror.
+    ///
+    /// - Parameter count: The number of conflicts that earlier lines had.
+    static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
+        var line = JSONLine()
+        line.add("running", status.isRunning)
+        add(status, to: &line)
+        line.add("newConflicts", status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json))
+        line.addRaw("weaknesses", "[" + status.weaknesses.map(JSONLine.quoted).joined(separator: ",") + "]")
+        return line
+    }
+
+    private static func add(_ status: Mirror.Status, to line: inout JSONLine) {
         line.add("published", status.published)
         line.add("peers", status.peers.map(json))
-        line.add("conflicts", UInt64(status.conflicts))
-        if !isRecorded {
-            line.add("recentConflicts", status.recentConflicts.map(json))
-            line.addRaw("weaknesses", "[" + status.weaknesses.map(JSONLine.quoted).joined(separator: ",") + "]")
-        }
+        line.add("conflicts", UInt64(clamping: status.conflicts))
         line.add("error", status.lastError.map(json))
-        return line
     }
 
     private static func json(_ peer: Mirror.Peer) -> JSONLine {
