@@ -26,6 +26,7 @@ import textwrap
 from support.programs import ROOT
 
 LIBRARY = os.path.join(ROOT, "Sources", "Annals")
+MIRROR = os.path.join(ROOT, "Sources", "AnnalsMirror")
 GUIDES = os.path.join(LIBRARY, "Annals.docc")
 README = os.path.join(ROOT, "README.md")
 MANIFEST = "// swift-tools-version"
@@ -109,7 +110,8 @@ def faults_of_lists():
     faults = []
     for guide, folder, pattern in (
             ("Errors.md", LIBRARY, r'public static let (\w+) = Self\(rawValue: "\1"\)'),
-            ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"(\w+)"')):
+            ("Errors.md", MIRROR, r'public static let (\w+) = Self\(rawValue: "\1"\)'),
+            ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"(\w+(?: \w+)?)"')):
         names = set()
         for parent, _, files in os.walk(folder):
             for file in files:
@@ -136,8 +138,10 @@ def write_package(documents, directory):
         os.makedirs(folder)
         with open(os.path.join(folder, "main.swift"), "w", encoding="utf-8") as file:
             file.write(program(path))
-        targets.append(
-            f'.executableTarget(name: "{name}", dependencies: [.product(name: "Annals", package: "annals")])')
+        products = ", ".join(
+            f'.product(name: "{product}", package: "annals")'
+            for product in ["Annals"] + ["AnnalsMirror"] * ("import AnnalsMirror\n" in program(path)))
+        targets.append(f'.executableTarget(name: "{name}", dependencies: [{products}])')
     with open(os.path.join(directory, "Package.swift"), "w", encoding="utf-8") as file:
         file.write(
             f"{MANIFEST}: 6.2\nimport PackageDescription\n\n"
