@@ -17,7 +17,7 @@ import Testing
         (["run", "s", "--group", "g", "--folder", "f", "--token", "t"], "--token belongs to --nats"),
         (["run", "s", "--group", "g", "--folder", "f", "--require-replicas", "3"], "belongs to --nats"),
         (["run", "s", "--group", "g", "--nats", "h", "--password", "p"], "--password needs --user"),
-        (["run", "s", "--group", "g", "--nats", "h", "--user", "u"], "ANNALS_NATS_PASSWORD"),
+        (["run", "s", "--group", "g", "--nats", "h", "--user", "u"], "--user needs a password"),
         (["run", "s", "--group", "g", "--nats", "h", "--user", "u", "--token", "t"], "cannot be given together"),
         (["run", "s", "--group", "g", "--nats", "h", "--require-replicas", "x"], "takes a whole number"),
         (["status"], "needs STORE"), (["status", "s", "--group", "g"], "has no option"),

@@ -1,0 +1,127 @@
+// The public face of a mirror: wrong routes and names, its status and the stream of it, conflicts as values.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct MirrorStatusTests {
+    private func expectIntact(_ stores: [Store]) throws {
+        for store in stores {
+            let report = try Checker.check(store.path, options: CheckOptions(), files: try Store.files(for: store.path))
+            #expect(report.isIntact, "\(report.findings)")
+        }
+    }
+
+    /// Waits for a status, by the stream.
+    private func status(
+        of mirror: Mirror, _ holds: @Sendable (Mirror.Status) throws -> Bool
+    ) async throws -> Mirror.Status {
+        for await status in mirror.statusUpdates() where try holds(status) { return status }
+        throw StoreError(.timeout, "The stream ended at \(mirror.status).")
+    }
+
+    @Test func impossibleRoutesAndNamesAreErrorsOfTheInitializer() throws {
+        let store = try Store(inMemory: MergeModel.entities)
+        let routes: [Mirror.Route] = [
+            .nats(""), .nats("tls://host"), .nats("http://host"), .nats("nats://host:0"),
+            .nats("nats://host", replicas: 0),
+            .nats("nats://host", replicas: 6), .nats("nats://host", domain: "a.b"), .nats("nats://host", domain: ""),
+            .nats("nats://host", user: "u", password: "p", replicas: 9), .folder(""), .folder("a\0b"),
+        ]
+        for (index, route) in routes.enumerated() {
+            let error = #expect(throws: StoreError.self) { try Mirror(store, group: "g", through: route) }
+            #expect(error?.code == .invalidArgument, "\(index)")
+        }
+        for group in ["", String(repeating: "g", count: 100)] {
+            for route in [Mirror.Route.nats("host"), .folder("/")] {
+                let error = #expect(throws: StoreError.self) { try Mirror(store, group: group, through: route) }
+                #expect(error?.code == .invalidArgument)
+            }
+        }
+        for name in ["", String(repeating: "é", count: 128)] {
+            let error = #expect(throws: StoreError.self) {
+                try Mirror(store, group: "g", through: .folder("/"), name: name)
+            }
+            #expect(error?.code == .invalidArgument)
+        }
+        let longest = String(repeating: "n", count: 255)
+        #expect(try Mirror(store, group: "g", through: .folder("/"), name: longest).name == longest)
+        #expect(try !Mirror(store, group: "g", through: .folder("/")).name.isEmpty)
+        #expect(try Mirror.lastStatus(of: store) == nil)
+        try expectIntact([store])
+    }
+
+    @Test func aMissingFolderIsAnErrorOfTheStatusUntilItExists() async throws {
+        let folder = try TemporaryDirectory()
+        let stores = [try Store(inMemory: MergeModel.entities)]
+        let mirror = try Mirror(stores[0], group: "g", through: .folder(folder.path("shared")))
+        #expect(!mirror.status.isRunning)
+        try await mirror.start()
+        let failed = try await status(of: mirror) { $0.lastError != nil }
+        #expect(failed.isRunning && failed.lastError?.code == .courierUnreachable)
+        try FileManager.default.createDirectory(atPath: folder.path("shared"), withIntermediateDirectories: false)
+        try await stores[0].write { try $0.insert("Tag", ["name": "a"]) }
+        let connected = try await status(of: mirror) { $0.lastError == nil && $0.published > 0 }
+        #expect(connected.isRunning)
+        await mirror.stop()
+        #expect(!mirror.status.isRunning && mirror.status.lastError == nil)
+        try expectIntact(stores)
+    }
+
+    @Test func aStreamBeginsWithThePresentStatusAndEndsWithTheMirror() async throws {
+        let folder = try TemporaryDirectory()
+        let store = try Store(inMemory: MergeModel.entities)
+        var mirror: Mirror? = try Mirror(store, group: "g", through: .folder(folder.path))
+        let (first, second) = (try #require(mirror?.statusUpdates()), try #require(mirror?.statusUpdates()))
+        try await mirror?.start()
+        await mirror?.stop()
+        mirror = nil
+        for stream in [first, second] {
+            var last: Mirror.Status?
+            for await status in stream { last = status }
+            #expect(last?.isRunning == false)
+        }
+        try expectIntact([store])
+    }
+
+    @Test func aConflictNamesTheObjectOfThisStoreAndIsCountedOverAStop() async throws {
+        let folder = try TemporaryDirectory()
+        let stores = try (0..<2).map { _ in try Store(inMemory: MergeModel.entities) }
+        let mirrors = try stores.enumerated().map {
+            try Mirror($0.element, group: "g", through: .folder(folder.path), name: "store \($0.offset)")
+        }
+        // An object of another entity, so that the numbers of the objects differ.
+        try await stores[1].write { try $0.insert("Tag", ["name": "other"]) }
+        try await stores[0].write { try $0.insert("Tag", ["name": "a"]) }
+        for mirror in mirrors { try await mirror.start() }
+        @Sendable func tag(_ index: Int) throws -> ObjectID? {
+            try stores[index].snapshot().rows(of: "Tag", where: "name", equals: "a").first?.id
+        }
+        _ = try await status(of: mirrors[1]) { _ in try tag(1) != nil }
+        for mirror in mirrors { await mirror.stop() }
+        let (here, there) = (try #require(try tag(0)), try #require(try tag(1)))
+        #expect(here != there)
+        // An update against a deletion that is before it in the group's order: the update is left out.
+        for rank in 1...3 { try await stores[0].write { try $0.update(here, ["rank": .int(Int64(rank))]) } }
+        try await stores[1].write { try $0.delete(there) }
+        for mirror in mirrors { try await mirror.start() }
+        for (mirror, object) in zip(mirrors, [here, there]) {
+            let status = try await status(of: mirror) { $0.conflicts > 0 }
+            let conflict = try #require(status.recentConflicts.first)
+            #expect(status.conflicts == status.recentConflicts.count)
+            #expect(conflict.object == object && conflict.reason == .objectIsGone)
+            #expect(conflict.loser == stores[0].identifier)
+            #expect(status.peers.count == 1 && status.peers[0].name != "")
+        }
+        for mirror in mirrors {
+            let before = mirror.status.conflicts
+            await mirror.stop()
+            try await mirror.start()
+            #expect(mirror.status.conflicts == before)
+            await mirror.stop()
+        }
+        try expectIntact(stores)
+    }
+}
