@@ -37,7 +37,7 @@ public final class Mirror: Sendable {
     ///
     /// - Parameters:
     ///   - store: A store that is open for writing.
-    ///   - group: The stores that mirror each other: 1 to 60 bytes. Letters and digits are best.
+    ///   - group: The name of the stores that mirror each other: 1 to 64 bytes. Letters and digits are best.
     ///   - route: The engine that carries the messages.
     ///   - name: Shown to people by the other stores; 1 to 255 bytes. Nil is the name of this machine.
     /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, `tooManyFiles`.
@@ -48,6 +48,12 @@ public final class Mirror: Sendable {
             throw StoreError(
                 .invalidArgument,
                 "The name of a mirror has 1 to \(Self.maximumNameBytes) bytes of UTF-8: choose another one.")
+        }
+        // The same limit for each engine, so that a group can change from one to another.
+        guard (1...NATSNames.maximumNameBytes).contains(group.utf8.count) else {
+            throw StoreError(
+                .invalidArgument,
+                "The name of a group has 1 to \(NATSNames.maximumNameBytes) bytes of UTF-8: choose another one.")
         }
         // A wrong address is an error now, and not one of the thread.
         _ = try route.open(group, store.identifier.uuidString, try Interruption())
