@@ -18,7 +18,7 @@ extension Mirror {
         public let confirmed: UInt64
         /// When its last message came here, by the clock of this machine; nil for never.
         public let lastSeen: Date?
-        /// Whether it has left the group, or was declared lost. Nobody waits for its confirmations.
+        /// Whether it has left the group, or was declared lost. Then no store waits for its confirmations.
         public let hasLeft: Bool
 
         /// How many of its transactions are missing here: at most this many. Numbers of a store's transactions need not

@@ -4,7 +4,7 @@ public import Annals
 internal import FoundationEssentials
 internal import Synchronization
 
-/// Keeps a store equal to the other stores of a group, on this machine and others.
+/// Keeps a store equal to the other stores of a group, on any machines.
 ///
 /// Every store of the group is written locally, at any time, also without a connection. The mirror sends this store's
 /// transactions to the other stores and merges theirs. Stores that have the same transactions have the same objects,

@@ -249,11 +249,12 @@ import Testing
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "watch",
-            "versions", "revert", "export", "apply",
+            "versions", "revert", "export", "apply", "mirror run", "mirror status",
             "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
             "help",
         ] {
-            text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
+            let words = name.split(separator: " ").map(String.init)
+            text += "\n$ annals help \(name)\n" + (try runTool(["help"] + words).output)
         }
         let golden = PackageFolder.url("Tests/AnnalsTests/Golden/help.txt")
         if ProcessInfo.processInfo.environment["ANNALS_WRITE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
