@@ -27,7 +27,7 @@ extension MirrorSystem {
     }
 
     /// A function that Swift's module of the C library lacks; nil in a program that is linked statically.
-    private static func function<Function>(_ name: String, as type: Function.Type) -> Function? {
+    static func function<Function>(_ name: String, as type: Function.Type) -> Function? {
         // Sound: each caller names the C type of the function's manual page.
         dlsym(nil, name).map { unsafeBitCast($0, to: Function.self) }
     }

@@ -10,11 +10,15 @@ package enum TemporaryName: String, CaseIterable, Sendable {
     /// The name of the temporary file for the store of that name. If it would become too long, digits of a checksum
     /// replace the store's name.
     package func of(_ name: String) -> String {
-        let plain = (self == .compaction ? "" : ".") + name + rawValue
+        Self.fitting((self == .compaction ? "" : ".") + name + rawValue, for: name, rawValue)
+    }
+
+    /// `plain`, or a shorter name with the same ending if that is too long for a file.
+    static func fitting(_ plain: String, for name: String, _ ending: String) -> String {
         if plain.utf8.count <= RealFileSystem.maximumFileNameBytes { return plain }
         let bytes = Array(name.utf8)
         let digits = String(bytes.withUnsafeBytes { Checksum.hash($0, seed: 0) }, radix: 16)
-        return "." + String(repeating: "0", count: 16 - digits.utf8.count) + digits + rawValue
+        return "." + String(repeating: "0", count: 16 - digits.utf8.count) + digits + ending
     }
 
     /// Throws `invalidArgument` if a new store would have the name of a temporary file, which the next compaction,
