@@ -3,6 +3,7 @@
 // Invariants:
 // ML1  Only the thread uses the peer and its courier.
 // ML2  Errors never end the thread before it is stopped: it shows them, and tries again.
+// ML3  The thread holds the store's lease while it uses the store, and publishes nothing more after an error of identity.
 
 internal import Annals
 internal import FoundationEssentials
@@ -20,6 +21,10 @@ final class MirrorLoop: Sendable {
     private let shared = Mutex(Shared())
     /// Used by the thread only (ML1).
     private nonisolated(unsafe) let courier: any Courier
+    /// The number of this mirror in its join messages, over all connections.
+    private let instance = UInt64.random(in: .min ... .max)
+    /// Whether the group may know of this mirror. Used by the thread only.
+    private nonisolated(unsafe) var hasJoined = false
 
     private struct Shared {
         var signals: Task<Void, Never>?
@@ -77,17 +82,23 @@ final class MirrorLoop: Sendable {
     private var goesOn: Bool { !isStopping.load(ordering: .acquiring) }
 
     private func run() {
+        var lease: MirrorLease?
         while goesOn {
             do {
-                try mirror()
+                if lease?.isInPlace != true { lease = try MirrorLease.take(store) }
+                try mirror(lease)
             } catch {
                 // An error of the call that `stop` has ended is none.
                 guard goesOn else { break }
-                show(error as? StoreError ?? StoreError(.invalidArgument, "\(error)"))
+                let error = error as? StoreError ?? StoreError(.invalidArgument, "\(error)")
+                show(error)
                 // `stop` ends this wait.
                 _ = interruption.wait(seconds: Self.retrySeconds)
+                if hasJoined, [.storeCopied, .storeRestored].contains(error.code) { awaitStop() }
             }
         }
+        // Before `stop` returns, so that another mirror can start.
+        lease = nil
         board.change { $0.isRunning = false }
         let waiters = shared.withLock { shared in
             defer { shared.waiters = [] }
@@ -97,7 +108,14 @@ final class MirrorLoop: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    private func mirror() throws {
+    private func awaitStop() {
+        while goesOn {
+            _ = interruption.wait(seconds: Self.waitSeconds)
+            clear()
+        }
+    }
+
+    private func mirror(_ lease: MirrorLease?) throws {
         clear()
         let isNew = try store.mergeState() == nil
         let highest = isNew ? try MirrorPeer.highestNumber(courier) : 0
@@ -111,7 +129,8 @@ final class MirrorLoop: Sendable {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
         }
-        try peer.join(name: name, instance: UInt64.random(in: .min ... .max))
+        try peer.join(name: name, instance: instance)
+        hasJoined = true
         var nextSave = ContinuousClock.now + Self.savePeriod
         var hasAsked = false
         defer { try? peer.save() }
@@ -130,6 +149,7 @@ final class MirrorLoop: Sendable {
             }
             show(peer)
             if ContinuousClock.now >= nextSave {
+                try lease?.requireInPlace()
                 try peer.save()
                 nextSave = ContinuousClock.now + Self.savePeriod
             }
