@@ -26,6 +26,9 @@ package struct OwnHistoryCheck {
 
     /// Checks a transaction of this store in a message: its token, or the place that another message names.
     ///
+    /// A lookup of a tag reads a part of history. Of transactions that name each other as predecessors, only the last
+    /// one needs it: its tag covers the others.
+    ///
     /// - Parameters:
     ///   - newest: The number of the store's newest transaction, read after the message.
     ///   - tag: Returns the tag of a transaction here; nil if it was cleaned.
