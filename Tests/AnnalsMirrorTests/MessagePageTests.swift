@@ -70,6 +70,7 @@ import Testing
                 "transaction": Kind.transaction, "state": Kind.state, "receipt": Kind.receipt, "request": Kind.request,
                 "join": Kind.join, "leave": Kind.leave, "stateBeginning": Kind.stateBeginning,
                 "stateStretches": Kind.stateStretches, "stateObjects": Kind.stateObjects, "stateEnd": Kind.stateEnd,
+                "stateAliases": Kind.stateAliases, "stateRequest": Kind.stateRequest,
             ])
         for (name, message) in MessageSamples.all {
             #expect(try message.encoded()[MessageFormat.Field.kind] == numbers(in: "Kinds")[name], "\(name)")

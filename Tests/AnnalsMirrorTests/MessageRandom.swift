@@ -75,7 +75,7 @@ struct MessageRandom {
     }
 
     mutating func value() -> ExportedValue {
-        switch random.next(below: 14) {
+        switch random.next(below: 16) {
         case 0, 1: ExportedValue(.plain(.absent))
         case 2: ExportedValue(.plain(.bool(happens())))
         case 3: ExportedValue(.plain(.int(Int64(bitPattern: happens() ? number() : ~number()))))
@@ -164,10 +164,13 @@ struct MessageRandom {
         let content: MirrorMessage.Content
         switch random.next(below: 14) {
         case 0:
-            content = .state(StateMessage(name: text(), knowledge: vector(), lamport: number() >> 2, bytes: number()))
+            content = .state(StateMessage(name: text(), knowledge: vector(), lamport: number() >> 2))
         case 1:
             content = .receipt(
-                ReceiptMessage(applied: vector(), lamport: number() >> 2, microseconds: Int64(bitPattern: number())))
+                ReceiptMessage(
+                    applied: vector(), lamport: number() >> 2, microseconds: Int64(bitPattern: number()),
+                    settled: vector(), members: PeerSet(some(4) { $0.store() }),
+                    departed: PeerSet(some(4) { $0.store() })))
         case 2:
             content = .request(
                 some(8) { random in
@@ -181,7 +184,17 @@ struct MessageRandom {
             content = .leave(message)
         case 5: content = .statePart(.stretches(some(8) { $0.stretch() }))
         case 6: content = .statePart(.end(objects: number()))
-        case 7: content = .skipped(kind: UInt8(11 + random.next(below: 200)), bytes: some(40) { _ in 7 })
+        case 7: content = .skipped(kind: UInt8(13 + random.next(below: 200)), bytes: some(40) { _ in 7 })
+        case 8:
+            content = .statePart(
+                .aliases(
+                    some(8) { random in
+                        let stretch = random.stretch()
+                        return ExportedAlias(
+                            first: stretch.first, of: MessageSamples.object(2, 1 + random.number() % 1_000),
+                            count: stretch.count)
+                    }))
+        case 9: content = .stateRequest(of: store())
         default:
             content = .transaction(
                 TransactionMessage(

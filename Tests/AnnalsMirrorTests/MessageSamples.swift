@@ -60,7 +60,7 @@ enum MessageSamples {
                 published: 7,
                 .state(
                     StateMessage(
-                        name: "s-1", knowledge: vector([(store, 7), (other, 12)]), lamport: 301, bytes: 1_000_000)))
+                        name: "s-1", knowledge: vector([(store, 7), (other, 12)]), lamport: 301)))
         ),
         (
             "receipt",
@@ -69,7 +69,8 @@ enum MessageSamples {
                 .receipt(
                     ReceiptMessage(
                         applied: vector([(store, 7), (other, 13)]), lamport: 302,
-                        microseconds: 1_700_000_000_000_001)))
+                        microseconds: 1_700_000_000_000_001, settled: vector([(store, 5)]), members: PeerSet([other]),
+                        departed: PeerSet([uuid(0xc3)]))))
         ),
         (
             "request",
@@ -109,6 +110,13 @@ enum MessageSamples {
         ),
         ("stateObjects", MirrorMessage(published: 0, .statePart(.objects([transaction.changes[0]])))),
         ("stateEnd", MirrorMessage(published: 0, .statePart(.end(objects: 1)))),
+        (
+            "stateAliases",
+            MirrorMessage(
+                published: 0,
+                .statePart(.aliases([ExportedAlias(first: object(1, 4, of: other), of: object(1, 1), count: 2)])))
+        ),
+        ("stateRequest", MirrorMessage(published: 7, .stateRequest(of: other))),
     ]
 
     static let peer = PeerMessage(peer: store, name: "desk", versions: 1...1, instance: 0x0102_0304)

@@ -15,11 +15,12 @@ import Testing
             + "240a060003617070020000044974656d0201046e616d6502057072696365000103040374656102050d000102"
             + "010102020800",
         "state":
-            "89414d01020000002f000000000000004e40b6e7c4b05fd30703732d310200a1a1a1a1a1a1a1a1a1a1a1a1a1"
-            + "a1a1a10701b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b20cad02c0843d",
+            "89414d01020000002c00000000000000e8a0fb1f8bba3fe50703732d310200a1a1a1a1a1a1a1a1a1a1a1a1a1"
+            + "a1a1a10701b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b20cad02",
         "receipt":
-            "89414d0103000000300000000000000001c970483eb26f1a070200a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a107"
-            + "01b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b20dae0201401e18240a0600",
+            "89414d01030000004700000000000000ebea67e0106490c9070200a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a107"
+            + "01b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b20dae0201401e18240a060001000501010102c3c3c3c3c3c3c3c3c3"
+            + "c3c3c3c3c3c3c3",
         "request":
             "89414d01040000001800000000000000a2f9e5c3f8c9fa9d070200b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b20e"
             + "06001900",
@@ -41,6 +42,11 @@ import Testing
             "89414d01090000002100000000000000606eee0a0159cf0100010000044974656d0201046e616d6502057072"
             + "69636500010304037465610205",
         "stateEnd": "89414d010a00000002000000000000003813cedb7b18e9110001",
+        "stateAliases":
+            "89414d010b0000001900000000000000c420aa7e9f3e78d1000101b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b201"
+            + "0400010102",
+        "stateRequest":
+            "89414d010c0000001200000000000000bc38df8f25f4b2550700b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2",
     ]
 
     @Test func theBytesOfEachKindAreThoseOfTheFirstVersion() throws {
@@ -118,7 +124,7 @@ import Testing
     /// A change of a header, and the code of the error; nil if the message decodes.
     static let headers: [(offset: Int, byte: UInt8, code: StoreError.Code?)] = [
         (3, 0, .exportMalformed), (3, 2, .unsupportedVersion), (3, 255, .unsupportedVersion),
-        (4, 0, .exportMalformed), (4, 11, .unsupportedVersion), (4, 255, .unsupportedVersion),
+        (4, 0, .exportMalformed), (4, 13, .unsupportedVersion), (4, 255, .unsupportedVersion),
         (5, 1, nil), (5, 0xfe, nil), (6, 1, .unsupportedVersion), (6, 0x80, .unsupportedVersion),
         (7, 1, .unsupportedVersion), (12, 255, .exportMalformed),
     ]

@@ -12,6 +12,8 @@ public struct ExportedStateReader {
         /// The entity, and the object number to go on with.
         case stretches(entity: Int, from: UInt64)
         case objects(entity: Int, from: UInt64)
+        /// The record of the map, and the place in it to go on with.
+        case aliases(from: UInt64, offset: UInt64)
         case over
     }
 
@@ -59,13 +61,21 @@ public struct ExportedStateReader {
                 if !stretches.isEmpty { return .stretches(stretches) }
             case .objects(let entity, let first):
                 guard entity < entities.count else {
-                    phase = .over
-                    return .end(objects: objects)
+                    phase = .aliases(from: 1, offset: 0)
+                    continue
                 }
                 let (changes, next) = try readObjects(entities[entity], from: first)
                 phase = next.map { .objects(entity: entity, from: $0) } ?? .objects(entity: entity + 1, from: 1)
                 objects += UInt64(changes.count)
                 if !changes.isEmpty { return .objects(changes) }
+            case .aliases(let record, let offset):
+                let (aliases, next) = try readAliases(from: record, offset: offset)
+                if aliases.isEmpty {
+                    phase = .over
+                    return .end(objects: objects)
+                }
+                phase = .aliases(from: next.record, offset: next.offset)
+                return .aliases(aliases)
             case .over: return nil
             }
         }
@@ -112,6 +122,48 @@ public struct ExportedStateReader {
         }
         self.map = map
         return (stretches, next)
+    }
+
+    /// Returns further names of existing objects, and the place in the map to go on with.
+    private func readAliases(
+        from first: UInt64, offset: UInt64
+    ) throws(StoreError) -> (aliases: [ExportedAlias], next: (record: UInt64, offset: UInt64)) {
+        guard let handle = try ReservedEntity.handle(ReservedEntity.objects, view.catalog) else { return ([], (0, 0)) }
+        var aliases: [ExportedAlias] = []
+        var next = (record: first, offset: offset)
+        let limit = max(1, partBytes / Self.stretchBytes)
+        var map = map
+        try view.scan(entity: handle.number, from: first) { (record, bytes) throws(StoreError) in
+            if aliases.count >= limit { return false }
+            if record.number > next.record { next = (record.number, 0) }
+            var values: [StoredValue] = []
+            for position in 0..<handle.layout.count {
+                values.append(try view.value(of: handle.layout, at: position, in: bytes))
+            }
+            guard let stretch = try ObjectMap.Stretch(record: record, values), stretch.isAlias else { return true }
+            while next.offset < stretch.count, aliases.count < limit {
+                defer { next.offset += 1 }
+                guard let part = stretch.part(from: next.offset, count: 1), try view.contains(part.local) else {
+                    continue
+                }
+                let name = ExportedObject(part.foreign.id, of: part.foreign.store)
+                Self.add(name, try Self.name(of: part.local, &map), to: &aliases)
+            }
+            return true
+        }
+        // After the last record nothing is left.
+        return (aliases, next)
+    }
+
+    private static func add(_ name: ExportedObject, _ object: ExportedObject, to aliases: inout [ExportedAlias]) {
+        if let last = aliases.last, last.first.store == name.store, last.object.store == object.store,
+            last.first.id.rawValue + last.count == name.id.rawValue,
+            last.object.id.rawValue + last.count == object.id.rawValue
+        {
+            aliases[aliases.count - 1] = ExportedAlias(first: last.first, of: last.object, count: last.count + 1)
+        } else {
+            aliases.append(ExportedAlias(first: name, of: object, count: 1))
+        }
     }
 
     // MARK: Objects

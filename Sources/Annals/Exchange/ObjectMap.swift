@@ -21,14 +21,20 @@ struct ObjectMap {
         /// here, or came from a third store.
         var isAlias: Bool
 
-        init?(_ row: Row) {
-            guard row.values.count == 5, let store = row.values[0].uuid, let foreign = Self.object(row.values[1]),
-                let local = Self.object(row.values[2]), let count = row.values[3].int, count > 0,
-                let isAlias = row.values[4].bool,
+        init?(_ row: Row) { self.init(record: row.id, row.values) }
+
+        init?(record: ObjectID, _ values: [StoredValue]) throws(StoreError) {
+            self.init(record: record, try values.map { (value) throws(StoreError) in try Value(value) })
+        }
+
+        private init?(record: ObjectID, _ values: [Value]) {
+            guard values.count == 5, let store = values[0].uuid, let foreign = Self.object(values[1]),
+                let local = Self.object(values[2]), let count = values[3].int, count > 0,
+                let isAlias = values[4].bool,
                 // Keeps sums from overflowing, for any content.
                 count <= Int64(FormatLimits.maximumObjectNumber - max(foreign.number, local.number) + 1)
             else { return nil }
-            (record, self.store, self.foreign, self.local) = (row.id, store, foreign, local)
+            (self.record, self.store, self.foreign, self.local) = (record, store, foreign, local)
             (self.count, self.isAlias) = (UInt64(count), isAlias)
         }
 

@@ -13,6 +13,9 @@ struct StateApplication {
     private let base: Snapshot
     private let draft: Draft
     private let identifier: UUID
+    /// Whether the objects that are here are deleted first, and the store belongs to a group.
+    private let isReplacement: Bool
+    private(set) var hasDeleted = false
     private var beginning: ExportedTransaction?
     /// In the order of the objects. Nothing else grows with the state: SA3.
     private var stretches: [Stretch] = []
@@ -36,8 +39,9 @@ struct StateApplication {
         var end: UInt64 { first.rawValue + count }
     }
 
-    init(_ base: Snapshot, _ draft: Draft, of identifier: UUID) {
+    init(_ base: Snapshot, _ draft: Draft, of identifier: UUID, isReplacement: Bool = false) {
         (self.base, self.draft, self.identifier) = (base, draft, identifier)
+        self.isReplacement = isReplacement
     }
 
     /// Applies the next part.
@@ -53,6 +57,9 @@ struct StateApplication {
         case .objects(let changes):
             if byName.isEmpty { try assignNumbers() }
             for change in changes { try insert(change) }
+        case .aliases(let aliases):
+            if byName.isEmpty { try assignNumbers() }
+            for alias in aliases { try write(alias) }
         case .end(let count):
             if byName.isEmpty { try assignNumbers() }
             guard next.stretch == stretches.count, count == objects else {
@@ -75,8 +82,9 @@ struct StateApplication {
         let origins = try AppliedOrigins(base)
         try origins.requireNext(state)
         try origins.requireState(state)
-        let definitions = try ApplySchema.definitions(for: state, draft.catalog)
+        let definitions = try ApplySchema.definitions(for: state, draft.catalog, isMerged: isReplacement)
         if !definitions.isEmpty { try draft.changeSchema(definitions) }
+        if isReplacement { hasDeleted = try base.deleteObjects(in: draft) }
         try origins.note(state, isSkipped: false, in: draft)
         try ExportReach.write(origin: state.store, isSkipped: false, on: base, to: draft)
         beginning = state
@@ -244,17 +252,50 @@ struct StateApplication {
 
     // MARK: The map
 
+    /// A name that leads to an object of the state.
+    private func write(_ alias: ExportedAlias) throws(StoreError) {
+        guard let map = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
+        guard let store = alias.first.store ?? beginning?.store, store != identifier, alias.count > 0,
+            alias.count <= FormatLimits.maximumObjectNumber + 1 - max(alias.first.id.number, alias.object.id.number)
+        else { throw Self.malformed("the further names of its objects are impossible") }
+        // Consecutive names may lead to objects that are not consecutive here.
+        var run: (first: ObjectID, local: ObjectID, count: UInt64)?
+        for place in 0..<alias.count {
+            guard let name = Self.object(alias.first.id, place), let main = Self.object(alias.object.id, place) else {
+                throw .tooManyObjects
+            }
+            let object = try local(ExportedObject(main, of: alias.object.store))
+            if let last = run, last.local.rawValue + last.count == object.rawValue {
+                run?.count += 1
+            } else {
+                if let run { try insert(store, run.first, run.local, run.count, isAlias: true, map) }
+                run = (name, object, 1)
+            }
+        }
+        if let run { try insert(store, run.first, run.local, run.count, isAlias: true, map) }
+    }
+
+    private static func object(_ first: ObjectID, _ place: UInt64) -> ObjectID? {
+        ObjectID(entityNumber: first.entityNumber, number: first.number + place)
+    }
+
+    private func insert(
+        _ store: UUID, _ first: ObjectID, _ local: ObjectID, _ count: UInt64, isAlias: Bool, _ map: EntityHandle
+    ) throws(StoreError) {
+        _ = try draft.insert(
+            entity: map.number,
+            [
+                .uuid(store.stored), .int(Int64(bitPattern: first.rawValue)), .int(Int64(bitPattern: local.rawValue)),
+                .int(Int64(count)), .bool(isAlias),
+            ])
+    }
+
     /// Stretches that are consecutive here and there are one record.
     private func writeMap() throws(StoreError) {
         guard let map = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
         for stretch in stretches {
             guard let local = ObjectID(entityNumber: stretch.entity, number: stretch.local) else { continue }
-            _ = try draft.insert(
-                entity: map.number,
-                [
-                    .uuid(stretch.store.stored), .int(Int64(bitPattern: stretch.first.rawValue)),
-                    .int(Int64(bitPattern: local.rawValue)), .int(Int64(stretch.count)), .bool(false),
-                ])
+            try insert(stretch.store, stretch.first, local, stretch.count, isAlias: false, map)
         }
     }
 }

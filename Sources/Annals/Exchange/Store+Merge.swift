@@ -58,25 +58,48 @@ extension Store {
             try origins.note(transaction, isSkipped: false, in: draft)
             try draft.note(MergeRecord(order: merged.order, content: merged.content), of: transaction.store, base)
             try ExportReach.write(origin: transaction.store, isSkipped: false, on: base, to: draft)
-            var content = transaction
-            content.changes = merged.changes
-            var plan = try ApplyPlan(
-                content, .exportWins, base, draft, extensions.upkeep, withheld: WithheldChanges(),
-                joined: Dictionary(
-                    merged.joined.map { (ForeignObject($0.name), ForeignObject($0.object)) }, uniquingKeysWith: { $1 }),
-                separated: Set(merged.separated.map(ForeignObject.init)), removed: merged.removed)
-            try plan.work()
-            try plan.carryOut()
-            // A reference to an object that goes is no longer the same value, and is written in any case.
-            let conflicts = plan.conflicts.filter { $0.reason != .changedHere }
-            guard conflicts.isEmpty else {
-                throw StoreError(
-                    .applyConflict, "A merged transaction contradicts the store: \(conflicts[0].description)",
-                    applyConflicts: conflicts)
-            }
+            try writeChanges(merged, base, draft)
             return .applied
         }
         return ApplyResult(outcome: outcome, token: token, conflicts: [])
+    }
+
+    private func writeChanges(_ merged: MergedTransaction, _ base: Snapshot, _ draft: Draft) throws(StoreError) {
+        var content = merged.transaction
+        content.changes = merged.changes
+        var plan = try ApplyPlan(
+            content, .exportWins, base, draft, extensions.upkeep, withheld: WithheldChanges(),
+            joined: Dictionary(
+                merged.joined.map { (ForeignObject($0.name), ForeignObject($0.object)) }, uniquingKeysWith: { $1 }),
+            separated: Set(merged.separated.map(ForeignObject.init)), removed: merged.removed)
+        try plan.work()
+        try plan.carryOut()
+        // A reference to an object that goes is no longer the same value, and is written in any case.
+        let conflicts = plan.conflicts.filter { $0.reason != .changedHere }
+        guard conflicts.isEmpty else {
+            throw StoreError(
+                .applyConflict, "A merged transaction contradicts the store: \(conflicts[0].description)",
+                applyConflicts: conflicts)
+        }
+    }
+
+    /// Writes the effect of an earlier transaction of this store once more, as a new transaction of this store, with
+    /// the state of its mirror.
+    ///
+    /// - Parameter number: As above.
+    package func applyAgain(_ merged: MergedTransaction, onto number: UInt64, _ record: MergeRecord) throws {
+        let transaction = merged.transaction
+        _ = try writeDraft(
+            transaction.author, transaction.contextName, nil, validates: false
+        ) { (draft, engine) throws -> Void in
+            let base = Snapshot(draft.base, engine, identifier)
+            guard base.view.number == number else {
+                throw StoreError(
+                    .conflict, "The store has changed since the changes were computed: compute them again.")
+            }
+            try draft.note(record, of: identifier, base)
+            try writeChanges(merged, base, draft)
+        }
     }
 
     /// The record of a merged transaction; nil for any other.
@@ -98,6 +121,43 @@ extension Store {
             if !definitions.isEmpty { try draft.changeSchema(definitions) }
             try draft.note(state, of: identifier, Snapshot(draft.base, engine, identifier))
         }
+    }
+}
+
+extension Store {
+    /// Deletes all objects, applies a state of a group, and keeps the state of the store's mirror, as one transaction.
+    ///
+    /// - Parameters:
+    ///   - record: Returns the state of the mirror for the number of the transaction; `hadObjects` if objects were
+    ///     deleted. Called once, at the end.
+    ///   - parts: Calls its argument with each part in order. Called once.
+    /// - Throws: `StoreError`: the errors of `applyState(author:durability:_:)`. Then nothing has changed.
+    package func applyMergedState(
+        record: (_ number: UInt64, _ hadObjects: Bool) throws -> MergeRecord,
+        _ parts: ((ExportedStatePart) throws -> Void) throws -> Void
+    ) throws {
+        _ = try writeDraft(nil, nil, nil, validates: false) { draft, engine in
+            let base = Snapshot(draft.base, engine, identifier)
+            var application = StateApplication(base, draft, of: identifier, isReplacement: true)
+            try parts { try application.apply($0) }
+            guard application.isComplete else { throw StateApplication.malformed("its end is missing") }
+            try draft.note(try record(base.view.number + 1, application.hasDeleted), of: identifier, base)
+        }
+    }
+}
+
+extension Snapshot {
+    /// Returns whether there were any.
+    func deleteObjects(in draft: Draft) throws(StoreError) -> Bool {
+        var hadObjects = false
+        for entity in view.catalog.entities(version: view.catalog.newestVersion) where !entity.name.isReserved {
+            try view.scan(entity: entity.number, from: 1) { (object, _) throws(StoreError) in
+                hadObjects = true
+                try draft.delete(object)
+                return true
+            }
+        }
+        return hadObjects
     }
 }
 

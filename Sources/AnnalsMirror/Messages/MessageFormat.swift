@@ -62,6 +62,8 @@ package enum MessageFormat {
         package static let stateStretches: UInt8 = 8
         package static let stateObjects: UInt8 = 9
         package static let stateEnd: UInt8 = 10
+        package static let stateAliases: UInt8 = 11
+        package static let stateRequest: UInt8 = 12
     }
 
     package enum Seed {

@@ -91,6 +91,8 @@ extension MirrorMessage.Content {
         case Kind.stateStretches: self = .statePart(.stretches(try reader.readStretches()))
         case Kind.stateObjects: self = .statePart(.objects(try reader.readStateObjects()))
         case Kind.stateEnd: self = .statePart(.end(objects: try reader.input.readVarint()))
+        case Kind.stateAliases: self = .statePart(.aliases(try reader.readAliases()))
+        case Kind.stateRequest: self = .stateRequest(of: try reader.readStore())
         case 0: throw StoreError.malformedMessage("it has kind 0")
         default:
             guard header.optional.contains(.skippable) else {
@@ -123,14 +125,23 @@ extension ContentReader {
     fileprivate mutating func readState() throws(StoreError) -> StateMessage {
         let name = try input.readText()
         let knowledge = try readVector()
-        return StateMessage(
-            name: name, knowledge: knowledge, lamport: try readLamport(), bytes: try input.readVarint())
+        return StateMessage(name: name, knowledge: knowledge, lamport: try readLamport())
     }
 
     fileprivate mutating func readReceipt() throws(StoreError) -> ReceiptMessage {
         let applied = try readVector()
         return ReceiptMessage(
-            applied: applied, lamport: try readLamport(), microseconds: try input.readFixed(Int64.self))
+            applied: applied, lamport: try readLamport(), microseconds: try input.readFixed(Int64.self),
+            settled: try readVector(), members: try readPeers(), departed: try readPeers())
+    }
+
+    private mutating func readPeers() throws(StoreError) -> PeerSet {
+        let count = try input.readCount(ofAtLeast: 1)
+        var peers: [UUID] = []
+        peers.reserveCapacity(count)
+        for _ in 0..<count { peers.append(try readStore()) }
+        guard let set = PeerSet(ascending: peers) else { throw input.malformed("its peers are not in order") }
+        return set
     }
 
     fileprivate mutating func readRequest() throws(StoreError) -> [RequestedNumbers] {
@@ -178,6 +189,21 @@ extension ContentReader {
             stretches.append(ExportedStretch(entity: entity, first: first, count: count))
         }
         return stretches
+    }
+
+    fileprivate mutating func readAliases() throws(StoreError) -> [ExportedAlias] {
+        let count = try input.readCount(ofAtLeast: 7)
+        var aliases: [ExportedAlias] = []
+        aliases.reserveCapacity(count)
+        for _ in 0..<count {
+            let (first, object, count) = (try readObject(), try readObject(), try input.readVarint())
+            // Keeps sums from overflowing.
+            guard count > 0,
+                count <= FormatLimits.maximumObjectNumber + 1 - max(first.id.number, object.id.number)
+            else { throw input.malformed("a stretch of names is impossible") }
+            aliases.append(ExportedAlias(first: first, of: object, count: count))
+        }
+        return aliases
     }
 
     fileprivate mutating func readStateObjects() throws(StoreError) -> [ExportedChange] {

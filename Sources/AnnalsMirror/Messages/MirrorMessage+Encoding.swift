@@ -54,6 +54,8 @@ extension MirrorMessage.Content {
         case .statePart(.stretches): Kind.stateStretches
         case .statePart(.objects): Kind.stateObjects
         case .statePart(.end): Kind.stateEnd
+        case .statePart(.aliases): Kind.stateAliases
+        case .stateRequest: Kind.stateRequest
         case .skipped(let kind, _): kind
         }
     }
@@ -69,11 +71,14 @@ extension MirrorMessage.Content {
             writer.out.append(text: message.name)
             writer.append(message.knowledge)
             writer.out.append(varint: message.lamport)
-            writer.out.append(varint: message.bytes)
         case .receipt(let message):
             writer.append(message.applied)
             writer.out.append(varint: message.lamport)
             writer.out.append(fixed: message.microseconds)
+            writer.append(message.settled)
+            writer.append(message.members)
+            writer.append(message.departed)
+        case .stateRequest(let peer): writer.append(store: peer)
         case .request(let ranges):
             writer.out.append(count: ranges.count)
             for range in ranges {
@@ -93,6 +98,11 @@ extension MirrorMessage.Content {
 }
 
 extension ContentWriter {
+    fileprivate mutating func append(_ set: PeerSet) {
+        out.append(count: set.peers.count)
+        for peer in set.peers { append(store: peer) }
+    }
+
     fileprivate mutating func append(_ message: PeerMessage) {
         append(store: message.peer)
         out.append(text: message.name)
@@ -106,6 +116,13 @@ extension ContentWriter {
         case .beginning(let transaction): try append(transaction)
         case .objects(let changes): append(changes)
         case .end(let objects): out.append(varint: objects)
+        case .aliases(let aliases):
+            out.append(count: aliases.count)
+            for alias in aliases {
+                append(alias.first)
+                append(alias.object)
+                out.append(varint: alias.count)
+            }
         case .stretches(let stretches):
             out.append(count: stretches.count)
             for stretch in stretches {

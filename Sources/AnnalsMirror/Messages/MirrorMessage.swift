@@ -11,6 +11,7 @@ package struct MirrorMessage: Hashable, Sendable {
         case state(StateMessage)
         case receipt(ReceiptMessage)
         case request([RequestedNumbers])
+        case stateRequest(of: UUID)
         case join(PeerMessage)
         case leave(PeerMessage)
         case statePart(ExportedStatePart)
@@ -66,35 +67,59 @@ package struct TransactionMessage: Hashable, Sendable {
     }
 }
 
-/// The courier has a complete state under this name.
+/// The courier has a complete state under this name. The state begins with the same message.
 package struct StateMessage: Hashable, Sendable {
     package var name: String
     /// The transactions that the state contains.
     package var knowledge: VersionVector
+    /// The highest number in the group's order that it contains.
     package var lamport: UInt64
-    package var bytes: UInt64
 
-    package init(name: String, knowledge: VersionVector, lamport: UInt64, bytes: UInt64) {
-        self.name = name
-        self.knowledge = knowledge
-        self.lamport = lamport
-        self.bytes = bytes
+    package init(name: String, knowledge: VersionVector, lamport: UInt64) {
+        (self.name, self.knowledge, self.lamport) = (name, knowledge, lamport)
     }
 }
 
-/// The transactions that the sender has applied durably.
+/// The transactions that the sender has applied durably, and the group as it knows it.
 package struct ReceiptMessage: Hashable, Sendable {
     /// All entries.
     package var applied: VersionVector
     package var lamport: UInt64
     /// Microseconds since 1970, UTC, on the sender's clock. Only for showing the lag.
     package var microseconds: Int64
+    /// The transactions that the sender will not send again: each peer that it knows has confirmed them.
+    package var settled: VersionVector
+    /// The other peers whose confirmation the sender waits for.
+    package var members: PeerSet
+    /// Peers that have left, or were declared lost.
+    package var departed: PeerSet
 
-    package init(applied: VersionVector, lamport: UInt64, microseconds: Int64) {
-        self.applied = applied
-        self.lamport = lamport
-        self.microseconds = microseconds
+    package init(
+        applied: VersionVector, lamport: UInt64, microseconds: Int64, settled: VersionVector = VersionVector(),
+        members: PeerSet = PeerSet(), departed: PeerSet = PeerSet()
+    ) {
+        (self.applied, self.lamport, self.microseconds) = (applied, lamport, microseconds)
+        (self.settled, self.members, self.departed) = (settled, members, departed)
     }
+}
+
+/// Peers, each once, in the order of their bytes.
+package struct PeerSet: Hashable, Sendable {
+    package private(set) var peers: [UUID] = []
+
+    package init() {}
+
+    package init(_ peers: some Sequence<UUID>) { self.peers = Set(peers).sorted(by: VersionVector.isBefore) }
+
+    /// Nil unless they ascend.
+    init?(ascending peers: [UUID]) {
+        for (left, right) in zip(peers, peers.dropFirst()) {
+            guard VersionVector.isBefore(left, right) else { return nil }
+        }
+        self.peers = peers
+    }
+
+    package func contains(_ peer: UUID) -> Bool { peers.contains(peer) }
 }
 
 /// The sender lacks transactions of a peer, whose numbers are in this range. Not every number has a transaction.

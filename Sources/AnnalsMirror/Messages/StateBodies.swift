@@ -2,7 +2,7 @@
 
 package import Annals
 
-/// Returns the bodies of a state, one after the other.
+/// Returns the bodies of a state, one after the other: a message about the state, then its parts.
 package struct StateBodies {
     private var reader: ExportedStateReader
     private let maximumBodyBytes: Int
@@ -12,18 +12,26 @@ package struct StateBodies {
     /// The size of the values in a part of the state. Names and numbers come to it.
     private static func partBytes(_ maximumBodyBytes: Int) -> Int { max(1, min(1 << 18, maximumBodyBytes / 2)) }
 
-    /// - Parameter maximumBodyBytes: That of the courier: at least 64.
-    package init(of store: Store, in snapshot: Snapshot? = nil, maximumBodyBytes: Int) throws {
+    /// - Parameters:
+    ///   - message: Nil leaves it out.
+    ///   - maximumBodyBytes: That of the courier: at least 64.
+    package init(
+        of store: Store, in snapshot: Snapshot? = nil, about message: StateMessage? = nil, maximumBodyBytes: Int
+    ) throws {
         self.maximumBodyBytes = maximumBodyBytes
         reader = try store.stateReader(in: snapshot, partBytes: Self.partBytes(maximumBodyBytes))
+        if let message { waiting = try bodies(.state(message)) }
+    }
+
+    private func bodies(_ content: MirrorMessage.Content) throws -> [[UInt8]] {
+        try MessagePart.bodies(of: MirrorMessage(published: 0, content), maximumBodyBytes: maximumBodyBytes).reversed()
     }
 
     /// The next body; nil after the end. Throws the errors of the reader.
     package mutating func next() throws -> [UInt8]? {
         if let body = waiting.popLast() { return body }
         guard let part = try reader.next() else { return nil }
-        let message = MirrorMessage(published: 0, .statePart(part))
-        waiting = try MessagePart.bodies(of: message, maximumBodyBytes: maximumBodyBytes).reversed()
+        waiting = try bodies(.statePart(part))
         return waiting.popLast()
     }
 }
@@ -32,6 +40,8 @@ package struct StateBodies {
 package struct StatePartJoiner {
     private var joiner: MessageJoiner
     private var number: UInt64 = 0
+    /// The message about the state, which comes before the parts.
+    package private(set) var message: StateMessage?
 
     /// - Parameter maximumBytes: The limit for one part of the state.
     package init(maximumBytes: Int = 1 << 26) { joiner = MessageJoiner(maximumBytes: maximumBytes) }
@@ -58,6 +68,10 @@ package struct StatePartJoiner {
             message = joined.message
         }
         if case .skipped = message.content { return nil }
+        if case .state(let about) = message.content, self.message == nil {
+            self.message = about
+            return nil
+        }
         guard case .statePart(let part) = message.content else { throw Self.malformed("it contains a message") }
         return part
     }
