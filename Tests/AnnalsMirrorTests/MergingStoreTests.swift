@@ -36,11 +36,17 @@ final class GroupMember {
     private(set) var all: [MergeTransaction] = []
 
     /// - Parameter seed: Decides the store's identifier, and so the order of concurrent transactions.
-    init(seed: UInt64) throws {
+    convenience init(seed: UInt64) throws {
+        let store = try Self.store(seed: seed)
+        self.init(store, try MergingStore(store))
+    }
+
+    init(_ store: Store, _ merging: MergingStore) { (self.store, self.merging) = (store, merging) }
+
+    static func store(seed: UInt64) throws -> Store {
         var options = Store.Options()
         options.environment = SeededEnvironment(seed: seed)
-        store = try Store(inMemory: MergeModel.entities, options: options)
-        merging = try MergingStore(store)
+        return try Store(inMemory: MergeModel.entities, options: options)
     }
 
     /// Another process takes over.
@@ -65,6 +71,52 @@ final class GroupMember {
             all.append(MergeTransaction(Stamp(own.lamport, own.transaction.store), own.transaction))
         }
     }
+
+    /// Tries a random transaction. The store refuses many.
+    func write(_ random: inout SeededRandom) throws { try RandomWriter(store: store).write(&random) }
+
+    /// The state of all its transactions, applied from the beginning in the group's order.
+    var expected: MergeState {
+        var state = MergeState(MergeModel.schema)
+        for transaction in all.sorted(by: { $0.stamp < $1.stamp }) { state.apply(transaction) }
+        return state
+    }
+
+    /// The differences between the store and the expected state, for people.
+    func differences() throws -> [String] {
+        let (expected, view) = (expected, try ExchangeView(try store.snapshot()))
+        var found: [String] = []
+        var count: [String: Int] = [:]
+        func local(_ name: GroupObject) throws -> ObjectID? {
+            try view.object(named: ExportedObject(name.id, of: name.store))
+        }
+        for (name, object) in expected.objects where object.exists && expected.name(name) == name {
+            count[object.entity, default: 0] += 1
+            guard let here = try local(name), let row = try view.insertion(of: here) else {
+                found.append("\(object.entity) \(name) is missing")
+                continue
+            }
+            for (attribute, value) in zip(row.attributes, row.values) {
+                let here = MergeValue(value, from: store.identifier).mapped { try? local($0) == nil ? nil : $0 }
+                let shown = expected.shown(name, attribute)
+                let left = try MergePicture(here, { try view.snapshot.row($0) != nil ? $0 : nil }, local)
+                let right = try MergePicture(shown, { $0 }, local)
+                if left != right { found.append("\(object.entity) \(name) \(attribute): \(left), expected \(right)") }
+            }
+        }
+        for entity in MergeModel.entities {
+            let rows = try store.snapshot().rows(of: entity.name).count
+            if rows != count[entity.name] ?? 0 {
+                found.append("\(entity.name): \(rows) objects, expected \(count[entity.name] ?? 0)")
+            }
+        }
+        return found
+    }
+}
+
+/// Writes random transactions of the model to a store.
+struct RandomWriter {
+    let store: Store
 
     /// Tries a random transaction. The store refuses many.
     func write(_ random: inout SeededRandom) throws {
@@ -118,44 +170,6 @@ final class GroupMember {
             }
         }
         return values
-    }
-
-    /// The state of all its transactions, applied from the beginning in the group's order.
-    var expected: MergeState {
-        var state = MergeState(MergeModel.schema)
-        for transaction in all.sorted(by: { $0.stamp < $1.stamp }) { state.apply(transaction) }
-        return state
-    }
-
-    /// The differences between the store and the expected state, for people.
-    func differences() throws -> [String] {
-        let (expected, view) = (expected, try ExchangeView(try store.snapshot()))
-        var found: [String] = []
-        var count: [String: Int] = [:]
-        func local(_ name: GroupObject) throws -> ObjectID? {
-            try view.object(named: ExportedObject(name.id, of: name.store))
-        }
-        for (name, object) in expected.objects where object.exists && expected.name(name) == name {
-            count[object.entity, default: 0] += 1
-            guard let here = try local(name), let row = try view.insertion(of: here) else {
-                found.append("\(object.entity) \(name) is missing")
-                continue
-            }
-            for (attribute, value) in zip(row.attributes, row.values) {
-                let here = MergeValue(value, from: store.identifier).mapped { try? local($0) == nil ? nil : $0 }
-                let shown = expected.shown(name, attribute)
-                let left = try MergePicture(here, { try view.snapshot.row($0) != nil ? $0 : nil }, local)
-                let right = try MergePicture(shown, { $0 }, local)
-                if left != right { found.append("\(object.entity) \(name) \(attribute): \(left), expected \(right)") }
-            }
-        }
-        for entity in MergeModel.entities {
-            let rows = try objects(entity.name).count
-            if rows != count[entity.name] ?? 0 {
-                found.append("\(entity.name): \(rows) objects, expected \(count[entity.name] ?? 0)")
-            }
-        }
-        return found
     }
 }
 

@@ -1,5 +1,5 @@
-// The lease: one mirror of a store at a time, whichever process it runs in. A lock belongs to the open file description,
-// so a second one in this process is excluded like one of another process.
+// The lease: one mirror of a store at a time, whichever process it runs in. A lock belongs to the open file
+// description, so a second one in this process is excluded like one of another process.
 
 import Annals
 import AnnalsMirror

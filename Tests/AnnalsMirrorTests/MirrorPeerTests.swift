@@ -13,11 +13,9 @@ import Testing
         let count = 2 + Int(seed % 3)
         let exchange = SimulatedExchange(seed: seed, faults: .rough)
         let members = try (0..<count).map { try GroupMember(seed: seed << 8 | UInt64($0)) }
-        let identifiers = members.map(\.store.identifier)
         let peers = members.map { member in
             MirrorPeer(
-                member.merging, exchange.courier(for: member.store.identifier.uuidString), members: identifiers
-            ) { exchange.now }
+                member.merging, exchange.courier(for: member.store.identifier.uuidString), clock: { exchange.now })
         }
         func step(_ peer: Int) throws {
             do {
@@ -60,14 +58,17 @@ enum StorePicture {
         let snapshot = try store.snapshot()
         var lines: [String] = []
         for entity in MergeModel.entities {
-            for row in try snapshot.rows(of: entity.name) { lines.append(try picture(row.id, snapshot, depth: 3)) }
+            for row in try snapshot.rows(of: entity.name) {
+                lines.append(try picture(row.id, entity, snapshot, depth: 3))
+            }
         }
         return lines.sorted()
     }
 
-    private static func picture(_ object: ObjectID, _ snapshot: Snapshot, depth: Int) throws -> String {
+    private static func picture(
+        _ object: ObjectID, _ entity: EntityDescription, _ snapshot: Snapshot, depth: Int
+    ) throws -> String {
         guard let row = try snapshot.row(object) else { return "nothing" }
-        let entity = MergeModel.entity(object.entityNumber)
         let values = try entity.attributes.map { attribute in
             let value = row[attribute.name] ?? .null
             let targets: [ObjectID] =
@@ -79,7 +80,9 @@ enum StorePicture {
             let existing = try targets.filter { try snapshot.row($0) != nil }
             guard attribute.type.isReference else { return "\(attribute.name): \(value)" }
             if depth == 0 { return "\(attribute.name): \(existing.count) objects" }
-            var pictures = try existing.map { try picture($0, snapshot, depth: depth - 1) }
+            // Numbers of entities differ from store to store.
+            let target = try #require(MergeModel.entities.first { $0.name == attribute.target })
+            var pictures = try existing.map { try picture($0, target, snapshot, depth: depth - 1) }
             if attribute.type == .objects { pictures.sort() }
             return "\(attribute.name): \(pictures)"
         }

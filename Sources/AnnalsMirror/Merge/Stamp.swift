@@ -13,6 +13,11 @@ package struct Stamp: Hashable, Sendable, Comparable {
 
     package init(_ lamport: UInt64, _ peer: UUID) { (self.lamport, self.peer) = (lamport, peer) }
 
+    /// No stamp with this number comes before it.
+    static func first(with lamport: UInt64) -> Stamp {
+        Stamp(lamport, UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+    }
+
     package static func < (left: Stamp, right: Stamp) -> Bool {
         if left.lamport != right.lamport { return left.lamport < right.lamport }
         return VersionVector.isBefore(left.peer, right.peer)

@@ -14,7 +14,7 @@ extension StoreError.Code {
 enum IdentityError {
     /// Remedies for a store that is to go on in the group under another identity.
     private static let anotherIdentity =
-        "To have this data in the group, begin with an empty store, which gets everything from the others. To use the "
+        "To have this data in the group, begin with an empty store, which gets everything from the group. To use the "
         + "copy outside the group, give it an identity of its own (`annals backup --new-identity`)."
 
     static func copied(_ comparison: StoreMark.Comparison, path: String) -> StoreError {
@@ -31,8 +31,8 @@ enum IdentityError {
 
     static let runsTwice = StoreError(
         .storeCopied,
-        "Another mirror publishes under the name of this store: one of the two stores is a copy of the other. Stop both "
-            + "mirrors, and keep one of the stores. " + anotherIdentity)
+        "Another mirror publishes under the name of this store: one of the two stores is a copy of the other. Stop "
+            + "both mirrors, and keep one of the stores. " + anotherIdentity)
 
     /// - Parameters:
     ///   - number: Of the transaction that the group has.
@@ -43,9 +43,10 @@ enum IdentityError {
             ?? "another transaction \(number) of this store than the store itself"
         return StoreError(
             .storeRestored,
-            "The group has \(finding). It was restored from a backup or a snapshot, or a copy of it publishes under its "
-                + "name, so it does not publish. Move it away, and begin with an empty store, which gets everything "
-                + "from the others. Changes that only this store has are still in it: export them with `annals export`."
+            "The group has \(finding). It was restored from a backup or a snapshot, or a copy of it publishes under "
+                + "its name, so it does not publish. Move it away, and begin with an empty store, which gets "
+                + "everything from the group. Changes that only this store has are still in it: export them with "
+                + "`annals export`."
         )
     }
 
@@ -53,8 +54,8 @@ enum IdentityError {
     static func foreign(_ name: String) -> StoreError {
         StoreError(
             .alreadyExists,
-            "“\(name)” was not made by a mirror. The mirror of the store keeps its lease under this name: move the file "
-                + "away.")
+            "“\(name)” was not made by a mirror. The mirror of the store keeps its lease under this name: move the "
+                + "file away.")
     }
 
     static func held(by process: UInt32, _ name: String) -> StoreError {

@@ -5,6 +5,8 @@
 //      group's order.
 // MG2  A transaction's number in the group's order is above those of all transactions before it in this store.
 // MG3  `window` has every transaction after `floor`, and each of them comes after all transactions up to `floor`.
+// MG4  A transaction is settled only if each member of the group has confirmed it. So the store can send all others
+//      again, its own and merged ones.
 
 package import Annals
 internal import FoundationEssentials
@@ -33,21 +35,19 @@ package final class MergingStore {
     private var identifier: UUID { store.identifier }
     /// The last transaction of the store that was looked at.
     private var seen: UInt64
-    private var floor: UInt64
-    /// The place from which a new mirror of the store would begin.
-    private var savedFloor: UInt64 = 0
-    /// The values of `lamport` and `lastPublished` at `floor`.
-    private var floorLamport: UInt64 = 0
-    private var floorPublished: HistoryToken?
-    /// See `MergeFloor`.
-    private let lowest: UInt64
+    private var floor: MergePlace
+    private var record: MirrorRecord
     private var window: [(number: UInt64, entry: MergeEntry)] = []
-    package private(set) var lamport: UInt64 = 0
+    private var highest: UInt64
+    /// The highest number in the group's order that is known here. Own transactions get higher ones.
+    package var lamport: UInt64 { max(highest, record.lowest) }
     /// By peer, the last transaction that was merged here.
-    package private(set) var knowledge = VersionVector()
+    package private(set) var knowledge: VersionVector
     private var lastPublished: HistoryToken?
     /// By number, the store's own transactions of the window.
     private var published: [UInt64: HistoryToken] = [:]
+    /// By store, the transactions of the window: their numbers there and in the group's order. Both ascend.
+    private var unsettled: [UUID: [(number: UInt64, lamport: UInt64)]] = [:]
     private var unpublished: [OwnTransaction] = []
     /// The number of merges that had to replay.
     package private(set) var replays = 0
@@ -57,30 +57,42 @@ package final class MergingStore {
 
     /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since, although the
     /// mirror's consumer needed it.
-    ///
-    /// - Parameter joining: For a store that was in no group: its own transactions get numbers above this one.
-    package init(_ store: Store, joining lowest: UInt64 = 0) throws {
+    package init(_ store: Store) throws {
         self.store = store
         try store.registerConsumer(Self.consumer, at: .oldest)
-        if try store.mergeState() == nil {
-            try store.setMergeState(
-                MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest)
-                    .record(of: store.identifier))
+        if let record = try MirrorRecord.load(store) {
+            self.record = record
+        } else {
+            record = MirrorRecord(first: try Self.beginning(of: store))
+            try store.setMergeState(try record.stored())
         }
-        let state = try store.mergeState().map { (record) throws(StoreError) in
-            try MergeFloor(record, of: store.identifier)
-        }
-        (floor, lamport) = (state?.floor ?? 0, state?.lamport ?? 0)
-        self.lowest = state?.lowest ?? lowest
-        (seen, lastPublished) = (floor, state?.lastPublished)
-        if floor > 0 {
-            for token in try ExchangeView(try store.snapshot(asOf: floor)).applied() {
-                knowledge[token.storeIdentifier] = token.number
-            }
-        }
-        (savedFloor, floorLamport, floorPublished) = (floor, lamport, lastPublished)
+        floor = record.floor
+        (seen, highest) = (floor.number, floor.lamport)
+        (knowledge, lastPublished) = (floor.knowledge, floor.published)
         try look(upTo: try store.snapshot())
     }
+
+    /// The beginning of history. If it was cleaned, a group can begin with the present state only.
+    private static func beginning(of store: Store) throws -> MergePlace {
+        guard try store.oldestToken.number > 0 else { return MergePlace(lamport: 0) }
+        let token = try store.snapshot().token
+        return MergePlace(number: token.number, lamport: 0, published: token)
+    }
+
+    /// Begins with own numbers above this one: the group is as far as that.
+    package static func admitted(_ store: Store, above lowest: UInt64, _ fill: (inout MirrorRecord) -> Void) throws
+        -> MergingStore
+    {
+        var record = try MirrorRecord.load(store) ?? MirrorRecord(first: beginning(of: store))
+        record.lowest = lowest
+        record.isAdmitted = true
+        fill(&record)
+        try store.setMergeState(try record.stored())
+        return try MergingStore(store)
+    }
+
+    /// The durable state of the mirror, without what only the peer knows.
+    package var savedRecord: MirrorRecord { record }
 
     // MARK: Own transactions
 
@@ -159,8 +171,8 @@ package final class MergingStore {
         merged exported: ExportedTransaction, from origin: HistoryToken, _ record: MergeRecord, _ schema: MergeSchema
     ) throws {
         let stamp = Stamp(record.order, origin.storeIdentifier)
-        lamport = max(lamport, record.order)
-        knowledge[origin.storeIdentifier] = origin.number
+        highest = max(highest, record.order)
+        note(origin.number, stamp)
         var transaction = MergeTransaction(stamp, exported)
         if let content = record.content {
             guard case .transaction(let message) = try MirrorMessage(content).content else {
@@ -178,13 +190,20 @@ package final class MergingStore {
     }
 
     private func note(own exported: ExportedTransaction, _ changesSchema: Bool, _ schema: MergeSchema) throws {
-        lamport += 1
+        highest = lamport + 1
         let transaction = exported.following(lastPublished, withSchema: changesSchema || lastPublished == nil)
         unpublished.append(OwnTransaction(lamport: lamport, knowledge: knowledge, transaction: transaction))
         lastPublished = exported.token
         published[exported.token.number] = exported.token
+        unsettled[identifier, default: []].append((exported.token.number, lamport))
         let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
         window.append((exported.token.number, MergeEntry(merged, try resources(of: exported, schema))))
+    }
+
+    /// Notes that a transaction of another store is here.
+    private func note(_ number: UInt64, _ stamp: Stamp) {
+        knowledge[stamp.peer] = number
+        unsettled[stamp.peer, default: []].append((number, stamp.lamport))
     }
 
     private func resources(of exported: ExportedTransaction, _ schema: MergeSchema) throws -> Set<MergeResource> {
@@ -225,7 +244,7 @@ package final class MergingStore {
             let snapshot = try store.snapshot()
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
-            if floor > 0, stamp.lamport <= floorLamport { try reopen(for: stamp) }
+            if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
             let present = try ExchangeView(snapshot).schema
             let schema = MergeSchema(merging(transaction.schema, into: present))
             let now = try StoreBase(snapshot, schema)
@@ -233,7 +252,7 @@ package final class MergingStore {
             let (outcome, isOverFloor) = try MergeReplay.merge(
                 MergeTransaction(stamp, transaction), into: now, window: window.map(\.entry),
                 floor: { () throws(StoreError) in
-                    let base = try StoreBase(try state(asOf: floor), schema)
+                    let base = try StoreBase(try state(asOf: floor.number), schema)
                     floorBase = base
                     return base
                 }, schema)
@@ -255,23 +274,25 @@ package final class MergingStore {
         }
     }
 
-    /// Goes back to the beginning of history for a transaction that comes before the floor. A store that joined the
-    /// group has not seen how far the group was.
+    /// Goes back to the place with which the store began in the group, for a transaction that comes before the floor. A
+    /// store that joined the group has not seen how far the group was.
     private func reopen(for stamp: Stamp) throws {
-        guard try store.oldestToken.number == 0 else {
+        guard floor.number > record.first.number, stamp.lamport > record.first.lamport || record.first.number == 0,
+            try store.oldestToken.number <= record.first.number
+        else {
             throw StoreError(
                 .tokenExpired,
                 "A transaction of the store \(stamp.peer) comes before everything that the history here has: join that "
                     + "store to the group again.")
         }
+        floor = record.first
         // A new mirror must not begin at the place that was wrong.
-        try store.setMergeState(
-            MergeFloor(floor: 0, lamport: lowest, lastPublished: nil, lowest: lowest).record(of: identifier))
-        savedFloor = 0
+        record.floor = floor
+        try store.setMergeState(try record.stored())
         let (own, last, snapshot) = (unpublished, seen, try store.snapshot())
-        (floor, seen, lamport, knowledge) = (0, 0, lowest, VersionVector())
-        (floorLamport, floorPublished, lastPublished) = (lowest, nil, nil)
-        (window, published) = ([], [:])
+        (seen, highest, knowledge) = (floor.number, floor.lamport, floor.knowledge)
+        lastPublished = floor.published
+        (window, published, unsettled) = ([], [:], [:])
         try look(upTo: snapshot)
         unpublished = own + unpublished.filter { $0.transaction.token.number > last }
     }
@@ -294,14 +315,16 @@ package final class MergingStore {
         _ result: ApplyResult, _ transaction: ExportedTransaction, _ outcome: MergeOutcome,
         _ difference: MergeDifference, _ stamp: Stamp
     ) {
-        knowledge[transaction.store] = transaction.token.number
-        lamport = max(lamport, stamp.lamport)
+        note(transaction.token.number, stamp)
+        highest = max(highest, stamp.lamport)
         guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
         seen = token.number
         window.append((token.number, MergeEntry(entry.transaction, entry.resources.union(difference.resources))))
     }
 
-    private func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
+    func noteSaved(_ record: MirrorRecord) { self.record = record }
+
+    func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
         outcome.losses.flatMap { stamp, losses in
             losses.flatMap { loss in
                 let attributes: [String?] = loss.attributes.isEmpty ? [nil] : loss.attributes
@@ -312,32 +335,112 @@ package final class MergingStore {
         }
     }
 
+    /// Reads the merged transactions of another store again, with some of its numbers, for a peer that lacks them:
+    /// their writer has left.
+    ///
+    /// - Parameter body: Returns false to end.
+    func forEachMerged(
+        from writer: UUID, _ numbers: ClosedRange<UInt64>, _ body: (TransactionMessage) throws -> Bool
+    ) throws {
+        guard unsettled[writer]?.contains(where: { numbers.contains($0.number) }) == true else { return }
+        let snapshot = try store.snapshot()
+        var records: [UInt64: MergeRecord] = [:]
+        try store.forEachTransaction(after: floor.number, in: snapshot) { (transaction) throws(StoreError) in
+            if let record = try store.mergeRecord(of: transaction) { records[transaction.number] = record }
+            return true
+        }
+        var known = settledContents
+        try store.forEachExportedTransaction(after: .number(floor.number), in: snapshot) { exported in
+            guard let origin = exported.origin, let record = records[exported.token.number] else {
+                if published[exported.token.number] != nil { known[identifier] = exported.token.number }
+                return true
+            }
+            defer { known[origin.storeIdentifier] = origin.number }
+            guard origin.storeIdentifier == writer, numbers.contains(origin.number) else { return true }
+            var (transaction, knowledge) = (exported.original(by: identifier), known)
+            if let content = record.content {
+                guard case .transaction(let message) = try MirrorMessage(content).content else { return true }
+                transaction = message.transaction
+            }
+            // More than the writer knew does no harm: those that get it have all of this, or wait for it.
+            knowledge[writer] = 0
+            return try body(
+                TransactionMessage(
+                    lamport: record.order, knowledge: knowledge, isKnowledgeComplete: true, transaction: transaction))
+        }
+    }
+
+    // MARK: Settled transactions
+
     /// Moves the floor above transactions that no later one can come before.
     package func settle(below stable: Stamp) {
-        let count = MergeReplay.settled(window.map(\.entry.stamp), below: stable)
+        let (count, place) = cut(below: stable)
         guard count > 0 else { return }
-        for (_, entry) in window.prefix(count) { floorLamport = max(floorLamport, entry.stamp.lamport) }
-        if let own = window.prefix(count).last(where: { $0.entry.stamp.peer == identifier }) {
-            floorPublished = published[own.number]
+        floor = place
+        published = published.filter { $0.key > floor.number }
+        for (peer, entries) in unsettled {
+            let end = peer == identifier ? place.published?.number ?? 0 : place.knowledge[peer]
+            unsettled[peer] = Array(entries.drop { $0.number <= end })
         }
-        floor = window[count - 1].number
-        published = published.filter { $0.key > floor }
         window.removeFirst(count)
     }
 
+    /// The place after the transactions of the window that no later one can come before, and their number.
+    private func cut(below stable: Stamp) -> (count: Int, place: MergePlace) {
+        // Numbers alone decide whether a transaction comes before a place: those of one number stay together.
+        let stamps = window.map { Stamp.first(with: $0.entry.stamp.lamport) }
+        let count = MergeReplay.settled(stamps, below: .first(with: stable.lamport))
+        guard count > 0 else { return (0, floor) }
+        var (place, highest) = (floor, [UUID: UInt64]())
+        place.number = window[count - 1].number
+        for (_, entry) in window.prefix(count) {
+            place.lamport = max(place.lamport, entry.stamp.lamport)
+            highest[entry.stamp.peer] = max(highest[entry.stamp.peer] ?? 0, entry.stamp.lamport)
+        }
+        for (peer, lamport) in highest {
+            guard let last = unsettled[peer]?.last(where: { $0.lamport <= lamport }) else { continue }
+            if peer == identifier {
+                place.published = published[last.number]
+            } else {
+                place.knowledge[peer] = last.number
+            }
+        }
+        return (count, place)
+    }
+
+    /// The newest place that is before `stable`: its state has nothing that a transaction still to come can change.
+    package func place(before stable: Stamp) -> MergePlace { cut(below: stable).place }
+
+    /// The first transaction of the window that not every member has confirmed.
+    func firstUnconfirmed(_ confirmed: (UUID) -> UInt64) -> Stamp? {
+        unsettled.compactMap { peer, entries -> Stamp? in
+            let end = confirmed(peer)
+            return entries.first { $0.number > end }.map { Stamp($0.lamport, peer) }
+        }.min()
+    }
+
+    /// The transactions of all stores up to the floor.
+    package var settledContents: VersionVector { floor.contents(identifier) }
+
     /// The last own transaction up to the floor; 0 for none.
-    package var settledOwn: UInt64 { floorPublished?.number ?? 0 }
+    package var settledOwn: UInt64 { floor.published?.number ?? 0 }
+
+    /// A state at a place.
+    package func snapshot(at place: MergePlace) throws -> Snapshot { try state(asOf: place.number) }
 
     /// Keeps the place from which a new mirror of the store begins. Later transactions stay in history for it.
-    package func save() throws {
-        guard floor > savedFloor else { return }
-        try store.setMergeState(
-            MergeFloor(floor: floor, lamport: floorLamport, lastPublished: floorPublished, lowest: lowest)
-                .record(of: identifier))
-        savedFloor = floor
+    ///
+    /// - Parameter fill: Sets what only the peer knows.
+    package func save(_ fill: (inout MirrorRecord) -> Void = { _ in }) throws {
+        var next = record
+        next.floor = floor
+        fill(&next)
+        guard next != record else { return }
+        try store.setMergeState(try next.stored())
+        record = next
         // After the state: a mirror that begins in between needs more history than it reads.
-        guard let cursor = try store.consumer(Self.consumer)?.cursor else { return }
-        let place = try store.snapshot(asOf: floor).token
+        guard floor.number > 0, let cursor = try store.consumer(Self.consumer)?.cursor else { return }
+        let place = try store.snapshot(asOf: floor.number).token
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
 
@@ -363,6 +466,31 @@ package final class MergingStore {
 }
 
 extension ExportedTransaction {
+    /// The transaction as its own store has exported it. Names are complete.
+    ///
+    /// - Parameter exporter: The store that has merged it, and exports it now.
+    fileprivate func original(by exporter: UUID) -> ExportedTransaction {
+        func named(_ object: ExportedObject) -> ExportedObject {
+            ExportedObject(object.id, of: object.store ?? exporter)
+        }
+        func named(_ value: ExportedValue) -> ExportedValue {
+            switch value.content {
+            case .plain: value
+            case .object(let object): ExportedValue(.object(named(object)))
+            case .orderedObjects(let objects): ExportedValue(.orderedObjects(objects.map(named)))
+            case .objects(let objects): ExportedValue(.objects(objects.map(named)))
+            }
+        }
+        return ExportedTransaction(
+            token: origin ?? token, previous: originPrevious, microseconds: microseconds, author: author,
+            contextName: contextName, origin: nil, originPrevious: nil, holds: nil, schema: schema, renames: renames,
+            changes: changes.map { change in
+                ExportedChange(
+                    kind: change.kind, object: named(change.object), entity: change.entity,
+                    attributes: change.attributes, values: change.values.map(named), before: change.before?.map(named))
+            })
+    }
+
     /// The same, following the last transaction that its group got from this store.
     fileprivate func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
         ExportedTransaction(

@@ -83,8 +83,8 @@ extension Mirror {
 
         init() {}
 
-        init(_ record: MirrorRecord) {
-            peers = record.members.map { Peer($0) }
+        init(_ record: MirrorRecord, of store: UUID) {
+            peers = record.known(store).map { Peer($0) }
             (published, conflicts) = (record.published, record.conflicts)
             lastError = record.error.map { StoreError(StoreError.Code(rawValue: $0.code), $0.message) }
         }

@@ -1,7 +1,7 @@
 // The mirror of a store, as programs use it: a thread that publishes and merges until it is stopped.
 
 public import Annals
-internal import FoundationEssentials
+public import FoundationEssentials
 internal import Synchronization
 
 /// Keeps a store equal to the other stores of a group, on any machines.
@@ -69,6 +69,52 @@ public final class Mirror: Sendable {
         return name.isEmpty || name.utf8.count > maximumNameBytes ? "localhost" : name
     }
 
+    // MARK: The group
+
+    /// Takes this store out of its group for good, and stops the mirror. Waits until the other stores have everything
+    /// that this one has. The objects of this store stay as they are.
+    ///
+    /// A store that has left joins again as a new store only.
+    ///
+    /// Throws `StoreError`: `cancelled` if the mirror does not run, or is stopped meanwhile.
+    public func leave() async throws {
+        try await requireLoop().carryOut(.leave)
+        await stop()
+    }
+
+    /// Declares that a store of the group is lost: nobody waits for it any more. Transactions of it that no other store
+    /// has are lost for the group. It joins again as a new store only.
+    ///
+    /// - Parameter store: The identifier of a peer.
+    ///
+    /// Throws `StoreError`: `cancelled` if the mirror does not run; `invalidArgument` if the group has no such store.
+    public func forget(_ store: UUID) async throws {
+        let known = try status.peers + (Self.lastStatus(of: self.store)?.peers ?? [])
+        guard known.contains(where: { $0.identifier == store }) else {
+            throw StoreError(.invalidArgument, "The group has no store \(store): see the peers in the status.")
+        }
+        try await requireLoop().carryOut(.forget(store))
+    }
+
+    /// Makes a copy the store that takes part in the group, because the original is gone for good: it was moved to
+    /// another machine, or is lost. Never for a store whose original may still run.
+    ///
+    /// Throws `StoreError`: `mirroredElsewhere` while a mirror runs for the copy.
+    public static func adopt(_ store: Store) throws {
+        try MirrorLease.adopt(store) { mark in
+            guard var record = try MirrorRecord.load(store) else { return }
+            record.mark = mark
+            try store.setMergeState(try record.stored())
+        }
+    }
+
+    private func requireLoop() throws -> MirrorLoop {
+        guard let loop = running.withLock({ $0 }) else {
+            throw StoreError(.cancelled, "The mirror is not running: start it first.")
+        }
+        return loop
+    }
+
     // MARK: On and off
 
     /// Begins to publish and to merge, in a thread of its own. Does nothing if the mirror runs.
@@ -117,6 +163,6 @@ public final class Mirror: Sendable {
     ///
     /// - Throws: `StoreError`: `unsupportedVersion` for the record of a later version, `damaged`, `closed`.
     public static func lastStatus(of store: Store) throws -> Status? {
-        try MirrorRecord.load(store).map { Status($0) }
+        try MirrorRecord.load(store).map { Status($0, of: store.identifier) }
     }
 }

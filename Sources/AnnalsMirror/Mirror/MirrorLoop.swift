@@ -3,7 +3,8 @@
 // Invariants:
 // ML1  Only the thread uses the peer and its courier.
 // ML2  Errors never end the thread before it is stopped: it shows them, and tries again.
-// ML3  The thread holds the store's lease while it uses the store, and publishes nothing more after an error of identity.
+// ML3  The thread holds the store's lease while it uses the store, and publishes nothing more after an error of
+//      identity.
 
 internal import Annals
 internal import FoundationEssentials
@@ -26,17 +27,26 @@ final class MirrorLoop: Sendable {
     /// Whether the group may know of this mirror. Used by the thread only.
     private nonisolated(unsafe) var hasJoined = false
 
+    /// Something that a program wants from the group.
+    enum Wish: Sendable {
+        case leave
+        /// Nobody waits for this store any more.
+        case forget(UUID)
+    }
+
     private struct Shared {
+        var wishes: [(Wish, CheckedContinuation<Void, any Error>)] = []
         var signals: Task<Void, Never>?
         var waiters: [CheckedContinuation<Void, Never>] = []
         var hasEnded = false
     }
 
-    /// The longest wait for messages: reminders are due at times.
-    private static let waitSeconds = 1.0
+    private static let longestWaitSeconds = 3600.0
+    private static let saveSeconds = 5.0
+    private static let ended = StoreError(.cancelled, "The mirror is not running: start it first.")
     private static let retrySeconds = 1.0
     /// How often the place for a later mirror is kept.
-    private static let savePeriod: Duration = .seconds(5)
+    private static let savePeriod: Duration = .seconds(saveSeconds)
 
     init(
         _ store: Store, _ name: String, _ courier: sending any Courier, _ interruption: Interruption,
@@ -100,46 +110,48 @@ final class MirrorLoop: Sendable {
         // Before `stop` returns, so that another mirror can start.
         lease = nil
         board.change { $0.isRunning = false }
-        let waiters = shared.withLock { shared in
-            defer { shared.waiters = [] }
+        let (waiters, wishes) = shared.withLock { shared in
+            defer { (shared.waiters, shared.wishes) = ([], []) }
             shared.hasEnded = true
-            return shared.waiters
+            return (shared.waiters, shared.wishes)
         }
+        for (_, wish) in wishes { wish.resume(throwing: Self.ended) }
         for waiter in waiters { waiter.resume() }
     }
 
     private func awaitStop() {
         while goesOn {
-            _ = interruption.wait(seconds: Self.waitSeconds)
+            _ = interruption.wait(seconds: Self.longestWaitSeconds)
             clear()
         }
     }
 
     private func mirror(_ lease: MirrorLease?) throws {
         clear()
-        let isNew = try store.mergeState() == nil
-        let highest = isNew ? try MirrorPeer.highestNumber(courier) : 0
-        let lowest = highest > 0 ? highest + MirrorPeer.joiningDistance : 0
-        let merging = try MergingStore(store, joining: lowest)
+        let found = try lease?.mark()
+        if let found, let record = try MirrorRecord.load(store) { try lease?.requireOwn(record.mark, found: found) }
         let start = ContinuousClock.now
         // Above the numbers of earlier mirrors of the store, unless the clock went back: then an engine may take a
         // message for an older one, and it is requested again.
         let number = UInt64(max(1, Date.now.timeIntervalSince1970 * 1_000_000))
-        let peer = MirrorPeer(merging, courier, members: [], firstNumber: number) {
+        let peer = try MirrorPeer.begin(store, courier, firstNumber: number, name: name, instance: instance) {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
         }
-        try peer.join(name: name, instance: instance)
         hasJoined = true
+        peer.mark = found
         var nextSave = ContinuousClock.now + Self.savePeriod
-        var hasAsked = false
-        defer { try? peer.save() }
+        var (hasAsked, isChanged) = (false, true)
+        defer { if lease?.isInPlace != false { try? peer.save() } }
         while goesOn {
             do {
-                try peer.step(waitSeconds: Self.waitSeconds) { waits in
+                try carryOutWishes(peer)
+                let wait = min(peer.pauseSeconds, isChanged ? Self.saveSeconds : Self.longestWaitSeconds)
+                let isNew = try peer.step(waitSeconds: wait) { waits in
                     isWaiting.store(waits, ordering: .sequentiallyConsistent)
                     if !waits { clear() }
                 }
+                isChanged = isChanged || isNew
                 if !hasAsked { try askForWeaknesses() }
                 hasAsked = true
             } catch let error as StoreError where error.code == .cancelled {
@@ -148,11 +160,42 @@ final class MirrorLoop: Sendable {
                 continue
             }
             show(peer)
-            if ContinuousClock.now >= nextSave {
+            if isChanged, ContinuousClock.now >= nextSave {
                 try lease?.requireInPlace()
+                // Compaction changes it.
+                peer.mark = try lease?.mark()
                 try peer.save()
-                nextSave = ContinuousClock.now + Self.savePeriod
+                (isChanged, nextSave) = (false, ContinuousClock.now + Self.savePeriod)
             }
+        }
+    }
+
+    // MARK: Wishes of other threads
+
+    /// Has the thread do something with the group. Returns when it is done.
+    func carryOut(_ wish: Wish) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            let hasEnded = shared.withLock { shared in
+                if !shared.hasEnded { shared.wishes.append((wish, continuation)) }
+                return shared.hasEnded
+            }
+            if hasEnded { continuation.resume(throwing: Self.ended) } else { interruption.interrupt() }
+        }
+    }
+
+    private func carryOutWishes(_ peer: MirrorPeer) throws {
+        while let (wish, continuation) = shared.withLock({ $0.wishes.first }) {
+            switch wish {
+            case .leave:
+                // The others need the rest first.
+                if peer.mayLeave { try peer.leave() }
+                guard peer.hasLeft else { return }
+                _ = try store.removeConsumer(MergingStore.consumer)
+                isStopping.store(true, ordering: .releasing)
+            case .forget(let store): try peer.declareLost(store)
+            }
+            shared.withLock { _ = $0.wishes.removeFirst() }
+            continuation.resume()
         }
     }
 
@@ -172,8 +215,8 @@ final class MirrorLoop: Sendable {
     private func show(_ error: StoreError) { board.change { $0.lastError = error } }
 
     private func show(_ peer: MirrorPeer) {
-        let (members, published, conflicts) = (peer.members, peer.publishedNumber, translated(peer.takeConflicts()))
-        let obstacle = peer.obstacles.min { $0.key.uuidString < $1.key.uuidString }?.value
+        let (members, published, conflicts) = (peer.known, peer.publishedNumber, translated(peer.takeConflicts()))
+        let obstacle = peer.obstacle
         board.change { status in
             (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
             status.lastError = obstacle

@@ -1,9 +1,9 @@
-// A store of a group, as a mirror knows and records it.
+// A store of a group, as a mirror shows it.
 
 package import FoundationEssentials
 
 /// The facts about another store of the group.
-package struct MirrorMember: Hashable, Sendable, Codable {
+package struct MirrorMember: Hashable, Sendable {
     package var identifier: UUID
     /// For people; empty until its mirror has announced one.
     package var name: String
@@ -18,22 +18,9 @@ package struct MirrorMember: Hashable, Sendable, Codable {
     /// Whether it has left, or was declared lost.
     package var hasLeft: Bool
 
-    package init(
-        identifier: UUID, name: String, merged: UInt64, newest: UInt64, confirmed: UInt64, lastSeen: Date?,
-        hasLeft: Bool
-    ) {
-        (self.identifier, self.name, self.lastSeen, self.hasLeft) = (identifier, name, lastSeen, hasLeft)
-        (self.merged, self.newest, self.confirmed) = (merged, newest, confirmed)
-    }
-}
-
-extension MirrorPeer {
-    /// The other stores of the group, by identifier.
-    package var members: [MirrorMember] {
-        known.map {
-            MirrorMember(
-                identifier: $0.peer, name: "", merged: $0.merged, newest: $0.newest, confirmed: $0.confirmed,
-                lastSeen: nil, hasLeft: false)
-        }
+    package init(_ identifier: UUID, _ member: MirrorMembers.Member, merged: UInt64, confirmed: UInt64) {
+        (self.identifier, name, hasLeft) = (identifier, member.name, member.hasLeft)
+        (self.merged, newest, self.confirmed) = (merged, member.newest, confirmed)
+        lastSeen = member.lastSeen.map { Date(timeIntervalSince1970: $0) }
     }
 }

@@ -1,86 +1,151 @@
 // A peer of a group: publishes the transactions of its store, and merges those of the others.
 //
 // A courier may lose, double, delay and reorder messages. The peer finds missing transactions by their numbers and
-// requests them, until each peer has confirmed each transaction.
+// requests them, until each peer has confirmed each transaction. `MirrorMembers` decides everything about the others.
 //
 // Invariants:
 // MI1  A transaction is merged after its predecessor from the same peer, and after everything that its writer knew.
-// MI2  `unconfirmed` has each published transaction until every known peer has confirmed it.
-// MI3  No transaction of a peer that is still to come is before its bound in the group's order.
+// MI2  `unsettled` has each published transaction until it is settled, so every member has confirmed it.
+// MI3  A peer that is not admitted to the group neither publishes nor merges: its transactions come after all that the
+//      group has settled.
 
-package import Annals
+public import Annals
 package import FoundationEssentials
 
 /// For one thread.
 package final class MirrorPeer {
-    private let merging: MergingStore
-    private let courier: any Courier
+    let store: Store
+    var merging: MergingStore
+    let courier: any Courier
     /// Seconds of a clock that never goes back.
-    private let clock: () -> Double
-    private var me: UUID { merging.store.identifier }
+    let clock: () -> Double
+    var me: UUID { store.identifier }
+    /// For people.
+    let name: String
+    /// A random number of this run.
+    let instance: UInt64
+    /// Kept in the record.
+    package var mark: StoreMark?
 
     // Sending.
-    private var nextNumber: UInt64
+    var nextNumber: UInt64
     /// Own transactions that are not in a message yet.
-    private var unsent: [OwnTransaction] = []
+    var unsent: [OwnTransaction] = []
     /// The last own transaction in earlier messages.
-    private var published: UInt64 = 0
+    var published: UInt64 = 0
     /// Messages that the courier has not acknowledged.
-    private var outgoing: [OutgoingMessage] = []
+    var outgoing: [OutgoingMessage] = []
     /// By number (MI2).
-    private var unconfirmed: [UInt64: TransactionMessage] = [:]
-    private var lastReceipt: ReceiptMessage?
+    var unsettled: [UInt64: TransactionMessage] = [:]
+    /// Its keys, in their order.
+    var unsettledNumbers: ArraySlice<UInt64> = []
+    /// By own transaction, the last message before it: once each member has the transaction, these may go.
+    var messagesBefore: [(transaction: UInt64, message: UInt64)] = []
+    var discarded: UInt64 = 0
+    var lastReceipt: ReceiptMessage?
+    /// The last transaction that is known to survive a power failure.
+    var durable: HistoryToken?
 
     // Receiving.
-    private var place: CourierPlace?
-    private var joiner = MessageJoiner(maximumBytes: 32 << 20)
-    /// Transactions that cannot be merged yet, by peer and by the number of their predecessor.
-    private var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
+    var place: CourierPlace?
+    var joiner = MessageJoiner(maximumBytes: MirrorPeer.unfinishedBytes)
+    /// Transactions that cannot be merged yet, by peer and by their numbers.
+    var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
     /// Own transactions that others have requested in this step.
-    private var requested: Set<UInt64> = []
+    var requested: Set<UInt64> = []
+    /// The same for transactions of stores that do not answer.
+    var requestedOfOthers: [UUID: ClosedRange<UInt64>] = [:]
+    /// When each peer was heard of last, by `clock`.
+    var lastHeard: [UUID: Double] = [:]
     /// By peer: why its next transaction could not be merged. It is tried again in each step.
-    package private(set) var obstacles: [UUID: StoreError] = [:]
-    private var peers: [UUID: Peer] = [:]
+    package internal(set) var obstacles: [UUID: StoreError] = [:]
+    package internal(set) var members: MirrorMembers
+    /// The newest receipt of each peer, by the number of its message.
+    var newestReceipt: [UUID: UInt64] = [:]
     /// The conflicts since the last look.
-    private var conflicts: [MergeConflict] = []
+    var conflicts: [MergeConflict] = []
+    var conflictCount = 0
+
+    /// Whether this run has read the messages that were there when it began. Before, it publishes nothing: they may
+    /// show that an older state of the store has replaced it.
+    var hasCaughtUp = false
+    var ownHistory: OwnHistoryCheck
+    /// The last own transaction in these messages.
+    var newestOwn: HistoryToken?
+
+    // Joining.
+    package internal(set) var phase: Phase
+    /// The highest number in the group's order in any message.
+    var highestHeard: UInt64 = 0
+    /// Whether another peer has sent anything but that it joins.
+    var hasHeardGroup = false
+    /// A state that another peer has announced, and that peer.
+    var announced: (message: StateMessage, sender: UUID)?
+    /// How often each peer has asked this one for a state.
+    var stateRequests: [UUID: Int] = [:]
+    /// Which source of states is asked next.
+    var stateAttempts = 0
 
     // Asking again.
-    private var nextReminder: Double
-    private var reminderSeconds = MirrorPeer.firstReminderSeconds
+    var nextReminder: Double
+    var reminderSeconds = MirrorPeer.firstReminderSeconds
 
-    private static let firstReminderSeconds = 1.0
-    private static let longestReminderSeconds = 64.0
-    private static let batchBytes = 1 << 20
-
-    /// The facts known about another peer.
-    private struct Peer {
-        /// The transactions that it has applied, by its last receipt.
-        var applied = VersionVector()
-        /// Its highest transaction that any message has named.
-        var newest: UInt64 = 0
-        /// MI3.
-        var bound: Stamp
+    /// The way of a store into its group.
+    package enum Phase: Equatable, Sendable {
+        /// It collects what the group has. If nobody is there, it founds the group at this time.
+        case listens(until: Double)
+        /// It lacks transactions that a member will not send again.
+        case waitsForState
+        case member
+        /// It tells the others that it leaves, until one has answered.
+        case leaves
     }
 
+    /// How long a store listens for a group. Then it founds one, if the courier has nothing of another peer.
+    static let listeningSeconds = 5.0
+    static let firstReminderSeconds = 1.0
+    private static let shortestPauseSeconds = 0.05
+    static let longestReminderSeconds = 64.0
+    static let batchBytes = 1 << 20
+    private static let unfinishedBytes = 32 << 20
+
     /// - Parameters:
-    ///   - members: The other stores of the group.
     ///   - number: Of the first message: above those of earlier mirrors of the store.
     ///   - clock: Returns seconds; it never goes back.
     package init(
-        _ merging: MergingStore, _ courier: any Courier, members: [UUID], firstNumber number: UInt64 = 1,
-        clock: @escaping () -> Double
+        _ merging: MergingStore, _ courier: any Courier,
+        firstNumber number: UInt64 = 1,
+        name: String = "", instance: UInt64 = 0, clock: @escaping () -> Double
     ) {
+        store = merging.store
         (self.merging, self.courier, self.clock) = (merging, courier, clock)
+        (self.name, self.instance) = (name, instance)
+        ownHistory = OwnHistoryCheck(
+            store: merging.store.identifier, instance: instance, earlier: Set(merging.savedRecord.instances))
         nextNumber = number
+        discarded = number - 1
+        let record = merging.savedRecord
+        members = MirrorMembers(me: merging.store.identifier, record.members)
+        place = record.place.map { CourierPlace($0) }
+        conflictCount = record.conflicts
         published = merging.settledOwn
-        for member in members where member != merging.store.identifier {
-            peers[member] = Peer(bound: Stamp(0, member))
-        }
         nextReminder = clock() + Self.firstReminderSeconds
+        phase = record.isAdmitted ? .member : .listens(until: clock() + Self.listeningSeconds)
     }
 
-    /// Whether every known peer has everything that this one knows of, and this one has all that it has heard of.
-    package var isQuiet: Bool { outgoing.isEmpty && unconfirmed.isEmpty && missing.isEmpty && !isReceiptDue }
+    /// Whether every member has everything that this one knows of, and this one has all that it has heard of.
+    package var isQuiet: Bool {
+        phase == .member && hasCaughtUp && outgoing.isEmpty && !isUnconfirmed && missing.isEmpty && !isReceiptDue
+            && stateRequests.isEmpty
+    }
+
+    /// Whether a member has not confirmed all transactions of this store.
+    var isUnconfirmed: Bool { published > members.confirmed(me) }
+
+    /// When `step` has something to do again although no message comes: in seconds from now.
+    package var pauseSeconds: Double {
+        isQuiet && obstacles.isEmpty ? .infinity : max(Self.shortestPauseSeconds, nextReminder - clock())
+    }
 
     /// Publishes what is new here, reads what has come, and merges what can be merged.
     ///
@@ -90,264 +155,87 @@ package final class MirrorPeer {
     /// - Returns: Whether anything has happened. Throws the courier's errors; call it again after them.
     @discardableResult
     package func step(waitSeconds seconds: Double = 0, waits: (Bool) -> Void = { _ in }) throws -> Bool {
+        try requireMembership()
         try publish()
         waits(true)
         let batch: IncomingBatch
         do {
             defer { waits(false) }
             // A transaction that came before the wait began has ended no wait.
-            let isIdle = try !merging.hasNews
+            let isIdle = try phase != .member || !merging.hasNews
             batch = try courier.messages(
                 after: place, maximumBytes: Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
-        for message in batch.messages { receive(message) }
+        for message in batch.messages { try receive(message) }
+        if batch.messages.isEmpty { try catchUp() }
+        try requireMembership()
         try answerRequests()
+        let previous = phase
+        try join(batch)
+        // First: its transactions come before later ones of this store.
+        let lost = phase == .member ? try merging.remake() : []
+        note(lost)
         let hasMerged = mergeWaiting()
         // Only now: after an error the same messages are read again.
-        place = batch.place
+        place = previous == .waitsForState && phase != .waitsForState ? nil : batch.place
         settle()
+        try answerStateRequests()
         try remind(hasProgress: hasMerged)
         try publish()
+        try discard()
         return hasMerged || !batch.messages.isEmpty
     }
 
-    // MARK: Publishing
-
-    private func publish() throws {
-        try sendOwn()
-        if isReceiptDue { try sendReceipt() }
-        guard !outgoing.isEmpty else { return }
-        try courier.append(outgoing)
-        outgoing = []
-    }
-
-    private func sendOwn() throws {
-        unsent += try merging.takeOwn()
-        while let own = unsent.first {
-            let message = TransactionMessage(
-                lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
-                transaction: own.transaction)
-            unconfirmed[own.transaction.token.number] = message
-            try send(.transaction(message))
-            published = own.transaction.token.number
-            unsent.removeFirst()
-        }
-    }
-
-    private func send(_ content: MirrorMessage.Content) throws {
-        let message = MirrorMessage(published: published, content)
-        for body in try MessagePart.bodies(of: message, maximumBodyBytes: try courier.maximumBodyBytes) {
-            outgoing.append(OutgoingMessage(number: nextNumber, body: body))
-            nextNumber += 1
-        }
-    }
-
-    /// Everything that this peer has, its own transactions included.
-    private var applied: VersionVector {
-        var applied = merging.knowledge
-        if published > 0 { applied[me] = published }
-        return applied
-    }
-
-    private var isReceiptDue: Bool { !applied.entries.isEmpty && lastReceipt?.applied != applied }
-
-    private func sendReceipt() throws {
-        // MI3: a receipt promises that the next transaction has a higher number. So those that have one go first.
-        try sendOwn()
-        let receipt = ReceiptMessage(applied: applied, lamport: merging.lamport, microseconds: 0)
-        try send(.receipt(receipt))
-        lastReceipt = receipt
-    }
-
-    // MARK: Receiving
-
-    private func receive(_ incoming: IncomingMessage) {
-        guard let sender = UUID(uuidString: incoming.sender), sender != me else { return }
-        do throws(StoreError) {
-            switch try MessageBody(incoming.body) {
-            case .whole(let message): receive(message, from: sender)
-            case .part(let part):
-                let joined = try joiner.add(part, sender: incoming.sender, number: incoming.number)
-                if let joined { receive(joined.message, from: sender) }
-            }
-        } catch {
-            // A damaged message counts as lost: its transaction is requested again.
-        }
-    }
-
-    private func receive(_ message: MirrorMessage, from sender: UUID) {
-        note(sender, newest: message.published)
-        switch message.content {
-        case .transaction(let message):
-            let number = message.transaction.token.number
-            let writer = message.transaction.store
-            guard writer != me else { return }
-            note(writer, newest: number)
-            for entry in message.knowledge.entries { note(entry.peer, newest: entry.number) }
-            guard number > merging.knowledge[writer] else { return }
-            waiting[writer, default: [:]][message.transaction.previous?.number ?? 0] = message
-        case .receipt(let receipt): receive(receipt, from: sender)
-        case .request(let requests):
-            for request in requests where request.peer == me && requested.count < unconfirmed.count {
-                requested.formUnion(unconfirmed.keys.filter { request.numbers.contains($0) })
-            }
-        case .join: if peers[sender] == nil { peers[sender] = Peer(bound: Stamp(0, sender)) }
-        case .state, .leave, .statePart, .skipped: break
-        }
-    }
-
-    private func note(_ peer: UUID, newest number: UInt64) {
-        guard peer != me, number > 0 else { return }
-        var facts = peers[peer] ?? Peer(bound: Stamp(0, peer))
-        facts.newest = max(facts.newest, number)
-        peers[peer] = facts
-    }
-
-    private func raiseBound(of peer: UUID, to lamport: UInt64) {
-        guard let bound = peers[peer]?.bound else { return }
-        peers[peer]?.bound = max(bound, Stamp(lamport, peer))
-    }
-
-    private func receive(_ receipt: ReceiptMessage, from sender: UUID) {
-        for entry in receipt.applied.entries { note(entry.peer, newest: entry.number) }
-        var peer = peers[sender] ?? Peer(bound: Stamp(0, sender))
-        for entry in receipt.applied.entries where entry.number > peer.applied[entry.peer] {
-            peer.applied[entry.peer] = entry.number
-        }
-        peer.newest = max(peer.newest, receipt.applied[sender])
-        // Its next transaction has a higher number than all that it knew.
-        if merging.knowledge[sender] >= receipt.applied[sender] {
-            peer.bound = max(peer.bound, Stamp(receipt.lamport + 1, sender))
-        }
-        peers[sender] = peer
-        let confirmed = peers.values.map { $0.applied[me] }.min() ?? 0
-        for number in unconfirmed.keys where number <= confirmed { unconfirmed[number] = nil }
-    }
-
-    /// Sends requested transactions again: each once, and a bounded number. The rest is requested again.
-    private func answerRequests() throws {
-        let numbers = requested.sorted().prefix(Self.mostAnswers)
-        requested = []
-        for number in numbers { if let message = unconfirmed[number] { try send(.transaction(message)) } }
-    }
-
-    private static let mostAnswers = 1000
-
-    // MARK: Merging
-
-    /// Merges everything whose predecessors are here (MI1). A transaction that cannot be merged holds up only those
-    /// that need it.
-    private func mergeWaiting() -> Bool {
-        var hasMerged = false
-        var goesOn = true
-        obstacles = [:]
-        while goesOn {
-            goesOn = false
-            for writer in waiting.keys.sorted(by: VersionVector.isBefore) where obstacles[writer] == nil {
-                while let message = nextReady(of: writer) {
-                    do {
-                        conflicts += try merging.merge(message.transaction, lamport: message.lamport) ?? []
-                    } catch {
-                        obstacles[writer] = error as? StoreError ?? StoreError(.damaged, "\(error)")
-                        break
-                    }
-                    waiting[writer]?[message.transaction.previous?.number ?? 0] = nil
-                    raiseBound(of: writer, to: message.lamport + 1)
-                    (hasMerged, goesOn) = (true, true)
-                }
-            }
-        }
-        return hasMerged
-    }
-
-    private func nextReady(of writer: UUID) -> TransactionMessage? {
-        guard let message = waiting[writer]?[merging.knowledge[writer]] else { return nil }
-        let isReady = message.knowledge.entries.allSatisfy { $0.peer == me || merging.knowledge[$0.peer] >= $0.number }
-        return isReady ? message : nil
+    private func requireMembership() throws(StoreError) {
+        guard phase != .leaves, members.amIGone || merging.savedRecord.hasLeft else { return }
+        throw StoreError(
+            .leftGroup,
+            "This store has left its group, or was declared lost there. Its later transactions are here only: join "
+                + "with a new store, and bring them into it (annals export, annals apply).", path: store.path)
     }
 
     private func settle() {
+        guard phase == .member else { return }
         // Without peers nobody knows who may come.
-        guard !peers.isEmpty else { return }
-        var stable = peers.values.map(\.bound).reduce(Stamp(merging.lamport + 1, me), min)
-        // A new mirror of this store must publish again what is not confirmed.
-        if let lowest = unconfirmed.values.map(\.lamport).min() { stable = min(stable, Stamp(lowest, me)) }
-        merging.settle(below: stable)
+        guard let bound = members.bound(merging.lamport, merging.knowledge) else { return }
+        let unconfirmed = merging.firstUnconfirmed { members.confirmed($0) }
+        merging.settle(below: min(bound, unconfirmed ?? bound))
+        let settled = merging.settledOwn
+        while let first = unsettledNumbers.first, first <= settled { unsettled[unsettledNumbers.removeFirst()] = nil }
     }
 
     /// Keeps the place from which a new mirror of the store goes on.
-    package func save() throws { try merging.save() }
+    package func save() throws { try merging.save { fill(&$0) } }
 
-    /// Tells the group that this peer is here.
-    package func join(name: String, instance: UInt64) throws {
-        try send(.join(PeerMessage(peer: me, name: name, versions: 1...1, instance: instance)))
-    }
-
-    /// The highest number that any message of the courier has: a store that joins takes higher ones for what it has.
-    package static func highestNumber(_ courier: any Courier) throws -> UInt64 {
-        var (place, highest) = (CourierPlace?.none, UInt64(0))
-        while true {
-            let batch = try courier.messages(after: place, maximumBytes: batchBytes, waitSeconds: 0)
-            for incoming in batch.messages {
-                guard case .whole(let message)? = try? MessageBody(incoming.body) else { continue }
-                switch message.content {
-                case .transaction(let transaction): highest = max(highest, transaction.lamport)
-                case .receipt(let receipt): highest = max(highest, receipt.lamport)
-                default: continue
-                }
-            }
-            if batch.messages.isEmpty, batch.place == place || !batch.beganAgain { return highest }
-            place = batch.place
+    func fill(_ record: inout MirrorRecord) {
+        record.members = members.all
+        record.place = place?.text
+        record.merged = merging.knowledge
+        if record.instances.last != instance {
+            record.instances = record.instances.suffix(MirrorRecord.mostInstances - 1) + [instance]
         }
+        if let mark { record.mark = mark }
+        (record.published, record.conflicts) = (published, conflictCount)
+        record.hasLeft = record.hasLeft || members.amIGone
+        record.error = obstacle.map { MirrorRecord.Failure(code: $0.code.rawValue, message: $0.message) }
     }
 
-    /// A store that joins numbers its own transactions from this much above the highest number that it has read. So
-    /// they come after everything that the group has settled, unless the group has made as many since.
-    package static let joiningDistance: UInt64 = 1 << 32
-
-    // MARK: Status
-
-    /// For each other peer: its last transaction here, and the last own one that it has confirmed.
-    package var known: [(peer: UUID, merged: UInt64, newest: UInt64, confirmed: UInt64)] {
-        peers.keys.sorted(by: VersionVector.isBefore).map { peer in
-            (peer, merging.knowledge[peer], peers[peer]?.newest ?? 0, peers[peer]?.applied[me] ?? 0)
-        }
-    }
-
-    package var publishedNumber: UInt64 { published }
+    /// The reason why transactions cannot be merged.
+    package var obstacle: StoreError? { obstacles.min { VersionVector.isBefore($0.key, $1.key) }?.value }
 
     package func takeConflicts() -> [MergeConflict] {
         defer { conflicts = [] }
         return conflicts
     }
 
-    // MARK: Asking again
+    package var publishedNumber: UInt64 { published }
+}
 
-    /// By peer: the numbers of transactions that are missing here.
-    private var missing: [RequestedNumbers] {
-        peers.keys.sorted(by: VersionVector.isBefore).compactMap { peer in
-            let (known, newest) = (merging.knowledge[peer], peers[peer]?.newest ?? 0)
-            guard newest > known else { return nil }
-            // Those that wait for others are here, from the one after the first missing one on.
-            let end = waiting[peer]?.keys.filter { $0 >= known }.min() ?? newest
-            return end > known ? RequestedNumbers(peer: peer, numbers: (known + 1)...end) : nil
-        }
-    }
-
-    /// If something is missing, or not confirmed, for a while: requests it, and repeats the receipt, which names the
-    /// newest transaction. The pauses grow until something comes.
-    private func remind(hasProgress: Bool) throws {
-        if hasProgress { reminderSeconds = Self.firstReminderSeconds }
-        let now = clock()
-        let missing = missing
-        guard !missing.isEmpty || !unconfirmed.isEmpty else {
-            nextReminder = now + Self.firstReminderSeconds
-            return
-        }
-        guard now >= nextReminder else { return }
-        if !missing.isEmpty { try send(.request(missing)) }
-        try sendReceipt()
-        nextReminder = now + reminderSeconds
-        reminderSeconds = min(reminderSeconds * 2, Self.longestReminderSeconds)
-    }
+extension StoreError.Code {
+    /// A store whose history was cleaned, or is off, can bring no objects into a group: join with a new store.
+    public static let mirrorNeedsEmptyStore = Self(rawValue: "mirrorNeedsEmptyStore")
+    /// The store and its group have gone different ways: join with a new store.
+    public static let groupConflict = Self(rawValue: "groupConflict")
+    /// The store has left its group, or was declared lost: join with a new store.
+    public static let leftGroup = Self(rawValue: "leftGroup")
 }

@@ -1,8 +1,12 @@
-// The state of a mirror as the store keeps it, for other processes.
+// The state of a mirror as its store keeps it: for its next run, and for other processes that show it.
 
 package import Annals
+package import FoundationEssentials
 
 package struct MirrorRecord: Equatable, Sendable, Codable {
+    package static let version = 1
+    static let mostInstances = 64
+
     /// An error of the mirror.
     package struct Failure: Equatable, Sendable, Codable {
         package var code: String
@@ -11,15 +15,85 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
         package init(code: String, message: String) { (self.code, self.message) = (code, message) }
     }
 
-    package var members: [MirrorMember]
-    package var published: UInt64
-    package var conflicts: Int
-    package var error: Failure?
-
-    package init(members: [MirrorMember], published: UInt64, conflicts: Int, error: Failure?) {
-        (self.members, self.published, self.conflicts, self.error) = (members, published, conflicts, error)
+    package struct Remaking: Equatable, Sendable, Codable {
+        package var after: UInt64
+        package var end: UInt64
     }
 
-    /// Nil if the store was never mirrored.
-    package static func load(_ store: Store) throws -> MirrorRecord? { nil }
+    package var version = MirrorRecord.version
+    /// A new mirror reads history from here.
+    package var floor: MergePlace
+    /// The place with which the store began in the group: the beginning of its history, or a state of another store.
+    package var first: MergePlace
+    /// Whether the store is in the group: it has founded it, or knows what it lacked.
+    var isAdmitted = false
+    /// Own transactions have numbers in the group's order above this one.
+    package var lowest: UInt64
+    /// The store's own transactions from before it took a state, which are to be made again: after the first number,
+    /// up to the second.
+    var remaking: Remaking?
+    /// The place in the courier to read on from.
+    package var place: String?
+    package var members: [UUID: MirrorMembers.Member] = [:]
+    /// The last transactions of other stores that were merged.
+    package var merged = VersionVector()
+    /// The numbers of its last mirrors: messages of them may come late.
+    package var instances: [UInt64] = []
+    /// The facts by which the store is distinguished from its copies.
+    package var mark: StoreMark?
+    /// The store has left its group, or was declared lost: it takes part no more.
+    package var hasLeft = false
+    package var published: UInt64 = 0
+    package var conflicts = 0
+    package var error: Failure?
+
+    package init(first: MergePlace, lowest: UInt64 = 0) {
+        (self.first, floor, self.lowest) = (first, first, lowest)
+    }
+
+    /// Nil if the store was never mirrored. Throws `unsupportedVersion` for the record of a later version.
+    package static func load(_ store: Store) throws -> MirrorRecord? {
+        guard let record = try store.mergeState() else { return nil }
+        return try MirrorRecord(record)
+    }
+}
+
+extension MirrorRecord {
+    /// The other stores of the group, by identifier.
+    func known(_ me: UUID) -> [MirrorMember] {
+        members.sorted { VersionVector.isBefore($0.key, $1.key) }.map { peer, member in
+            MirrorMember(peer, member, merged: merged[peer], confirmed: member.applied[me])
+        }
+    }
+
+    /// Whether the group has other members than the record, or others have left.
+    func hasOtherGroup(than members: MirrorMembers) -> Bool {
+        members.all.count != self.members.count
+            || members.all.contains { peer, member in self.members[peer]?.hasLeft != member.hasLeft }
+    }
+
+    package init(_ record: MergeRecord) throws(StoreError) {
+        struct Version: Decodable { var version: Int }
+        let content = Data(record.content ?? [])
+        let decoder = JSONDecoder()
+        guard let version = try? decoder.decode(Version.self, from: content), version.version == Self.version,
+            let decoded = try? decoder.decode(Self.self, from: content)
+        else {
+            throw StoreError(
+                .unsupportedVersion,
+                "The store's mirror was of a version that this one does not know: use the newer version.")
+        }
+        self = decoded
+    }
+
+    /// As the store keeps it.
+    package func stored() throws(StoreError) -> MergeRecord {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        do {
+            return MergeRecord(order: floor.lamport, content: Array(try encoder.encode(self)))
+        } catch {
+            throw StoreError(.invalidArgument, "The state of the mirror cannot be encoded: \(error)")
+        }
+    }
 }

@@ -1,5 +1,5 @@
-// Compares what the group has of this store with the store itself, to notice that an older state has replaced it, or that
-// a copy publishes under its name.
+// Compares what the group has of this store with the store itself, to notice that an older state has replaced it, or
+// that a copy publishes under its name.
 
 package import Annals
 package import FoundationEssentials
@@ -17,8 +17,8 @@ package struct OwnHistoryCheck {
 
     /// - Parameters:
     ///   - store: The store's identifier.
-    ///   - instance: The number in the join messages of this mirror. Keep it for as long as the mirror runs, over all its
-    ///     connections.
+    ///   - instance: The number in the join messages of this mirror. Keep it for as long as the mirror runs, over all
+    ///     its connections.
     ///   - earlier: The numbers of mirrors that this one has replaced. A courier may deliver their messages late.
     package init(store: UUID, instance: UInt64, earlier: Set<UInt64> = []) {
         (self.store, self.instance, self.earlier) = (store, instance, earlier)

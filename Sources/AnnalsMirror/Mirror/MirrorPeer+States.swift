@@ -1,0 +1,175 @@
+// Joining a group, if necessary from a state: a store that lacks transactions which nobody sends any more asks a peer
+// for a state.
+//
+// A member makes the state of a place that no transaction still to come is before. It knows of the store that joins, so
+// it keeps everything after that place until this store has it. And it confirms nothing more to others without naming
+// that store. So nobody can settle a transaction that the store cannot get.
+
+package import Annals
+internal import FoundationEssentials
+
+extension MirrorPeer {
+    // MARK: The store that joins
+
+    /// Begins to mirror a store, or goes on.
+    ///
+    /// - Parameters:
+    ///   - number: Of the first message: above those of earlier mirrors of the store.
+    ///   - name: For people.
+    ///   - instance: A random number.
+    ///   - clock: Returns seconds; it never goes back.
+    package static func begin(
+        _ store: Store, _ courier: any Courier, firstNumber number: UInt64, name: String = "", instance: UInt64,
+        clock: @escaping () -> Double
+    ) throws -> MirrorPeer {
+        let peer = MirrorPeer(
+            try MergingStore(store), courier, firstNumber: number, name: name, instance: instance, clock: clock)
+        // Before anybody hears of this run.
+        try peer.save()
+        try peer.announce()
+        return peer
+    }
+
+    /// Goes on from one phase to the next.
+    func join(_ batch: IncomingBatch) throws {
+        switch phase {
+        case .listens(let end):
+            if members.needsState(merging.knowledge, of: me), members.isComplete({ _, _ in true }) {
+                waitForState()
+            } else if members.isComplete(has) {
+                try becomeMember()
+            } else if !hasHeardGroup, batch.messages.isEmpty, clock() >= end {
+                try becomeMember()
+            }
+        case .member:
+            // Just after it has joined, it may lack some of them: those that have them send them.
+            guard reminderSeconds >= Self.longestReminderSeconds, members.needsState(merging.knowledge, of: me) else {
+                return
+            }
+            throw StoreError(
+                .groupConflict,
+                "The group has settled transactions that this store lacks: it was founded twice, or this store was "
+                    + "restored from a backup. Keep one of both: join with a new store, and bring what only this one "
+                    + "has into it (annals export, annals apply).", path: store.path)
+        case .leaves: break
+        case .waitsForState:
+            if !members.needsState(merging.knowledge, of: me) {
+                // Those that had settled something are gone.
+                phase = .listens(until: .infinity)
+                return
+            }
+            guard let (message, sender) = announced else { return }
+            announced = nil
+            // One who does not know of this store does not keep for it what comes after the state.
+            guard members[sender]?.members.contains(me) == true else { return }
+            if try apply(message) { begin() }
+        }
+    }
+
+    private func waitForState() {
+        phase = .waitsForState
+        waiting = [:]
+        (nextReminder, reminderSeconds) = (clock(), Self.firstReminderSeconds)
+    }
+
+    private func becomeMember() throws {
+        if hasHeardGroup, merging.savedRecord.first.published != nil { try requireWholeHistory() }
+        let lowest = highestHeard > 0 ? highestHeard + Self.joiningDistance : 0
+        merging = try MergingStore.admitted(store, above: lowest) { fill(&$0) }
+        begin()
+    }
+
+    private func begin() {
+        phase = .member
+        published = merging.settledOwn
+        (unsettled, unsettledNumbers, unsent, messagesBefore) = ([:], [], [], [])
+        lastReceipt = nil
+        reminderSeconds = Self.firstReminderSeconds
+    }
+
+    /// Each time another one: the last may be off.
+    func askForState() throws {
+        let sources = members.stateSources
+        guard !sources.isEmpty else { return }
+        try send(.stateRequest(of: sources[stateAttempts % sources.count]))
+        stateAttempts += 1
+    }
+
+    /// A store that joins a group brings its objects by its transactions.
+    private func requireWholeHistory() throws {
+        let isWhole = try store.oldestToken.number == 0 && store.snapshot().entities.allSatisfy { $0.history == .full }
+        if isWhole { return }
+        throw StoreError(
+            .mirrorNeedsEmptyStore,
+            "This store has objects, and its history does not begin with them: join with a new store, and bring its "
+                + "objects into it (annals export, annals apply).", path: store.path)
+    }
+
+    private struct NoState: Error {}
+
+    private static let patientRequests = 3
+
+    /// Returns false if the courier does not have the state any more, or another one.
+    private func apply(_ message: StateMessage) throws -> Bool {
+        var joiner = StatePartJoiner()
+        do {
+            try store.applyMergedState(
+                record: { number, hadObjects throws in
+                    if hadObjects { try requireWholeHistory() }
+                    var knowledge = message.knowledge
+                    knowledge[me] = 0
+                    var record = MirrorRecord(
+                        first: MergePlace(number: number, lamport: message.lamport, knowledge: knowledge),
+                        lowest: message.lamport + Self.joiningDistance)
+                    record.isAdmitted = true
+                    if hadObjects { record.remaking = MirrorRecord.Remaking(after: 0, end: number - 1) }
+                    fill(&record)
+                    record.place = nil
+                    return try record.stored()
+                },
+                { apply in
+                    try withoutActuallyEscaping(apply) { apply in
+                        let isThere = try courier.fetchState(named: message.name) { body in
+                            guard let part = try joiner.add(body) else { return }
+                            guard joiner.message == message else { throw NoState() }
+                            try apply(part)
+                        }
+                        if !isThere { throw NoState() }
+                    }
+                })
+        } catch is NoState {
+            return false
+        } catch let error as StoreError where error.code == .courierDamaged || error.code == .exportMalformed {
+            return false
+        }
+        merging = try MergingStore(store)
+        return true
+    }
+
+    // MARK: The store that has a state
+
+    /// Makes a state for all that have asked, as soon as it is enough for one of them.
+    func answerStateRequests() throws {
+        stateRequests = stateRequests.filter { peer, _ in
+            members[peer]?.wantsState == true && members[peer]?.hasLeft == false
+        }
+        guard !stateRequests.isEmpty, phase == .member,
+            let bound = members.bound(merging.lamport, merging.knowledge, isForState: true)
+        else { return }
+        let place = merging.place(before: bound)
+        let contents = place.contents(me)
+        // Better one for which nobody needs this peer afterwards. But a member that is off must not hold it up.
+        let isUrgent = stateRequests.values.contains { $0 > Self.patientRequests }
+        guard place.number > 0, isUrgent || !members.needsState(contents, of: me) else { return }
+        let snapshot = try merging.snapshot(at: place)
+        let message = StateMessage(
+            name: "state-\(me.uuidString)", knowledge: contents, lamport: place.lamport)
+        var bodies = try StateBodies(
+            of: store, in: snapshot, about: message, maximumBodyBytes: try courier.maximumBodyBytes)
+        try courier.storeState(named: message.name) { try bodies.next() }
+        // It shows that this peer knows of the others.
+        try sendReceipt()
+        try send(.state(message))
+        stateRequests = [:]
+    }
+}

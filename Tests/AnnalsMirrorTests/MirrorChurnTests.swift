@@ -1,0 +1,224 @@
+// Groups whose peers join, restart, leave and are lost, over a courier that may forget everything.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct MirrorChurnTests {
+    /// A group in memory.
+    private final class Group {
+        let seed: UInt64
+        let exchange: SimulatedExchange
+        var stores: [Store] = []
+        /// Nil for one that has left or is lost.
+        var peers: [MirrorPeer?] = []
+        private var instances: UInt64 = 0
+        /// Stores that have to join again.
+        var conflicts = 0
+
+        init(seed: UInt64, _ faults: SimulatedExchange.Faults) {
+            self.seed = seed
+            exchange = SimulatedExchange(seed: seed, faults: faults)
+            exchange.faults.maximumDelaySeconds /= 3
+            exchange.faults.maximumDownSeconds /= 5
+        }
+
+        var present: [Int] { peers.indices.filter { peers[$0] != nil } }
+
+        /// Returns false if the courier failed.
+        private func attempt(_ body: () throws -> Void) throws -> Bool {
+            do {
+                try body()
+                return true
+            } catch let error as StoreError where error.code == .courierUnreachable {
+                return false
+            }
+        }
+
+        func addStore() throws {
+            let store = try GroupMember.store(seed: seed << 8 | UInt64(stores.count))
+            stores.append(store)
+            peers.append(nil)
+            try begin(stores.count - 1)
+            // A store that hears nobody founds a group of its own, so the others must be able to answer.
+            var rounds = 0
+            while case .listens? = peers[stores.count - 1]?.phase {
+                rounds += 1
+                try #require(rounds < 3000, "seed \(seed): the store \(stores.count - 1) is not admitted")
+                for index in peers.indices { try step(index) }
+                exchange.advance(by: 0.2)
+            }
+        }
+
+        /// Begins a mirror, as a new process does.
+        func begin(_ index: Int) throws {
+            let (store, exchange) = (stores[index], exchange)
+            repeat {
+                instances += 1
+            } while try !attempt {
+                peers[index] = try MirrorPeer.begin(
+                    store, exchange.courier(for: store.identifier.uuidString), firstNumber: instances << 32,
+                    instance: instances, clock: { exchange.now })
+            }
+        }
+
+        func step(_ index: Int) throws {
+            do {
+                _ = try attempt { try peers[index]?.step() }
+            } catch let error as StoreError where error.code == .groupConflict {
+                // The one that had made its state was lost before it had the rest.
+                conflicts += 1
+                if let other = present.first(where: { $0 != index }) { try lose(index, declaredBy: other) }
+            }
+        }
+
+        func write(_ index: Int, _ random: inout SeededRandom) throws {
+            try RandomWriter(store: stores[index]).write(&random)
+        }
+
+        /// One of the group declares that another one is lost.
+        func lose(_ index: Int, declaredBy other: Int) throws {
+            peers[index] = nil
+            try peers[other]?.declareLost(stores[index].identifier)
+        }
+
+        func leaveIfItMay(_ index: Int) throws {
+            guard let peer = peers[index], peer.mayLeave else { return }
+            try peer.leave()
+            var rounds = 0
+            while !peer.hasLeft {
+                rounds += 1
+                try #require(rounds < 3000, "seed \(seed): the store \(index) cannot leave")
+                for index in peers.indices { try step(index) }
+                exchange.advance(by: 0.2)
+            }
+            peers[index] = nil
+        }
+
+        func becomeQuiet() throws {
+            exchange.calm()
+            // A store may be lost together with the only one that knew that another one was lost.
+            if let first = present.first {
+                for index in peers.indices where peers[index] == nil {
+                    try peers[first]?.declareLost(stores[index].identifier)
+                }
+            }
+            var rounds = 0
+            while !peers.allSatisfy({ $0?.isQuiet ?? true }) || rounds < 3 {
+                rounds += 1
+                try #require(rounds < 600, "seed \(seed): the peers do not become quiet: \(facts)")
+                for index in peers.indices { try step(index) }
+                exchange.advance(by: 1)
+            }
+        }
+
+        private var facts: String {
+            present.map { index in
+                let peer = peers[index]
+                return "\(stores[index].identifier.uuidString.prefix(4)) \(peer.map { "\($0.phase)" } ?? "gone") "
+                    + "\(peer?.obstacles.values.map(\.message) ?? []) \(peer?.members.present.count ?? 0)"
+            }.joined(separator: "; ")
+        }
+
+        func requireEqual() throws {
+            let pictures = try present.map { try StorePicture.lines(of: stores[$0]) }
+            for (index, picture) in zip(present, pictures).dropFirst() {
+                try #require(
+                    picture == pictures[0], "seed \(seed): the stores \(present[0]) and \(index) of \(present) differ")
+            }
+            for store in stores {
+                let report = try Checker.check(
+                    store.path, options: CheckOptions(), files: try Store.files(for: store.path))
+                #expect(report.isIntact, "seed \(seed): \(report.findings)")
+            }
+        }
+    }
+
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func aStoreJoinsAfterTheCourierHasForgottenEverything(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let group = Group(seed: seed, seed % 2 == 0 ? .none : .rough)
+        for _ in 0..<(1 + Int(seed % 3)) { try group.addStore() }
+        if group.stores.count == 1 { try group.addStore() }
+        for _ in 0..<60 {
+            let index = Int.random(in: group.peers.indices, using: &random)
+            if random.happens(0.5) { try group.write(index, &random) } else { try group.step(index) }
+        }
+        try group.becomeQuiet()
+        group.exchange.beginAgain()
+        try group.addStore()
+        // Writers go on meanwhile.
+        for _ in 0..<40 {
+            let index = Int.random(in: group.peers.indices, using: &random)
+            if random.happens(0.4), index < group.stores.count - 1 { try group.write(index, &random) }
+            try group.step(index)
+            group.exchange.advance(by: 0.3)
+        }
+        try group.becomeQuiet()
+        try group.requireEqual()
+        let last = group.stores.count - 1
+        let isJoined = try #require(group.peers[last]).members.present.count == last
+        #expect(isJoined, "seed \(seed)")
+        // It is a peer like the others.
+        for _ in 0..<40 {
+            let index = Int.random(in: group.peers.indices, using: &random)
+            if random.happens(0.6) { try group.write(index, &random) } else { try group.step(index) }
+        }
+        try group.becomeQuiet()
+        try group.requireEqual()
+    }
+
+    /// It has entities that the group does not know, and lacks those of the group.
+    @Test func aStoreOfAnotherSchemaBringsItsObjects() throws {
+        var random = SeededRandom(7)
+        let group = Group(seed: 7, .none)
+        for _ in 0..<2 { try group.addStore() }
+        for _ in 0..<20 { try group.write(Int.random(in: 0..<2, using: &random), &random) }
+        try group.becomeQuiet()
+        group.exchange.beginAgain()
+        let own = EntityDescription("Own", attributes: [AttributeDescription("text", .string, isUnique: true)])
+        let store = try Store(inMemory: [own])
+        for number in 0..<3 {
+            try store.write(author: "app \(number)") { _ = try $0.insert("Own", ["text": .string("\(number)")]) }
+        }
+        group.stores.append(store)
+        group.peers.append(nil)
+        try group.begin(2)
+        try group.becomeQuiet()
+        try group.requireEqual()
+        for store in group.stores {
+            let texts = try store.snapshot().rows(of: "Own").compactMap { $0["text"]?.string }
+            #expect(texts.sorted() == ["0", "1", "2"])
+        }
+    }
+
+    @Test(arguments: 1...24 as ClosedRange<UInt64>)
+    func groupsThatChangeBecomeEqual(seed: UInt64) throws {
+        var random = SeededRandom(seed << 20)
+        let group = Group(seed: seed, seed % 3 == 0 ? .none : .rough)
+        for _ in 0..<2 { try group.addStore() }
+        for _ in 0..<300 {
+            let index = try #require(group.present.randomElement(using: &random))
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<45: try group.write(index, &random)
+            case 45..<93: try group.step(index)
+            case 93..<95:
+                if random.happens(0.5) { try group.peers[index]?.save() }
+                try group.begin(index)
+            case 95: if group.stores.count < 6 { try group.addStore() }
+            case 96: group.exchange.beginAgain()
+            case 97: if group.present.count > 2 { try group.leaveIfItMay(index) }
+            case 98:
+                let other = group.present.first { $0 != index }
+                if let other, group.present.count > 2 { try group.lose(index, declaredBy: other) }
+            default: _ = try group.stores[index].clean()
+            }
+            group.exchange.advance(by: Double.random(in: 0..<0.3, using: &random))
+        }
+        try group.becomeQuiet()
+        try group.requireEqual()
+        #expect(group.conflicts <= 1, "seed \(seed)")
+    }
+}
