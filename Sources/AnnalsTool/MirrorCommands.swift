@@ -11,6 +11,18 @@ internal import Synchronization
 #endif
 
 extension Command {
+    private static let connection = [
+        Option("group", value: "NAME", "the stores that mirror each other (required)"),
+        Option("nats", value: "ADDRESS", "through a NATS server with JetStream"),
+        Option("token", value: "TOKEN", "the token that the server requires"),
+        Option("user", value: "NAME", "the user, for a server that requires one"),
+        Option("password", value: "PASSWORD", "the user's password"),
+        Option("require-replicas", value: "NUMBER", "send nothing while fewer copies are kept, 1 to 5"),
+        Option("domain", value: "NAME", "the JetStream domain, if it is not the server's own"),
+        Option("folder", value: "PATH", "through a shared folder, which must exist"),
+        Option("name", value: "NAME", "shown at the other stores; by default this machine's name"),
+    ]
+
     static let mirrorRun = Command(
         "mirror run", "Keeps a store equal to stores on other machines, until SIGTERM or SIGINT ends it.",
         details: """
@@ -23,21 +35,12 @@ extension Command {
             ANNALS_NATS_PASSWORD. They are used if the address has no credentials.
 
             The state is printed when it changes, at most once a second. In jsonl each line is a whole state, and has
-            the conflicts since the line before, at most 100 of them. Standard error has each error and each weak point of the engine once. The mirror tries again after every error.
+            the conflicts since the line before, at most 100 of them. Standard error has each error and each weak
+            point of the engine once. The mirror tries again after every error.
             """,
         operands: ["STORE"],
-        options: [
-            Option("group", value: "NAME", "the stores that mirror each other (required)"),
-            Option("nats", value: "ADDRESS", "through a NATS server with JetStream"),
-            Option("token", value: "TOKEN", "the token that the server requires"),
-            Option("user", value: "NAME", "the user, for a server that requires one"),
-            Option("password", value: "PASSWORD", "the user's password"),
-            Option("require-replicas", value: "NUMBER", "send nothing while fewer copies are kept, 1 to 5"),
-            Option("domain", value: "NAME", "the JetStream domain, if it is not the server's own"),
-            Option("folder", value: "PATH", "through a shared folder, which must exist"),
-            Option("name", value: "NAME", "shown at the other stores; by default this machine's name"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-        ], run: MirrorRunCommand.run)
+        options: connection + [Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)")],
+        run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(
         "mirror status", "Prints what the mirror of a store has recorded last.",
@@ -49,6 +52,32 @@ extension Command {
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
         run: MirrorStatusCommand.run)
+
+    static let mirrorLeave = Command(
+        "mirror leave", "Takes a store out of its group for good.",
+        details: """
+            Waits until the other stores have everything that this one has. Afterwards they do not wait for it any
+            more. The store keeps its objects. Only a new store can join the group again. End the process that mirrors
+            the store first.
+            """,
+        operands: ["STORE"], options: connection, run: MirrorGroupCommand.leave)
+
+    static let mirrorForget = Command(
+        "mirror forget", "Declares that a store of the group is lost.",
+        details: """
+            PEER is its identifier or its name in “annals mirror status”. The group does not wait for it any more.
+            Transactions that no other store has are lost for the group. It joins again with a new store. End the
+            process that mirrors STORE first, or run this for another store of the group.
+            """,
+        operands: ["STORE", "PEER"], options: connection, run: MirrorGroupCommand.forget)
+
+    static let mirrorAdopt = Command(
+        "mirror adopt", "Makes a copied store the one that takes part in its group.",
+        details: """
+            Only if the original is gone for good: it was moved here, or is lost. Otherwise two stores would publish
+            under one name.
+            """,
+        operands: ["STORE"], run: MirrorGroupCommand.adopt)
 }
 
 // MARK: Running
@@ -56,8 +85,7 @@ extension Command {
 enum MirrorRunCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
-        let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
+        let (group, route) = try connection(arguments)
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite)
         defer { try? store.close() }
@@ -84,6 +112,13 @@ enum MirrorRunCommand {
 
     private static func refusal(_ message: String) -> ToolFailure {
         ToolFailure(.usage, message, hint: "Try: annals help mirror run")
+    }
+
+    /// The group and the engine that the options name.
+    static func connection(_ arguments: Arguments) throws(ToolFailure) -> (group: String, route: Mirror.Route) {
+        let route = try route(arguments)
+        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
+        return (group, route)
     }
 
     private static func route(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Route {

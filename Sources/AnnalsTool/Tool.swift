@@ -13,7 +13,7 @@ enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .watch, .versions,
         .revert, .export, .apply,
-        .mirrorRun, .mirrorStatus,
+        .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 

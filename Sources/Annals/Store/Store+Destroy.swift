@@ -3,8 +3,8 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// Removes the file of a store and everything in it. Also removes the files beside it: that of its mirror, and those
-    /// that were left by killed compactions of the store, and by killed backups and salvages to its name.
+    /// Removes the file of a store and everything in it. Also removes the files beside it: that of its mirror, and
+    /// those that were left by killed compactions of the store, and by killed backups and salvages to its name.
     ///
     /// Open handles, in any process, can still read their data. Writing throws `storeRemoved`. A store that is damaged
     /// after its header can be removed, too.

@@ -11,7 +11,7 @@ import Testing
     init() throws { folder = try StoreFolder() }
 
     @Test(arguments: [
-        ([], "needs run or status"), (["begin"], "needs run or status"), (["run"], "needs STORE"),
+        ([], "needs run"), (["begin"], "needs run"), (["run"], "needs STORE"),
         (["run", "s"], "--nats or --folder"), (["run", "s", "--folder", "f"], "--group is missing"),
         (["run", "s", "--group", "g", "--folder", "f", "--nats", "h"], "cannot be given together"),
         (["run", "s", "--group", "g", "--folder", "f", "--token", "t"], "--token belongs to --nats"),

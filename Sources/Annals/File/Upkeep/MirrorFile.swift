@@ -1,4 +1,5 @@
-// The file beside a mirrored store: its name and its bytes. The mirror creates and locks it; removing a store removes it.
+// The file beside a mirrored store: its name and its bytes. The mirror creates and locks it. It is removed with its
+// store.
 
 /// The content of the file: text in lines, each of fixed length.
 package struct MirrorFile: Equatable, Sendable {
@@ -11,8 +12,12 @@ package struct MirrorFile: Equatable, Sendable {
 
     /// New random bytes.
     package init(processID: UInt32) {
-        let halves = (0..<2).map { (_) in HistoryToken.digits(.random(in: .min ... .max)) }
-        self.init(digits: halves.joined(), processID: processID)
+        self.init(digits: Self.randomDigits() + Self.randomDigits(), processID: processID)
+    }
+
+    private static func randomDigits() -> String {
+        let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+        return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
     /// The name of the file that belongs to the store of a name.

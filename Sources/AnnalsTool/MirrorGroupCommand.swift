@@ -1,0 +1,71 @@
+// `annals mirror leave`, `annals mirror forget` and `annals mirror adopt`: who belongs to a group.
+
+internal import Annals
+internal import AnnalsMirror
+internal import FoundationEssentials
+
+enum MirrorGroupCommand {
+    static func leave(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try run(arguments) { try await $0.leave() }
+        try output.line("The store has left the group.")
+        return .done
+    }
+
+    static func forget(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let wanted = arguments.operands[1]
+        let peers = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+            try storing { try Mirror.lastStatus(of: store)?.peers ?? [] }
+        }
+        let found = peers.filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
+        guard let peer = found.first, found.count == 1 else {
+            throw ToolFailure(
+                .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
+                hint: "Try: annals mirror status \(arguments.operands[0])")
+        }
+        try run(arguments) { try await $0.forget(peer.identifier) }
+        try output.line("The group does not wait for the store \(peer.identifier) any more.")
+        return .done
+    }
+
+    static func adopt(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try storing { try Mirror.adopt(store) }
+        }
+        try output.line("This store takes part in its group.")
+        return .done
+    }
+
+    /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors meanwhile.
+    private static func run(
+        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void
+    ) throws(ToolFailure) {
+        let (group, route) = try MirrorRunCommand.connection(arguments)
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite)
+        defer { try? store.close() }
+        let mirror = try storing {
+            try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
+        }
+        try ToolTask.wait {
+            try await mirror.start()
+            ending.then { Task { await mirror.stop() } }
+            let reports = Task {
+                var (shown, errors) = (StoreError?.none, Output(.standardError))
+                for await status in mirror.statusUpdates() {
+                    guard let error = status.lastError, error != shown else { continue }
+                    shown = error
+                    try errors.line("annals: " + error.description)
+                    try errors.finish()
+                }
+            }
+            defer { reports.cancel() }
+            do {
+                try await body(mirror)
+            } catch {
+                await mirror.stop()
+                throw error
+            }
+            await mirror.stop()
+        }
+    }
+}
