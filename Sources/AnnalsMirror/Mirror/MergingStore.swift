@@ -124,7 +124,8 @@ package final class MergingStore {
             let exported = try withNamesOfItsTime(exported, present)
             if let origin = exported.origin, let record = records[exported.token.number] {
                 try note(merged: exported, from: origin, record, schema)
-            } else if exported.origin == nil {
+            } else {
+                // Also one that came from a store outside of the group (`Store.apply`): for the group it is made here.
                 // The first transaction of an export has the schema in any case.
                 let changesSchema = schemas.contains(exported.token.number)
                 if changesSchema || !exported.changes.isEmpty { try note(own: exported, changesSchema, schema) }

@@ -1,0 +1,113 @@
+// What a peer decides about the other members of its group: small tables of receipts.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct MirrorMembersTests {
+    private let me = MessageSamples.uuid(1)
+    private let a = MessageSamples.uuid(0xa)
+    private let b = MessageSamples.uuid(0xb)
+    private let c = MessageSamples.uuid(0xc)
+
+    private func receipt(
+        _ applied: [(UUID, UInt64)], lamport: UInt64, settled: [(UUID, UInt64)] = [], members: [UUID] = [],
+        departed: [UUID] = []
+    ) -> ReceiptMessage {
+        ReceiptMessage(
+            applied: MessageSamples.vector(applied), lamport: lamport, microseconds: 0,
+            settled: MessageSamples.vector(settled), members: PeerSet(members), departed: PeerSet(departed))
+    }
+
+    private func vector(_ entries: (UUID, UInt64)...) -> VersionVector { MessageSamples.vector(entries) }
+
+    /// MM1: a receipt bounds its sender only if the transactions before it are here.
+    @Test func aReceiptBoundsWhatIsStillToCome() {
+        var members = MirrorMembers(me: me)
+        #expect(members.bound(7, vector()) == nil)
+        members.add(a)
+        #expect(members.bound(7, vector())?.lamport == 0)
+        members.receive(receipt([(a, 3)], lamport: 5), from: a, knowledge: vector((a, 2)))
+        #expect(members.bound(7, vector((a, 2)))?.lamport == 0)
+        members.receive(receipt([(a, 3)], lamport: 5), from: a, knowledge: vector((a, 3)))
+        #expect(members.bound(7, vector((a, 3)))?.lamport == 6)
+        #expect(members.bound(4, vector((a, 3)))?.lamport == 5, "the next own one comes before")
+        members.add(b)
+        #expect(members.bound(7, vector((a, 3)))?.lamport == 0, "of a new member anything may come")
+        members.wantsState(b)
+        #expect(members.bound(7, vector((a, 3)), isForState: true)?.lamport == 6)
+    }
+
+    /// MM2
+    @Test func numbersOnlyRise() {
+        var members = MirrorMembers(me: me)
+        members.receive(receipt([(me, 4), (a, 3)], lamport: 5, settled: [(a, 2)]), from: a, knowledge: vector((a, 3)))
+        members.receive(receipt([(me, 2), (a, 1)], lamport: 2, settled: [(a, 1)]), from: a, knowledge: vector((a, 3)))
+        #expect(members.confirmed(me) == 4 && members[a]?.settled[a] == 2 && members[a]?.bound == 6)
+        #expect(members[a]?.newest == 3)
+    }
+
+    @Test func eachPresentMemberMustConfirm() {
+        var members = MirrorMembers(me: me)
+        #expect(members.confirmed(me) == .max)
+        members.receive(receipt([(me, 4)], lamport: 5, members: [b]), from: a, knowledge: vector())
+        #expect(members.confirmed(me) == 0, "a receipt names a member that has confirmed nothing")
+        members.receive(receipt([(me, 3)], lamport: 5), from: b, knowledge: vector())
+        #expect(members.confirmed(me) == 3)
+        #expect(members.confirmed(b) == 0, "a writer need not confirm its own")
+        members.depart(b)
+        #expect(members.confirmed(me) == 4)
+        members.add(b)
+        #expect(members.confirmed(me) == 4, "MM3")
+    }
+
+    /// MM4
+    @Test func thePeersAgreeOnTheLastTransactionOfOneThatLeft() {
+        var members = MirrorMembers(me: me)
+        let known = vector((c, 5))
+        for peer in [a, b, c] { members.add(peer) }
+        members.receive(receipt([(c, 5)], lamport: 9), from: c, knowledge: known)
+        #expect(members.accepts(6, of: c, known: 5))
+        members.depart(c)
+        #expect(!members.accepts(6, of: c, known: 5))
+        members.receive(receipt([(c, 5)], lamport: 9, departed: [c]), from: a, knowledge: known)
+        #expect(members.last(of: c, known: 5) == 5)
+        #expect(members.bound(20, known)?.lamport == 0, "the other member may still take one")
+        members.receive(receipt([(c, 7)], lamport: 9), from: b, knowledge: known)
+        #expect(!members.accepts(6, of: c, known: 5), "it has not stopped yet")
+        members.receive(receipt([(c, 7)], lamport: 9, departed: [c]), from: b, knowledge: known)
+        #expect(members.last(of: c, known: 5) == 7 && members.accepts(7, of: c, known: 5))
+        #expect(!members.accepts(8, of: c, known: 5))
+        #expect(members.bound(20, known)?.lamport == 10, "the bound of the one that left holds until 7 is here")
+        members.receive(receipt([(c, 7), (a, 1), (b, 1)], lamport: 30), from: a, knowledge: vector((c, 7), (a, 1)))
+        members.receive(
+            receipt([(c, 7), (a, 1), (b, 1)], lamport: 30, departed: [c]), from: a, knowledge: vector((c, 7), (a, 1)))
+        members.receive(
+            receipt([(c, 7), (b, 1)], lamport: 31, departed: [c]), from: b, knowledge: vector((c, 7), (b, 1)))
+        #expect(members.bound(40, vector((a, 1), (b, 1), (c, 7)))?.lamport == 31)
+    }
+
+    @Test func aStoreNeedsAStateForWhatAMemberWillNotSendAgain() {
+        var members = MirrorMembers(me: me)
+        members.receive(receipt([(a, 9), (b, 4)], lamport: 9, settled: [(b, 4)]), from: a, knowledge: vector())
+        #expect(members.needsState(vector((b, 3)), of: me))
+        #expect(!members.needsState(vector((b, 4)), of: me))
+        #expect(members.answers(for: b, 4) == false, "the writer itself has not said so")
+        members.receive(receipt([(b, 6)], lamport: 9, settled: [(b, 4)]), from: b, knowledge: vector())
+        #expect(members.answers(for: b, 4) && !members.answers(for: b, 5))
+        members.depart(a)
+        members.depart(b)
+        #expect(!members.needsState(vector(), of: me), "nobody is left to make one")
+    }
+
+    @Test func aStoreIsCompleteWithWhatAMemberHadWhenItNamedIt() {
+        var members = MirrorMembers(me: me)
+        members.receive(receipt([(a, 2), (b, 3)], lamport: 9, members: [b]), from: a, knowledge: vector())
+        #expect(!members.isComplete { _, _ in true }, "nobody has named this store")
+        members.receive(receipt([(a, 2), (b, 3)], lamport: 9, members: [b, me]), from: a, knowledge: vector())
+        #expect(members.isComplete { _, _ in true })
+        #expect(!members.isComplete { peer, _ in peer == a })
+    }
+}

@@ -1,0 +1,119 @@
+// A mirrored store beside other features of a store: transactions from outside of the group, undoing, compaction, odd
+// names.
+
+import Annals
+import AnnalsMirror
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct MirrorPairTests {
+    /// Two stores of a group, over a courier without faults.
+    private struct Pair {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores: [Store]
+        let peers: [MirrorPeer]
+
+        init(_ entities: [EntityDescription]) throws {
+            let exchange = exchange
+            let stores = try (0..<2).map { _ in try Store(inMemory: entities) }
+            self.stores = stores
+            peers = try (0..<2).map { index in
+                try MirrorPeer.begin(
+                    stores[index], exchange.courier(for: stores[index].identifier.uuidString), firstNumber: 1,
+                    instance: UInt64(index), clock: { exchange.now })
+            }
+            try becomeQuiet()
+        }
+
+        func becomeQuiet() throws {
+            var rounds = 0
+            while !peers.allSatisfy(\.isQuiet) || rounds < 3 {
+                rounds += 1
+                try #require(rounds < 100, "the peers do not become quiet: \(peers.map(\.obstacles))")
+                for peer in peers { try peer.step() }
+                exchange.advance(by: 1)
+            }
+        }
+
+        func expectIntact() throws {
+            for store in stores {
+                let report = try Checker.check(
+                    store.path, options: CheckOptions(), files: try Store.files(for: store.path))
+                #expect(report.isIntact, "\(report.findings)")
+            }
+        }
+
+        /// The texts of an attribute in both stores, sorted.
+        func texts(_ attribute: String, of entity: String) throws -> [[String]] {
+            try stores.map { store in
+                try store.snapshot().rows(of: entity).compactMap { $0[attribute]?.string }.sorted()
+            }
+        }
+    }
+
+    private static let note = EntityDescription(
+        "Note",
+        attributes: [
+            AttributeDescription("title", .string, isUnique: true),
+            AttributeDescription("next", .object, target: "Note", whenTargetIsDeleted: .nullify),
+        ])
+
+    /// For the group they are made in the store that applies them.
+    @Test func transactionsFromAStoreOutsideReachTheGroup() throws {
+        let pair = try Pair([Self.note])
+        let outside = try Store(inMemory: [Self.note])
+        try outside.write(author: "outside") {
+            let first = try $0.insert("Note", ["title": "first"])
+            try $0.insert("Note", ["title": "second", "next": .object(first)])
+        }
+        try pair.stores[1].write { try $0.insert("Note", ["title": "first"]) }
+        for transaction in try outside.export() { try pair.stores[0].apply(transaction, conflicts: .exportWins) }
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note") == [["first", "second"], ["first", "second"]])
+        let second = try #require(try outside.snapshot().rows(of: "Note").first { $0["title"] == "second" })
+        try outside.write(author: "outside") { try $0.update(second.id, ["title": "renamed"]) }
+        let last = try pair.stores[0].lastApplied(from: outside.identifier)
+        for transaction in try outside.export(after: last.map { .token($0) }) {
+            try pair.stores[0].apply(transaction, conflicts: .exportWins)
+        }
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note") == [["first", "renamed"], ["first", "renamed"]])
+        try pair.expectIntact()
+    }
+
+    @Test func anUndoneTransactionIsUndoneEverywhere() throws {
+        let pair = try Pair([Self.note])
+        try pair.stores[0].write {
+            let first = try $0.insert("Note", ["title": "first"])
+            try $0.insert("Note", ["title": "second", "next": .object(first)])
+        }
+        let token = try pair.stores[0].currentToken
+        try pair.becomeQuiet()
+        let first = try #require(try pair.stores[1].snapshot().rows(of: "Note").first { $0["title"] == "first" })
+        try pair.stores[1].write { try $0.delete(first.id) }
+        let deletion = try pair.stores[1].currentToken
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note") == [["second"], ["second"]])
+        // The store that did not insert it, and deleted it, undoes its deletion.
+        try pair.stores[1].revert(deletion, conflicts: .storeWins)
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note") == [["first", "second"], ["first", "second"]])
+        try pair.stores[0].revert(token, conflicts: .storeWins)
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note") == [[], []])
+        try pair.expectIntact()
+    }
+
+    @Test func oddNamesAndValuesArriveAsTheyAre() throws {
+        let (entity, attribute, text) = ("Zoë “x”\n", "e\u{301}", "\0 \u{10ffff} e\u{301}")
+        let odd = EntityDescription(entity, attributes: [AttributeDescription(attribute, .string, isUnique: true)])
+        let pair = try Pair([odd])
+        try pair.stores[0].write { try $0.insert(entity, [attribute: .string(text)]) }
+        try pair.becomeQuiet()
+        let row = try #require(try pair.stores[1].snapshot().rows(of: entity).first)
+        let arrived = try #require(row[attribute]?.string)
+        #expect(arrived.unicodeScalars.elementsEqual(text.unicodeScalars))
+        try pair.expectIntact()
+    }
+}
