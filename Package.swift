@@ -33,7 +33,7 @@ let package = Package(
             name: "annals", dependencies: ["Annals", "AnnalsMirror"], path: "Sources/AnnalsTool",
             swiftSettings: settings),
         .executableTarget(
-            name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
+            name: "annals-bench", dependencies: ["Annals", "AnnalsMirror"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
         .executableTarget(
             name: "crash-helper", dependencies: ["Annals", "FuzzTargets", "SimulatedDisk"], path: "Tests/CrashHelper",

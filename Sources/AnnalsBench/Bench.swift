@@ -1,5 +1,5 @@
 // `annals-bench WORKLOAD ...`: the peers' workloads on this store, timed by the same rules, one JSON line each. Public
-// API only.
+// API only, apart from the mirror's.
 
 import Annals
 import FoundationEssentials
@@ -54,6 +54,8 @@ struct BenchArguments {
           object_merge  merges N / 10 changes, B a transaction, into 1,000 held objects
           object_results  how long a live result takes to follow one change, by an edit and by a merge
           object_memory what 100,000 objects take, beside the same values alone
+          mirror    merges N transactions of one row each into another store, through the mirror's code
+          mirror_conflicts  the same with updates, each hundredth of which meets a later one of the other store
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)

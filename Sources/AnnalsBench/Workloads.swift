@@ -38,6 +38,8 @@ struct Workloads {
         case "contention_writer": try Contention(arguments: arguments).write()
         case "compaction": try Compaction(arguments: arguments).run()
         case "compaction_compactor": try Compaction(arguments: arguments).compact()
+        case "mirror": try mirror { try $0.run(report: $1) }
+        case "mirror_conflicts": try mirror { try $0.runWithConflicts(report: $1) }
         case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
         case let name where name.hasPrefix("typed_"):
             let typed = Typed(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
@@ -47,6 +49,12 @@ struct Workloads {
             try objects.run()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
+    }
+
+    private func mirror(_ run: (Mirroring, (Double, String) -> Void) throws -> Void) throws {
+        let (store, items) = try makeStore()
+        let mirroring = Mirroring(arguments: arguments, source: store, items: items, options: options)
+        try run(mirroring) { report(arguments.rows, $0, arguments.rows, $1) }
     }
 
     // MARK: The store
