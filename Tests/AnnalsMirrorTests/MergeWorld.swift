@@ -168,7 +168,8 @@ final class MergePeer {
     func receive(_ transaction: MergeTransaction) throws {
         let now = WholeState(state)
         let (outcome, isOverFloor) = try MergeReplay.merge(
-            transaction, into: now, window: window, floor: { () throws(StoreError) in WholeState(floor) },
+            transaction, into: now, connected: { MergeReplay.connected(with: $0, in: window) },
+            floor: { () throws(StoreError) in WholeState(floor) },
             MergeModel.schema)
         if isOverFloor { replays += 1 }
         lamport = max(lamport, transaction.stamp.lamport)

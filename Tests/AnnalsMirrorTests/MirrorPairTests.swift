@@ -116,4 +116,37 @@ import Testing
         #expect(arrived.unicodeScalars.elementsEqual(text.unicodeScalars))
         try pair.expectIntact()
     }
+
+    /// What a late transaction needs is kept, whatever is compacted and cleaned meanwhile.
+    @Test func compactionAndCleaningKeepTheWindow() throws {
+        let pair = try Pair([Self.note])
+        try pair.stores[0].write { try $0.insert("Note", ["title": "first"]) }
+        try pair.becomeQuiet()
+        pair.exchange.cutOff(pair.stores[1].identifier.uuidString)
+        for (index, store) in pair.stores.enumerated() {
+            for number in 0..<3 {
+                let row = try #require(try store.snapshot().rows(of: "Note").first)
+                try store.write { try $0.update(row.id, ["title": .string("\(index) \(number)")]) }
+                try store.write { try $0.insert("Note", ["title": .string("new \(number)")]) }
+                _ = try store.clean()
+                _ = try store.compact()
+                if index == 0 { try pair.peers[0].step() }
+                try pair.peers[index].save()
+            }
+        }
+        pair.exchange.join(pair.stores[1].identifier.uuidString)
+        try pair.becomeQuiet()
+        let texts = try pair.texts("title", of: "Note")
+        #expect(texts[0] == texts[1] && texts[0].count == 4 && texts[0].contains("new 2"), "\(texts)")
+        // Nothing holds up cleaning any more.
+        for (store, peer) in zip(pair.stores, pair.peers) {
+            try peer.save()
+            _ = try store.clean()
+            _ = try store.compact()
+        }
+        try pair.stores[1].write { try $0.insert("Note", ["title": "after"]) }
+        try pair.becomeQuiet()
+        #expect(try pair.texts("title", of: "Note").allSatisfy { $0.contains("after") })
+        try pair.expectIntact()
+    }
 }

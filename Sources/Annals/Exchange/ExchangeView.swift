@@ -15,6 +15,9 @@ package final class ExchangeView {
         map = try ObjectMap(snapshot)
     }
 
+    /// Changes with the schema.
+    package var schemaVersion: UInt16 { snapshot.view.catalog.newestVersion }
+
     /// The entities, without those that the store keeps for itself.
     package var schema: [EntityDescription] {
         get throws(StoreError) {

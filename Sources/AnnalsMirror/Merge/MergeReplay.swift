@@ -82,19 +82,19 @@ package enum MergeReplay {
     /// - Parameters:
     ///   - new: The transaction. Everything that its writer knew is in the state.
     ///   - now: The present state.
-    ///   - window: The transactions of the state that may come after `new`, or be connected with such. All others come
-    ///     before all of these and before `new`.
+    ///   - connected: Returns the entries of the window that share a resource with these, directly or by others. The
+    ///     window has the transactions of the state that may come after `new`, or be connected with such. All others
+    ///     come before all of these and before `new`.
     ///   - floor: The state before the window.
     /// - Returns: The outcome over `now` if no later transaction is connected, and otherwise over `floor`.
     package static func merge(
-        _ new: MergeTransaction, into now: any MergeBase, window: [MergeEntry],
+        _ new: MergeTransaction, into now: any MergeBase, connected: (Set<MergeResource>) -> [MergeEntry],
         floor: () throws(StoreError) -> any MergeBase, _ schema: MergeSchema
     ) throws(StoreError) -> (outcome: MergeOutcome, isOverFloor: Bool) {
         var state = MergeState(schema, on: now)
         let losses = state.apply(new)
         var resources = state.effects(over: now).union(state.wanted(by: new))
-        let connected = connected(with: resources, in: window)
-        if connected.allSatisfy({ $0.stamp < new.stamp }) {
+        if connected(resources).allSatisfy({ $0.stamp < new.stamp }) {
             let entry = MergeEntry(new, resources)
             let lost = losses.isEmpty ? [:] : [new.stamp: losses]
             return (MergeOutcome(state: state, entries: [entry], losses: lost), false)
@@ -102,7 +102,7 @@ package enum MergeReplay {
         let floor = try floor()
         while true {
             // MR1: what the transactions do together may reach further objects.
-            let entries = (Self.connected(with: resources, in: window) + [MergeEntry(new, resources)])
+            let entries = (connected(resources) + [MergeEntry(new, resources)])
                 .sorted { $0.stamp < $1.stamp }
             let (state, losses) = replay(entries, on: MergeState(schema, on: floor))
             let reached = entries.reduce(into: state.effects(over: floor)) { $0.formUnion($1.resources) }
@@ -133,7 +133,7 @@ package enum MergeReplay {
     /// The entries of a window that share a resource, directly or by others.
     ///
     /// Linear in the window for each step from one entry to the next.
-    static func connected(with first: Set<MergeResource>, in window: [MergeEntry]) -> [MergeEntry] {
+    package static func connected(with first: Set<MergeResource>, in window: [MergeEntry]) -> [MergeEntry] {
         var resources = first
         var isConnected = [Bool](repeating: false, count: window.count)
         var isComplete = false

@@ -12,10 +12,13 @@ final class StoreBase: MergeBase {
     private var known: [GroupObject: MergeObject?] = [:]
 
     /// - Parameter schema: Of the present: objects of the past have the defaults of attributes that came later.
-    init(_ snapshot: Snapshot, _ schema: MergeSchema) throws(StoreError) {
-        view = try ExchangeView(snapshot)
-        store = snapshot.token.storeIdentifier
-        self.schema = schema
+    convenience init(_ snapshot: Snapshot, _ schema: MergeSchema) throws(StoreError) {
+        self.init(try ExchangeView(snapshot), schema)
+    }
+
+    init(_ view: ExchangeView, _ schema: MergeSchema) {
+        (self.view, self.schema) = (view, schema)
+        store = view.snapshot.token.storeIdentifier
     }
 
     /// Throws the first error that was met.

@@ -37,7 +37,7 @@ extension MergingStore {
             let merged = MergeTransaction(Stamp(lamport + 1, store.identifier), transaction)
             // Nothing comes after it.
             let (outcome, _) = try MergeReplay.merge(
-                merged, into: now, window: [], floor: { () throws(StoreError) in now }, schema)
+                merged, into: now, connected: { _ in [] }, floor: { () throws(StoreError) in now }, schema)
             let difference = try MergeDifference(outcome, from: now, schema)
             try now.requireWhole()
             var record = savedRecord

@@ -37,7 +37,7 @@ package final class MergingStore {
     private var seen: UInt64
     private var floor: MergePlace
     private var record: MirrorRecord
-    private var window: [(number: UInt64, entry: MergeEntry)] = []
+    private var window = MergeWindow()
     private var highest: UInt64
     /// The highest number in the group's order that is known here. Own transactions get higher ones.
     package var lamport: UInt64 { max(highest, record.lowest) }
@@ -49,6 +49,10 @@ package final class MergingStore {
     /// By store, the transactions of the window: their numbers there and in the group's order. Both ascend.
     private var unsettled: [UUID: [(number: UInt64, lamport: UInt64)]] = [:]
     private var unpublished: [OwnTransaction] = []
+    /// The last schema: most transactions change nothing about it.
+    private var knownSchema: (version: UInt16, schema: MergeSchema)?
+    /// The parts of the window's transactions that were left out.
+    private var lost: [Stamp: Set<MergeLoss>] = [:]
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
@@ -187,7 +191,7 @@ package final class MergingStore {
         var entry = MergeEntry(transaction, resources)
         // The objects that it has only read are not known any more.
         entry.isOpen = true
-        window.append((exported.token.number, entry))
+        window.append(entry, number: exported.token.number)
     }
 
     private func note(own exported: ExportedTransaction, _ changesSchema: Bool, _ schema: MergeSchema) throws {
@@ -198,7 +202,7 @@ package final class MergingStore {
         published[exported.token.number] = exported.token
         unsettled[identifier, default: []].append((exported.token.number, lamport))
         let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
-        window.append((exported.token.number, MergeEntry(merged, try resources(of: exported, schema))))
+        window.append(MergeEntry(merged, try resources(of: exported, schema)), number: exported.token.number)
     }
 
     /// Notes that a transaction of another store is here.
@@ -246,12 +250,12 @@ package final class MergingStore {
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
             if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
-            let present = try ExchangeView(snapshot).schema
-            let schema = MergeSchema(merging(transaction.schema, into: present))
-            let now = try StoreBase(snapshot, schema)
+            let view = try ExchangeView(snapshot)
+            let schema = try schema(of: view, with: transaction.schema)
+            let now = StoreBase(view, schema)
             var floorBase: StoreBase?
             let (outcome, isOverFloor) = try MergeReplay.merge(
-                MergeTransaction(stamp, transaction), into: now, window: window.map(\.entry),
+                MergeTransaction(stamp, transaction), into: now, connected: window.connected,
                 floor: { () throws(StoreError) in
                     let base = try StoreBase(try state(asOf: floor.number), schema)
                     floorBase = base
@@ -293,7 +297,7 @@ package final class MergingStore {
         let (own, last, snapshot) = (unpublished, seen, try store.snapshot())
         (seen, highest, knowledge) = (floor.number, floor.lamport, floor.knowledge)
         lastPublished = floor.published
-        (window, published, unsettled) = ([], [:], [:])
+        (window, published, unsettled) = (MergeWindow(), [:], [:])
         try look(upTo: snapshot)
         unpublished = own + unpublished.filter { $0.transaction.token.number > last }
     }
@@ -320,14 +324,16 @@ package final class MergingStore {
         highest = max(highest, stamp.lamport)
         guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
         seen = token.number
-        window.append((token.number, MergeEntry(entry.transaction, entry.resources.union(difference.resources))))
+        window.append(MergeEntry(entry.transaction, entry.resources.union(difference.resources)), number: token.number)
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }
 
+    /// A transaction that is applied again loses again what it has lost before: that is reported once.
     func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
         outcome.losses.flatMap { stamp, losses in
-            losses.flatMap { loss in
+            let known = lost.updateValue(Set(losses), forKey: stamp) ?? []
+            return losses.filter { !known.contains($0) }.flatMap { loss in
                 let attributes: [String?] = loss.attributes.isEmpty ? [nil] : loss.attributes
                 return attributes.map {
                     MergeConflict(object: loss.object, attribute: $0, reason: loss.reason, loser: stamp)
@@ -384,17 +390,18 @@ package final class MergingStore {
             unsettled[peer] = Array(entries.drop { $0.number <= end })
         }
         window.removeFirst(count)
+        lost = lost.filter { $0.key.lamport > place.lamport }
     }
 
     /// The place after the transactions of the window that no later one can come before, and their number.
     private func cut(below stable: Stamp) -> (count: Int, place: MergePlace) {
         // Numbers alone decide whether a transaction comes before a place: those of one number stay together.
-        let stamps = window.map { Stamp.first(with: $0.entry.stamp.lamport) }
+        let stamps = window.entries.map { Stamp.first(with: $0.entry.stamp.lamport) }
         let count = MergeReplay.settled(stamps, below: .first(with: stable.lamport))
         guard count > 0 else { return (0, floor) }
         var (place, highest) = (floor, [UUID: UInt64]())
-        place.number = window[count - 1].number
-        for (_, entry) in window.prefix(count) {
+        place.number = window.entries[count - 1].number
+        for (_, entry) in window.entries.prefix(count) {
             place.lamport = max(place.lamport, entry.stamp.lamport)
             highest[entry.stamp.peer] = max(highest[entry.stamp.peer] ?? 0, entry.stamp.lamport)
         }
@@ -443,6 +450,14 @@ package final class MergingStore {
         guard floor.number > 0, let cursor = try store.consumer(Self.consumer)?.cursor else { return }
         let place = try store.snapshot(asOf: floor.number).token
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
+    }
+
+    /// The schema of a state together with what a transaction brings.
+    private func schema(of view: ExchangeView, with brought: [EntityDescription]?) throws -> MergeSchema {
+        if brought == nil, let known = knownSchema, known.version == view.schemaVersion { return known.schema }
+        let schema = MergeSchema(merging(brought, into: try view.schema))
+        if brought == nil { knownSchema = (view.schemaVersion, schema) }
+        return schema
     }
 
     /// The schema with the entities and attributes that a transaction brings.
