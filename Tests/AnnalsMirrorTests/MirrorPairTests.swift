@@ -105,7 +105,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    @Test func oddNamesAndValuesArriveAsTheyAre() throws {
+    @Test func oddNamesAndValuesKeepTheirBytes() throws {
         let (entity, attribute, text) = ("Zoë “x”\n", "e\u{301}", "\0 \u{10ffff} e\u{301}")
         let odd = EntityDescription(entity, attributes: [AttributeDescription(attribute, .string, isUnique: true)])
         let pair = try Pair([odd])
