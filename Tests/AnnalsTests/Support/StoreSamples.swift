@@ -28,11 +28,12 @@ struct StoreFolder {
     }
 
     /// Every test that makes a store ends with this.
-    func expectIntact(sourceLocation: SourceLocation = #_sourceLocation) throws {
+    /// - Parameter others: Files that may be beside the store.
+    func expectIntact(beside others: [String] = [], sourceLocation: SourceLocation = #_sourceLocation) throws {
         var options = CheckOptions()
         options.spillDirectory = temporary.path
         try AnnalsTests.expectIntact(path, options: options, sourceLocation: sourceLocation)
-        #expect(temporary.names == ["s.annals"], sourceLocation: sourceLocation)
+        #expect(temporary.names == ["s.annals"] + others, sourceLocation: sourceLocation)
     }
 }
 

@@ -249,8 +249,8 @@ import Testing
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "watch",
-            "versions", "revert", "export", "apply", "mirror run", "mirror status",
-            "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
+            "versions", "revert", "export", "apply", "mirror run", "mirror status", "mirror leave", "mirror forget",
+            "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
             "help",
         ] {
             let words = name.split(separator: " ").map(String.init)

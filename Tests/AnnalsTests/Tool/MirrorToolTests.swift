@@ -68,11 +68,12 @@ import Testing
         #expect(line.hasPrefix("{\"running\":true,\"published\":"))
         while line.hasPrefix("{\"running\":true,\"published\":0,") { line = try #require(tool.line()) }
         tool.signal(number)
+        while let next = tool.line() { line = next }
         let run = tool.end()
         #expect(run.status == 0, "\(run.errors)")
-        #expect(run.output.split(separator: "\n").last?.hasPrefix("{\"running\":false,") == true)
+        #expect(line.hasPrefix("{\"running\":false,"), "\(line)")
         try store.close()
-        try folder.expectIntact()
+        try folder.expectIntact(beside: ["s.annals.mirror"])
     }
 
     @Test func anErrorIsPrintedOnceAndTheMirrorGoesOn() throws {
@@ -90,6 +91,6 @@ import Testing
         #expect(run.status == 0)
         #expect(run.errors.split(separator: "\n").count { $0.contains("does not exist") } == 1, "\(run.errors)")
         try store.close()
-        try folder.expectIntact()
+        try folder.expectIntact(beside: ["s.annals.mirror"])
     }
 }
