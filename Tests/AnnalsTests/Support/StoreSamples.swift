@@ -28,6 +28,7 @@ struct StoreFolder {
     }
 
     /// Every test that makes a store ends with this.
+    ///
     /// - Parameter others: Files that may be beside the store.
     func expectIntact(beside others: [String] = [], sourceLocation: SourceLocation = #_sourceLocation) throws {
         var options = CheckOptions()
