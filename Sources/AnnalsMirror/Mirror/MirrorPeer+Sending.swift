@@ -24,6 +24,8 @@ extension MirrorPeer {
     func sendOwn() throws {
         guard phase == .member, hasCaughtUp else { return }
         unsent += try merging.takeOwn()
+        var count = 0
+        defer { unsent.removeFirst(count) }
         for own in unsent {
             let message = TransactionMessage(
                 lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
@@ -33,7 +35,7 @@ extension MirrorPeer {
             messagesBefore.append((own.transaction.token.number, nextNumber - 1))
             try send(.transaction(message))
             published = own.transaction.token.number
-            unsent.removeFirst()
+            count += 1
         }
     }
 

@@ -22,6 +22,8 @@ extension MirrorPeer {
         _ store: Store, _ courier: any Courier, firstNumber number: UInt64, name: String = "", instance: UInt64,
         clock: @escaping () -> Double
     ) throws -> MirrorPeer {
+        // Before anything holds history for it.
+        if try MirrorRecord.load(store)?.hasLeft == true { throw leftGroup(store) }
         let peer = MirrorPeer(
             try MergingStore(store), courier, firstNumber: number, name: name, instance: instance, clock: clock)
         // Before anybody hears of this run.

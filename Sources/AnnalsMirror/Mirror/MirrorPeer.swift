@@ -113,9 +113,8 @@ package final class MirrorPeer {
     ///   - number: Of the first message: above those of earlier mirrors of the store.
     ///   - clock: Returns seconds; it never goes back.
     package init(
-        _ merging: MergingStore, _ courier: any Courier,
-        firstNumber number: UInt64 = 1,
-        name: String = "", instance: UInt64 = 0, clock: @escaping () -> Double
+        _ merging: MergingStore, _ courier: any Courier, firstNumber number: UInt64 = 1, name: String = "",
+        instance: UInt64 = 0, clock: @escaping () -> Double
     ) {
         store = merging.store
         (self.merging, self.courier, self.clock) = (merging, courier, clock)
@@ -188,7 +187,11 @@ package final class MirrorPeer {
 
     private func requireMembership() throws(StoreError) {
         guard phase != .leaves, members.amIGone || merging.savedRecord.hasLeft else { return }
-        throw StoreError(
+        throw Self.leftGroup(store)
+    }
+
+    static func leftGroup(_ store: Store) -> StoreError {
+        StoreError(
             .leftGroup,
             "This store has left its group, or was declared lost there. Its later transactions are here only: join "
                 + "with a new store, and bring them into it (annals export, annals apply).", path: store.path)
