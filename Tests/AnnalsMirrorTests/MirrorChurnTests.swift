@@ -42,7 +42,7 @@ import Testing
             stores.append(store)
             peers.append(nil)
             try begin(stores.count - 1)
-            // A store that hears nobody founds a group of its own, so the others must be able to answer.
+            // A store that gets no answer founds a group of its own, so the members must be able to answer.
             var rounds = 0
             while case .listens? = peers[stores.count - 1]?.phase {
                 rounds += 1
@@ -180,7 +180,7 @@ import Testing
         group.exchange.beginAgain()
         let own = EntityDescription("Own", attributes: [AttributeDescription("text", .string, isUnique: true)])
         let store = try Store(inMemory: [own])
-        // More than are made again in one step, while everything is cleaned that nobody needs.
+        // More than are made again in one step, while all unneeded history is cleaned.
         for number in 0..<150 {
             try store.write(author: "app \(number)") { _ = try $0.insert("Own", ["text": .string("\(number)")]) }
         }

@@ -1,4 +1,4 @@
-// What a peer decides about the other members of its group: small tables of receipts.
+// The decisions of a peer about the other members of its group: small tables of receipts.
 
 import Annals
 import AnnalsMirror

@@ -117,7 +117,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    /// What a late transaction needs is kept, whatever is compacted and cleaned meanwhile.
+    /// Compaction and cleaning keep the history that a late transaction needs.
     @Test func compactionAndCleaningKeepTheWindow() throws {
         let pair = try Pair([Self.note])
         try pair.stores[0].write { try $0.insert("Note", ["title": "first"]) }

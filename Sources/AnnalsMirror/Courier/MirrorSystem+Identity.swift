@@ -40,7 +40,7 @@ extension MirrorSystem {
         }
     }
 
-    /// Whether an open file description has locked the first byte of a file. Takes no lock, so it disturbs nobody.
+    /// Whether an open file description has locked the first byte of a file. Takes no lock, so it disturbs no process.
     static func isFirstByteLocked(_ file: Int32) throws(Failure) -> Bool {
         var request = flock()
         request.l_type = Int16(truncatingIfNeeded: F_WRLCK)

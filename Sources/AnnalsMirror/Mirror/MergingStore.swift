@@ -32,10 +32,10 @@ package struct MergeConflict: Hashable, Sendable {
 /// For one thread.
 package final class MergingStore {
     package let store: Store
-    private var identifier: UUID { store.identifier }
+    var identifier: UUID { store.identifier }
     /// The last transaction of the store that was looked at.
     private var seen: UInt64
-    private var floor: MergePlace
+    private(set) var floor: MergePlace
     private var record: MirrorRecord
     private var window = MergeWindow()
     private var highest: UInt64
@@ -45,9 +45,9 @@ package final class MergingStore {
     package private(set) var knowledge: VersionVector
     private var lastPublished: HistoryToken?
     /// By number, the store's own transactions of the window.
-    private var published: [UInt64: HistoryToken] = [:]
+    private(set) var published: [UInt64: HistoryToken] = [:]
     /// By store, the transactions of the window: their numbers there and in the group's order. Both ascend.
-    private var unsettled: [UUID: [(number: UInt64, lamport: UInt64)]] = [:]
+    private(set) var unsettled: [UUID: [(number: UInt64, lamport: UInt64)]] = [:]
     private var unpublished: [OwnTransaction] = []
     /// The last schema: most transactions change nothing about it.
     private var knownSchema: (version: UInt16, schema: MergeSchema)?
@@ -342,41 +342,6 @@ package final class MergingStore {
         }
     }
 
-    /// Reads the merged transactions of another store again, with some of its numbers, for a peer that lacks them:
-    /// their writer has left.
-    ///
-    /// - Parameter body: Returns false to end.
-    func forEachMerged(
-        from writer: UUID, _ numbers: ClosedRange<UInt64>, _ body: (TransactionMessage) throws -> Bool
-    ) throws {
-        guard unsettled[writer]?.contains(where: { numbers.contains($0.number) }) == true else { return }
-        let snapshot = try store.snapshot()
-        var records: [UInt64: MergeRecord] = [:]
-        try store.forEachTransaction(after: floor.number, in: snapshot) { (transaction) throws(StoreError) in
-            if let record = try store.mergeRecord(of: transaction) { records[transaction.number] = record }
-            return true
-        }
-        var known = settledContents
-        try store.forEachExportedTransaction(after: .number(floor.number), in: snapshot) { exported in
-            guard let origin = exported.origin, let record = records[exported.token.number] else {
-                if published[exported.token.number] != nil { known[identifier] = exported.token.number }
-                return true
-            }
-            defer { known[origin.storeIdentifier] = origin.number }
-            guard origin.storeIdentifier == writer, numbers.contains(origin.number) else { return true }
-            var (transaction, knowledge) = (exported.original(by: identifier), known)
-            if let content = record.content {
-                guard case .transaction(let message) = try MirrorMessage(content).content else { return true }
-                transaction = message.transaction
-            }
-            // More than the writer knew does no harm: those that get it have all of this, or wait for it.
-            knowledge[writer] = 0
-            return try body(
-                TransactionMessage(
-                    lamport: record.order, knowledge: knowledge, isKnowledgeComplete: true, transaction: transaction))
-        }
-    }
-
     // MARK: Settled transactions
 
     /// Moves the floor above transactions that no later one can come before.
@@ -448,7 +413,9 @@ package final class MergingStore {
         record = next
         // After the state: a mirror that begins in between needs more history than it reads. Transactions that are still
         // to be made again are nowhere but in history.
-        guard floor.number > 0, record.remaking == nil, let cursor = try store.consumer(Self.consumer)?.cursor else { return }
+        guard floor.number > 0, record.remaking == nil, let cursor = try store.consumer(Self.consumer)?.cursor else {
+            return
+        }
         let place = try store.snapshot(asOf: floor.number).token
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
@@ -483,31 +450,6 @@ package final class MergingStore {
 }
 
 extension ExportedTransaction {
-    /// The transaction as its own store has exported it. Names are complete.
-    ///
-    /// - Parameter exporter: The store that has merged it, and exports it now.
-    fileprivate func original(by exporter: UUID) -> ExportedTransaction {
-        func named(_ object: ExportedObject) -> ExportedObject {
-            ExportedObject(object.id, of: object.store ?? exporter)
-        }
-        func named(_ value: ExportedValue) -> ExportedValue {
-            switch value.content {
-            case .plain: value
-            case .object(let object): ExportedValue(.object(named(object)))
-            case .orderedObjects(let objects): ExportedValue(.orderedObjects(objects.map(named)))
-            case .objects(let objects): ExportedValue(.objects(objects.map(named)))
-            }
-        }
-        return ExportedTransaction(
-            token: origin ?? token, previous: originPrevious, microseconds: microseconds, author: author,
-            contextName: contextName, origin: nil, originPrevious: nil, holds: nil, schema: schema, renames: renames,
-            changes: changes.map { change in
-                ExportedChange(
-                    kind: change.kind, object: named(change.object), entity: change.entity,
-                    attributes: change.attributes, values: change.values.map(named), before: change.before?.map(named))
-            })
-    }
-
     /// The same, following the last transaction that its group got from this store.
     fileprivate func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
         ExportedTransaction(

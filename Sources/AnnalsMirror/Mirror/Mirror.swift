@@ -82,8 +82,8 @@ public final class Mirror: Sendable {
         await stop()
     }
 
-    /// Declares that a store of the group is lost: nobody waits for it any more. Transactions of it that no other store
-    /// has are lost for the group. It joins again as a new store only.
+    /// Declares that a store of the group is lost: the group does not wait for it any more. Transactions of it that no
+    /// other store has are lost for the group. It joins again as a new store only.
     ///
     /// - Parameter store: The identifier of a peer.
     ///

@@ -30,7 +30,7 @@ final class MirrorLoop: Sendable {
     /// Something that a program wants from the group.
     enum Wish: Sendable {
         case leave
-        /// Nobody waits for this store any more.
+        /// The group does not wait for this store any more.
         case forget(UUID)
     }
 
@@ -187,7 +187,7 @@ final class MirrorLoop: Sendable {
         while let (wish, continuation) = shared.withLock({ $0.wishes.first }) {
             switch wish {
             case .leave:
-                // The others need the rest first.
+                // The other members need the rest first.
                 if peer.mayLeave { try peer.leave() }
                 guard peer.hasLeft else { return }
                 _ = try store.removeConsumer(MergingStore.consumer)

@@ -7,7 +7,7 @@
 // MM3  A peer that has left never becomes a member again.
 // MM4  All present members come to have the same transactions of a peer that has left. Each stops to take new ones when
 //      it hears of it, and its receipts show that, and the last one that it has. Then the last of all of these is the
-//      last one for everybody. Until each member has shown it, and this store has the last one, the peer's bound holds.
+//      last one for all members. Until each has shown it, and this store has the last one, the peer's bound holds.
 
 internal import Annals
 package import FoundationEssentials
@@ -110,8 +110,8 @@ package struct MirrorMembers: Equatable, Sendable {
         return lowest
     }
 
-    /// A place in the group's order that no transaction still to come is before (MM1). Nil if nobody else is known:
-    /// then nobody knows who may come.
+    /// A place in the group's order that no transaction still to come is before (MM1). Nil if no other store is known:
+    /// then any number may come.
     ///
     /// - Parameters:
     ///   - lamport: The highest number that is known here.

@@ -26,7 +26,7 @@ extension MirrorPeer {
         }
     }
 
-    /// The last transaction of this store that another one says to have.
+    /// The last transaction of this store that another one has, by its message.
     private static func ownNumber(in message: MirrorMessage, _ me: UUID) -> UInt64? {
         switch message.content {
         case .transaction(let message): message.knowledge[me] > 0 ? message.knowledge[me] : nil
@@ -89,7 +89,7 @@ extension MirrorPeer {
         case .join(let message):
             members.join(sender, name: message.name)
             newestReceipt[sender] = nil
-            // The one that joins must get to know the group.
+            // The store that joins needs a receipt of this one.
             lastReceipt = nil
         case .leave(let message):
             members.depart(message.lost ?? sender)
@@ -101,7 +101,7 @@ extension MirrorPeer {
         }
     }
 
-    /// The writer answers. If it does not, everybody does who has its transactions.
+    /// The writer answers. If it does not, every member does that has its transactions.
     private func note(_ request: RequestedNumbers) {
         if request.peer == me {
             guard requested.count < unsettled.count else { return }

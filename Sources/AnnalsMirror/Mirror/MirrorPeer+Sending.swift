@@ -52,10 +52,10 @@ extension MirrorPeer {
         try send(.join(PeerMessage(peer: me, name: name, versions: 1...1, instance: instance)))
     }
 
-    /// Declares that a peer is lost. Nobody waits for it any more; it must join again with a new store.
+    /// Declares that a peer is lost. The group does not wait for it any more; it must join again with a new store.
     package func declareLost(_ peer: UUID) throws {
         members.depart(peer)
-        // Receipts tell it to the others in any case.
+        // Receipts show it to the other members in any case.
         try save()
         try send(
             .leave(PeerMessage(peer: me, name: name, versions: 1...1, instance: instance, lost: peer)))
@@ -79,7 +79,7 @@ extension MirrorPeer {
         try send(.leave(PeerMessage(peer: me, name: name, versions: 1...1, instance: instance)))
     }
 
-    /// Whether this store has left, and a member tells that to the others. Until then, `step` tells it again.
+    /// Whether this store has left, and a receipt of a member shows it. Until then, `step` sends it again.
     package var hasLeft: Bool { phase == .leaves && outgoing.isEmpty && members.isMyLeavingKnown }
 
     /// Everything that this peer has, its own transactions included.

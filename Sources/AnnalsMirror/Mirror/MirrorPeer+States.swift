@@ -1,9 +1,9 @@
-// Joining a group, if necessary from a state: a store that lacks transactions which nobody sends any more asks a peer
-// for a state.
+// Joining a group, if necessary from a state: a store that lacks transactions that no member sends any more asks a
+// member for a state.
 //
 // A member makes the state of a place that no transaction still to come is before. It knows of the store that joins, so
-// it keeps everything after that place until this store has it. And it confirms nothing more to others without naming
-// that store. So nobody can settle a transaction that the store cannot get.
+// it keeps everything after that place until this store has it. And it confirms nothing more without naming that
+// store. So no member can settle a transaction that the store cannot get.
 
 package import Annals
 internal import FoundationEssentials
@@ -26,7 +26,7 @@ extension MirrorPeer {
         if try MirrorRecord.load(store)?.hasLeft == true { throw leftGroup(store) }
         let peer = MirrorPeer(
             try MergingStore(store), courier, firstNumber: number, name: name, instance: instance, clock: clock)
-        // Before anybody hears of this run.
+        // Before a message of this run is sent.
         try peer.save()
         try peer.announce()
         return peer
@@ -62,7 +62,7 @@ extension MirrorPeer {
             }
             guard let (message, sender) = announced else { return }
             announced = nil
-            // One who does not know of this store does not keep for it what comes after the state.
+            // A member that does not know of this store does not keep later transactions for it.
             guard members[sender]?.members.contains(me) == true else { return }
             if try apply(message) { begin() }
         }
@@ -160,7 +160,7 @@ extension MirrorPeer {
         else { return }
         let place = merging.place(before: bound)
         let contents = place.contents(me)
-        // Better one for which nobody needs this peer afterwards. But a member that is off must not hold it up.
+        // A state that makes this peer unnecessary afterwards is better. But a member that is off must not hold it up.
         let isUrgent = stateRequests.values.contains { $0 > Self.patientRequests }
         guard place.number > 0, isUrgent || !members.needsState(contents, of: me) else { return }
         let snapshot = try merging.snapshot(at: place)
@@ -169,7 +169,7 @@ extension MirrorPeer {
         var bodies = try StateBodies(
             of: store, in: snapshot, about: message, maximumBodyBytes: try courier.maximumBodyBytes)
         try courier.storeState(named: message.name) { try bodies.next() }
-        // It shows that this peer knows of the others.
+        // It shows that this peer knows of the stores that have asked.
         try sendReceipt()
         try send(.state(message))
         stateRequests = [:]

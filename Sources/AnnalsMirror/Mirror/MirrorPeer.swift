@@ -92,7 +92,7 @@ package final class MirrorPeer {
 
     /// The way of a store into its group.
     package enum Phase: Equatable, Sendable {
-        /// It collects what the group has. If nobody is there, it founds the group at this time.
+        /// It collects the transactions of the group. If no member answers, it founds the group at this time.
         case listens(until: Double)
         /// It lacks transactions that a member will not send again.
         case waitsForState
@@ -156,12 +156,13 @@ package final class MirrorPeer {
     package func step(waitSeconds seconds: Double = 0, waits: (Bool) -> Void = { _ in }) throws -> Bool {
         try requireMembership()
         try publish()
-        waits(true)
+        // A wait that a signal ends looks like the end of the messages. So the first ones are read without waiting.
+        if hasCaughtUp { waits(true) }
         let batch: IncomingBatch
         do {
-            defer { waits(false) }
+            defer { if hasCaughtUp { waits(false) } }
             // A transaction that came before the wait began has ended no wait.
-            let isIdle = try phase != .member || !merging.hasNews
+            let isIdle = try hasCaughtUp && (phase != .member || !merging.hasNews)
             batch = try courier.messages(
                 after: place, maximumBytes: Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
@@ -199,7 +200,7 @@ package final class MirrorPeer {
 
     private func settle() {
         guard phase == .member else { return }
-        // Without peers nobody knows who may come.
+        // Without peers it is unknown which store may still come.
         guard let bound = members.bound(merging.lamport, merging.knowledge) else { return }
         let unconfirmed = merging.firstUnconfirmed { members.confirmed($0) }
         merging.settle(below: min(bound, unconfirmed ?? bound))
