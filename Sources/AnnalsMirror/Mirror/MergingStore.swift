@@ -411,8 +411,8 @@ package final class MergingStore {
         guard next != record else { return }
         try store.setMergeState(try next.stored())
         record = next
-        // After the state: a mirror that begins in between needs more history than it reads. Transactions that are still
-        // to be made again are nowhere but in history.
+        // After the state: a mirror that begins in between needs more history than it reads. Transactions that are
+        // still to be made again are nowhere but in history.
         guard floor.number > 0, record.remaking == nil, let cursor = try store.consumer(Self.consumer)?.cursor else {
             return
         }
