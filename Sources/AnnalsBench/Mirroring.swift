@@ -45,12 +45,13 @@ struct Mirroring {
         let begin = try source.snapshot().token.number
         var random = SplitMix(state: Workloads.updateSeed)
         let numbers = (0..<arguments.rows).map { _ in 1 + random.next() % objects }
-        for number in numbers { try update(number, in: source, Int64(random.next() % Workloads.ranks)) }
+        for number in numbers { try update(number, items, in: source, Int64(random.next() % Workloads.ranks)) }
+        let copied = try copy.entity(items.name)
         var outcome = Outcome()
         try merge(after: begin, into: merging, &outcome) { index in
             guard index % Self.conflictDistance == 0 else { return }
             // Its number in the group's order is above that of the next merged transaction after two of its own.
-            for _ in 0..<2 { try update(numbers[Int(index)], in: copy, Int64(index)) }
+            for rank in [Int64(index), -1] { try update(numbers[Int(index)], copied, in: copy, rank) }
         }
         try finish(copy, merging, outcome, report)
     }
@@ -61,8 +62,8 @@ struct Mirroring {
         return try Store(at: file, options: options)
     }
 
-    private func update(_ number: UInt64, in store: Store, _ rank: Int64) throws {
-        guard let object = ObjectID(entityNumber: items.number, number: number) else { return }
+    private func update(_ number: UInt64, _ entity: EntityHandle, in store: Store, _ rank: Int64) throws {
+        guard let object = ObjectID(entityNumber: entity.number, number: number) else { return }
         try store.write { transaction in
             try transaction.update(object) { (writer) throws(StoreError) in try writer.set(int: rank, at: 4) }
         }

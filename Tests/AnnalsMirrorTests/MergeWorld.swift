@@ -54,10 +54,9 @@ enum MergeModel {
 final class MergePeer {
     let identifier: UUID
     private(set) var state = MergeState(MergeModel.schema)
-    /// The state before `window`, and the number of transactions in it.
-    private var floor = MergeState(MergeModel.schema)
-    private(set) var floorCount = 0
-    private(set) var window: [MergeEntry] = []
+    private(set) var window = MergeWindow()
+    /// The states after each number of transactions.
+    private var states: [UInt64: MergeState] = [0: MergeState(MergeModel.schema)]
     private(set) var all: [MergeTransaction] = []
     private(set) var known: Set<Stamp> = []
     private(set) var lamport: UInt64 = 0
@@ -84,7 +83,8 @@ final class MergePeer {
         let transaction = MergeTransaction(stamp, exported(trial))
         guard !transaction.changes.isEmpty else { return nil }
         lamport += 1
-        append(transaction, take(trial, Set(trial.objects.keys)), MergeEntry(transaction, []))
+        let resources = take(trial, Set(trial.objects.keys)).union(state.stated(by: transaction))
+        append(transaction, MergeEntry(transaction, resources))
         return transaction
     }
 
@@ -167,19 +167,18 @@ final class MergePeer {
 
     func receive(_ transaction: MergeTransaction) throws {
         let now = WholeState(state)
-        let (outcome, isOverFloor) = try MergeReplay.merge(
-            transaction, into: now, connected: { MergeReplay.connected(with: $0, in: window) },
-            floor: { () throws(StoreError) in WholeState(floor) },
-            MergeModel.schema)
-        if isOverFloor { replays += 1 }
+        let (outcome, isReplay) = try MergeReplay.merge(
+            transaction, into: now, window,
+            past: { (past) throws(StoreError) in WholeState(states[past.end - 1]!) }, MergeModel.schema)
+        if isReplay { replays += 1 }
         lamport = max(lamport, transaction.stamp.lamport)
         let effects = take(outcome.state, outcome.names)
         let own = outcome.entries.first { $0.stamp == transaction.stamp }!
-        append(transaction, effects, own)
+        append(transaction, MergeEntry(transaction, own.resources.union(effects)))
     }
 
     /// Adopts what was computed, and returns the resources of the difference. `names` are those that may differ.
-    private func take(_ new: MergeState, _ names: Set<GroupObject>) -> Set<MergeResource> {
+    private func take(_ new: MergeState, _ names: Set<GroupObject>) -> MergeResources {
         var adopted = MergeState(MergeModel.schema)
         var aliases = state.aliases.filter { !names.contains($0.key) }
         for (name, object) in state.objects where !names.contains(name) { adopted.put(name, object) }
@@ -189,7 +188,7 @@ final class MergePeer {
         }
         aliases = aliases.mapValues { new.name($0) }
         for (alias, name) in aliases { adopted.addAlias(alias, of: name) }
-        var resources: Set<MergeResource> = []
+        var resources = MergeResources()
         for name in names {
             let (before, after) = (state.object(name), adopted.object(name))
             resources.formUnion(
@@ -200,18 +199,17 @@ final class MergePeer {
         return resources
     }
 
-    private func append(_ transaction: MergeTransaction, _ effects: Set<MergeResource>, _ entry: MergeEntry) {
+    private func append(_ transaction: MergeTransaction, _ entry: MergeEntry) {
         all.append(transaction)
         known.insert(transaction.stamp)
-        window.append(MergeEntry(transaction, entry.resources.union(effects)))
+        window.append(entry, number: UInt64(all.count))
+        states[UInt64(all.count)] = state
     }
 
-    /// Moves the floor above transactions that no later one can come before.
+    /// Forgets transactions that no later one can come before.
     func settle(below stable: Stamp) {
-        let count = MergeReplay.settled(window.map(\.stamp), below: stable)
-        for entry in window.prefix(count).sorted(by: { $0.stamp < $1.stamp }) { floor.apply(entry.transaction) }
-        window.removeFirst(count)
-        floorCount += count
+        let stamps = window.entries.map(\.entry.stamp)
+        window.removeFirst(MergeReplay.settled(stamps, below: stable))
     }
 
     /// The state of all its transactions, applied from the beginning in the group's order.

@@ -198,7 +198,7 @@ enum MergePicture: Equatable {
         #expect(replays > 0, "seed \(seed): nothing was replayed")
     }
 
-    @Test(arguments: 101...116 as ClosedRange<UInt64>)
+    @Test(arguments: Array(101...116) + [6014, 6042, 6145, 6172, 6190, 6194] as [UInt64])
     func storesThatForgetWhatAllHaveAreEqual(seed: UInt64) throws {
         try run(seed: seed, steps: 200, settles: true)
     }

@@ -40,17 +40,19 @@ struct ApplyPlan {
     private let separated: Set<ForeignObject>
     /// Objects that go because others have taken all their names.
     private let removed: [ObjectID]
+    /// The names of objects that are gone, and whose names must lead to no object here.
+    private let gone: [(main: ForeignObject, names: [ForeignObject])]
     private var formerNames: NamesBefore
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ draft: Draft,
         _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges,
         joined: [ForeignObject: ForeignObject] = [:], separated: Set<ForeignObject> = [],
-        removed: [ObjectID] = []
+        removed: [ObjectID] = [], gone: [(main: ForeignObject, names: [ForeignObject])] = []
     ) throws(StoreError) {
         (self.transaction, self.policy, self.base, self.draft) = (transaction, policy, base, draft)
         (self.upkeep, self.withheld) = (upkeep, withheld)
-        (self.joined, self.separated, self.removed) = (joined, separated, removed)
+        (self.joined, self.separated, self.removed, self.gone) = (joined, separated, removed, gone)
         deleted.formUnion(removed)
         map = try ObjectMap(base)
         formerNames = NamesBefore(draft.catalog)
@@ -99,16 +101,20 @@ struct ApplyPlan {
         var map = map
         let written = Set(steps.map(\.object))
         let kept = inserted.filter { written.contains($0.value) }
-        var moved = kept.filter { separated.contains($0.key) }.map {
-            (foreign: $0.key, local: $0.value, isAlias: false)
+        var moved: [(foreign: ForeignObject, local: ObjectID, isAlias: Bool)] = []
+        var new: [(foreign: ForeignObject, local: ObjectID)] = []
+        for (foreign, local) in kept {
+            var hasRecord = separated.contains(foreign)
+            if case .gone = try map.target(of: foreign) { hasRecord = true }
+            if hasRecord { moved.append((foreign, local, false)) } else { new.append((foreign, local)) }
         }
         for foreign in joined.keys {
             guard let object = try local(ExportedObject(foreign.id, of: foreign.store)) else { continue }
             moved.append((foreign, object, true))
         }
         if !moved.isEmpty { try map.assign(moved, to: draft) }
-        let new = kept.filter { !separated.contains($0.key) }
-        try map.add(new.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: draft)
+        for (main, names) in gone { try map.forget(main, names, in: draft) }
+        try map.add(new, isAlias: false, to: draft)
         try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: draft)
     }
 
@@ -141,8 +147,11 @@ struct ApplyPlan {
         if let other = joined[foreign] { foreign = other }
         if separated.contains(foreign) { return inserted[foreign] }
         if foreign.store == base.storeIdentifier {
-            if let moved = try map.local(of: foreign) { return moved }
-            return wasHere(foreign.id) ? foreign.id : nil
+            switch try map.target(of: foreign) {
+            case .object(let moved): return moved
+            case .gone: return inserted[foreign]
+            case .unknown: return wasHere(foreign.id) ? foreign.id : nil
+            }
         }
         if let object = inserted[foreign] ?? aliases[foreign] { return object }
         return try map.local(of: foreign)

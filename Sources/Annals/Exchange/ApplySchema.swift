@@ -13,8 +13,10 @@ enum ApplySchema {
         if let transaction { changes = try self.changes(transaction, catalog) }
         for own in ReservedEntity.all + (isMerged ? [ReservedEntity.merged] : [])
         where catalog.number(ofEntity: own.name) == nil {
-            changes.append(.addEntity(own))
+            changes.append(.addEntity(own.description))
         }
+        // So it is for almost all transactions.
+        if changes.isEmpty { return [] }
         return try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
     }
 

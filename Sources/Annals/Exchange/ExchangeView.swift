@@ -9,10 +9,13 @@ package final class ExchangeView {
     private var map: ObjectMap
 
     /// Throws `unsupportedVersion`, `damaged`.
-    package init(_ snapshot: Snapshot) throws(StoreError) {
+    ///
+    /// - Parameter names: A later state, if no name leads to another object there. A state of the past has no indexes,
+    ///   so each name that is looked up in it costs all of them.
+    package init(_ snapshot: Snapshot, namesOf names: Snapshot? = nil) throws(StoreError) {
         self.snapshot = snapshot
-        reader = try ExportReader(snapshot, to: nil)
-        map = try ObjectMap(snapshot)
+        reader = try ExportReader(snapshot, to: nil, namesOf: names)
+        map = try ObjectMap(names ?? snapshot)
     }
 
     /// Changes with the schema.
@@ -32,11 +35,21 @@ package final class ExchangeView {
     /// The object here that a name leads to, also if it was deleted; nil if the name was never used.
     package func object(named name: ExportedObject) throws(StoreError) -> ObjectID? {
         let store = name.store ?? snapshot.storeIdentifier
-        if let object = try map.local(of: ForeignObject(store: store, id: name.id)) {
-            return try wasHere(object) ? object : nil
+        switch try map.target(of: ForeignObject(store: store, id: name.id)) {
+        case .object(let object): return try wasHere(object) ? object : nil
+        case .gone: return nil
+        case .unknown: break
         }
         guard store == snapshot.storeIdentifier, try wasHere(name.id) else { return nil }
         return name.id
+    }
+
+    /// All names of an object that is gone and has no place among the objects here, the main one first; empty for any
+    /// other object.
+    package func namesOfGone(_ name: ExportedObject) throws(StoreError) -> [ExportedObject] {
+        let name = ForeignObject(store: name.store ?? snapshot.storeIdentifier, id: name.id)
+        guard case .gone(let record) = try map.target(of: name) else { return [] }
+        return try map.names(of: record).map { ExportedObject($0.id, of: $0.store) }
     }
 
     /// Whether this state has had such an object. Compaction forgets deleted objects, so an object without any version

@@ -30,11 +30,12 @@ struct ExportReader {
         var positions: [Int]?
     }
 
-    init(_ snapshot: Snapshot, to target: UUID?) throws(StoreError) {
+    /// - Parameter names: A state whose names of objects are used.
+    init(_ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil) throws(StoreError) {
         view = snapshot.view
         store = snapshot.storeIdentifier
         self.target = target
-        map = try ObjectMap(snapshot)
+        map = try ObjectMap(names ?? snapshot)
     }
 
     // MARK: Transactions

@@ -143,7 +143,9 @@ public struct ExportedStateReader {
             guard let stretch = try ObjectMap.Stretch(record: record, values), stretch.isAlias else { return true }
             while next.offset < stretch.count, aliases.count < limit {
                 defer { next.offset += 1 }
-                guard let part = stretch.part(from: next.offset, count: 1), try view.contains(part.local) else {
+                guard let part = stretch.part(from: next.offset, count: 1), part.local.entityNumber != handle.number,
+                    try view.contains(part.local)
+                else {
                     continue
                 }
                 let name = ExportedObject(part.foreign.id, of: part.foreign.store)

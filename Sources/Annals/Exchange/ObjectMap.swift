@@ -1,4 +1,8 @@
 // Maps objects of other stores to objects here, and back.
+//
+// Invariants:
+// OM1  The names of one object that is gone, and has no place among the objects here, lead to a record of the map: that
+//      of its main name. So they stay together, and lead to no other object.
 
 internal import FoundationEssentials
 
@@ -70,12 +74,26 @@ struct ObjectMap {
         }
     }
 
+    /// The last stretch before an object: the same one for all objects from its beginning to `last`.
+    private struct Found {
+        /// Nil if there is none.
+        var stretch: Stretch?
+        /// The number of its first object; 1 if there is none.
+        var first: UInt64
+        /// The number of the last object that was looked up.
+        var last: UInt64
+
+        func covers(_ number: UInt64) -> Bool {
+            number >= first && (number <= last || number - first < stretch?.count ?? 0)
+        }
+    }
+
     private let snapshot: Snapshot
     /// Nil if nothing was ever applied.
     private let handle: EntityHandle?
-    /// The stretches found last, by store and entity, and by entity here. The next lookup is usually near.
-    private var found: [ForeignObject: Stretch] = [:]
-    private var foundHere: [UInt16: Stretch] = [:]
+    /// The results found last, by store and entity, and by entity here. The next lookup is usually near.
+    private var found: [ForeignObject: Found] = [:]
+    private var foundHere: [UInt16: Found] = [:]
     /// Records of the state that are not there any more.
     private var dividedRecords: Set<ObjectID> = []
 
@@ -84,33 +102,49 @@ struct ObjectMap {
         handle = try ReservedEntity.handle(ReservedEntity.objects, snapshot.view.catalog)
     }
 
+    /// What a name leads to.
+    enum Target {
+        /// It may have been deleted.
+        case object(ObjectID)
+        /// A record that stands for an object that is gone (OM1).
+        case gone(ObjectID)
+        case unknown
+    }
+
+    mutating func target(of object: ForeignObject) throws(StoreError) -> Target {
+        guard let local = try stretch(of: object)?.local(of: object) else { return .unknown }
+        return local.entityNumber == handle?.number ? .gone(local) : .object(local)
+    }
+
     /// The corresponding object here; nil if it is unknown. It may have been deleted.
     mutating func local(of object: ForeignObject) throws(StoreError) -> ObjectID? {
-        try stretch(of: object)?.local(of: object)
+        guard case .object(let local) = try target(of: object) else { return nil }
+        return local
     }
 
     /// The stretch that begins at that object, or the last one before it.
     mutating func stretch(of object: ForeignObject) throws(StoreError) -> Stretch? {
         guard handle != nil, let first = ObjectID(entityNumber: object.id.entityNumber, number: 1) else { return nil }
         let place = ForeignObject(store: object.store, id: first)
-        if let known = found[place], known.local(of: object) != nil { return known }
+        if let known = found[place], known.covers(object.id.number) { return known.stretch }
         let stretch = try last(
             ["store", "foreign"], from: [.uuid(object.store), Self.value(first)],
             to: [.uuid(object.store), Self.value(object.id)])
-        if let stretch { found[place] = stretch }
+        found[place] = Found(stretch: stretch, first: stretch?.foreign.number ?? 1, last: object.id.number)
         return stretch
     }
 
     /// The name by which other stores know the object; nil if it was first inserted here.
     mutating func foreign(of object: ObjectID) throws(StoreError) -> ForeignObject? {
         guard handle != nil, let first = ObjectID(entityNumber: object.entityNumber, number: 1) else { return nil }
-        if let known = foundHere[object.entityNumber], let foreign = known.foreign(of: object) { return foreign }
-        guard
-            let stretch = try last(
-                ["isAlias", "local"], from: [false, Self.value(first)], to: [false, Self.value(object)])
-        else { return nil }
-        foundHere[object.entityNumber] = stretch
-        return stretch.foreign(of: object)
+        if let known = foundHere[object.entityNumber], known.covers(object.number) {
+            return known.stretch?.foreign(of: object)
+        }
+        let stretch = try last(
+            ["isAlias", "local"], from: [false, Self.value(first)], to: [false, Self.value(object)])
+        foundHere[object.entityNumber] = Found(
+            stretch: stretch, first: stretch?.local.number ?? 1, last: object.number)
+        return stretch?.foreign(of: object)
     }
 
     /// All recorded names of an object.
@@ -175,35 +209,51 @@ extension ObjectMap {
         _ names: [(foreign: ForeignObject, local: ObjectID, isAlias: Bool)], to draft: Draft
     ) throws(StoreError) {
         guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
+        try remove(names.map(\.foreign), written, draft)
+        for name in names { _ = try insert((name.foreign, name.local, 1, name.isAlias), written, draft) }
+    }
+
+    /// Makes all names of an object that is gone lead to no object here (OM1).
+    mutating func forget(_ main: ForeignObject, _ names: [ForeignObject], in draft: Draft) throws(StoreError) {
+        guard let written = try ReservedEntity.handle(ReservedEntity.objects, draft.catalog) else { return }
+        try remove(names, written, draft)
+        guard let record = try insert((main, main.id, 1, false), written, draft) else { return }
+        _ = try draft.update(record, [(position: 2, value: .int(Int64(bitPattern: record.rawValue)))])
+        for name in names where name != main { _ = try insert((name, record, 1, true), written, draft) }
+    }
+
+    /// Removes names from the records that have them.
+    private mutating func remove(
+        _ names: [ForeignObject], _ written: EntityHandle, _ draft: Draft
+    ) throws(StoreError) {
         // By record: each is divided once, whatever the number of its names that move.
         var divided: [ObjectID: (stretch: Stretch, moved: Set<UInt64>)] = [:]
         for name in names {
-            guard let old = try stretch(of: name.foreign), old.local(of: name.foreign) != nil else { continue }
-            divided[old.record, default: (old, [])].moved.insert(name.foreign.id.number - old.foreign.number)
+            guard let old = try stretch(of: name), old.local(of: name) != nil else { continue }
+            divided[old.record, default: (old, [])].moved.insert(name.id.number - old.foreign.number)
         }
         for (record, (old, moved)) in divided {
             try draft.delete(record)
             dividedRecords.insert(record)
             var start: UInt64 = 0
             for place in moved.sorted() + [old.count] {
-                try insert(old.part(from: start, count: place - start), written, draft)
+                _ = try insert(old.part(from: start, count: place - start), written, draft)
                 start = place + 1
             }
         }
         (found, foundHere) = ([:], [:])
-        for name in names { try insert((name.foreign, name.local, 1, name.isAlias), written, draft) }
     }
 
     private func insert(
         _ part: (foreign: ForeignObject, local: ObjectID, count: UInt64, isAlias: Bool)?, _ written: EntityHandle,
         _ draft: Draft
-    ) throws(StoreError) {
-        guard let part, part.count > 0 else { return }
+    ) throws(StoreError) -> ObjectID? {
+        guard let part, part.count > 0 else { return nil }
         let values: [StoredValue] = [
             .uuid(part.foreign.store.stored), .int(Int64(bitPattern: part.foreign.id.rawValue)),
             .int(Int64(bitPattern: part.local.rawValue)), .int(Int64(part.count)), .bool(part.isAlias),
         ]
-        _ = try draft.insert(entity: written.number, values)
+        return try draft.insert(entity: written.number, values)
     }
 
     private static func follows(
@@ -224,6 +274,6 @@ extension ObjectMap {
             _ = try draft.update(last.record, [(position: 3, value: sum)])
             return
         }
-        try insert((first.foreign, first.local, count, isAlias), written, draft)
+        _ = try insert((first.foreign, first.local, count, isAlias), written, draft)
     }
 }

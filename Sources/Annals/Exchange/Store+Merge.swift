@@ -15,6 +15,9 @@ package struct MergedTransaction: Sendable {
     package var separated: [ExportedObject]
     /// Objects here that go because other objects take all their names.
     package var removed: [ObjectID]
+    /// Objects that are gone, and have no place among the objects here: their names lead to no object from now on, but
+    /// stay together.
+    package var gone: [(main: ExportedObject, names: [ExportedObject])]
     /// The transaction's number in the order of its group.
     package var order: UInt64
     /// The transaction in a form of the mirror, to be kept with it; nil if the changes are the transaction's own.
@@ -23,11 +26,12 @@ package struct MergedTransaction: Sendable {
     package init(
         _ transaction: ExportedTransaction, as changes: [ExportedChange],
         joined: [(name: ExportedObject, object: ExportedObject)] = [], separated: [ExportedObject] = [],
-        removed: [ObjectID] = [], order: UInt64, content: [UInt8]? = nil
+        removed: [ObjectID] = [], gone: [(main: ExportedObject, names: [ExportedObject])] = [], order: UInt64,
+        content: [UInt8]? = nil
     ) {
         (self.transaction, self.changes) = (transaction, changes)
         (self.joined, self.separated) = (joined, separated)
-        (self.removed, self.order, self.content) = (removed, order, content)
+        (self.removed, self.gone, self.order, self.content) = (removed, gone, order, content)
     }
 }
 
@@ -71,7 +75,8 @@ extension Store {
             content, .exportWins, base, draft, extensions.upkeep, withheld: WithheldChanges(),
             joined: Dictionary(
                 merged.joined.map { (ForeignObject($0.name), ForeignObject($0.object)) }, uniquingKeysWith: { $1 }),
-            separated: Set(merged.separated.map(ForeignObject.init)), removed: merged.removed)
+            separated: Set(merged.separated.map(ForeignObject.init)), removed: merged.removed,
+            gone: merged.gone.map { (ForeignObject($0.main), $0.names.map(ForeignObject.init)) })
         try plan.work()
         try plan.carryOut()
         // A reference to an object that goes is no longer the same value, and is written in any case.

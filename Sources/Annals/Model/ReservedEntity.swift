@@ -14,10 +14,22 @@
 
 internal import FoundationEssentials
 
-enum ReservedEntity {
+struct ReservedEntity: Sendable {
+    let description: EntityDescription
+    /// Of its attributes, to compare them with those of a store.
+    private let names: [String]
+    private let types: [AttributeType]
+    var name: String { description.name }
+
+    /// - Parameter name: Without the reserved prefix.
+    init(_ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = []) {
+        description = EntityDescription(EntityDefinition.reservedPrefix + name, attributes: attributes, keys: keys)
+        (names, types) = (attributes.map(\.name), attributes.map(\.type))
+    }
+
     /// The last transaction that was applied from each store (OR2).
-    static let origins = EntityDescription(
-        EntityDefinition.reservedPrefix + "origins",
+    static let origins = ReservedEntity(
+        "origins",
         attributes: [
             AttributeDescription("store", .uuid, isOptional: false, isUnique: true),
             AttributeDescription("number", .int, isOptional: false),
@@ -34,8 +46,8 @@ enum ReservedEntity {
         ])
 
     /// The changes that the applied exports leave out (`ExportReach`).
-    static let leftOut = EntityDescription(
-        EntityDefinition.reservedPrefix + "leftOut",
+    static let leftOut = ReservedEntity(
+        "leftOut",
         attributes: [
             AttributeDescription("number", .int, isOptional: false),
             AttributeDescription("wholeNumber", .int),
@@ -50,8 +62,8 @@ enum ReservedEntity {
     /// The last transaction that was merged from each store: its number in the order of its group, and the transaction
     /// itself if its effect here was another. The record with this store's identifier is the mirror's own state. Only
     /// stores of a group have this entity.
-    static let merged = EntityDescription(
-        EntityDefinition.reservedPrefix + "merged",
+    static let merged = ReservedEntity(
+        "merged",
         attributes: [
             AttributeDescription("store", .uuid, isOptional: false, isUnique: true),
             AttributeDescription("order", .int, isOptional: false),
@@ -59,8 +71,8 @@ enum ReservedEntity {
         ])
 
     /// Ranges of foreign objects and the corresponding objects here (OR3). The numbers of both are consecutive.
-    static let objects = EntityDescription(
-        EntityDefinition.reservedPrefix + "objects",
+    static let objects = ReservedEntity(
+        "objects",
         attributes: [
             AttributeDescription("store", .uuid, isOptional: false),
             AttributeDescription("foreign", .int, isOptional: false),
@@ -71,21 +83,18 @@ enum ReservedEntity {
 
     /// The handle of such an entity in a catalog; nil if nothing was ever applied. Throws `unsupportedVersion` if the
     /// entity has another form.
-    static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
-        guard let number = catalog.number(ofEntity: description.name),
+    static func handle(_ entity: ReservedEntity, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
+        guard let number = catalog.number(ofEntity: entity.name),
             let layout = catalog.layout(version: catalog.newestVersion, entity: number)
         else { return nil }
-        let handle = EntityHandle(layout)
-        guard handle.attributes == description.attributes.map(\.name),
-            handle.types == description.attributes.map(\.type)
-        else {
+        guard layout.types == entity.types, layout.names.elementsEqual(entity.names, by: isSameName) else {
             throw StoreError(
                 .unsupportedVersion,
                 "The store's records of other stores have a form that this version does not know: use a newer version "
                     + "of Annals."
             )
         }
-        return handle
+        return EntityHandle(layout)
     }
 }
 

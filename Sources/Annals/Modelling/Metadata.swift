@@ -7,8 +7,8 @@ internal import FoundationEssentials
 
 extension ReservedEntity {
     /// The store's metadata.
-    static let metadata = EntityDescription(
-        EntityDefinition.reservedPrefix + "metadata",
+    static let metadata = ReservedEntity(
+        "metadata",
         attributes: [
             AttributeDescription("key", .string, isOptional: false, isUnique: true),
             AttributeDescription("value", .json, isOptional: false),

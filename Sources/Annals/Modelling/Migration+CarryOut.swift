@@ -97,7 +97,8 @@ extension Store {
     }
 
     static func metadataAddition(_ catalog: SchemaCatalog) -> [SchemaChange] {
-        catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
+        let isThere = catalog.number(ofEntity: ReservedEntity.metadata.name) != nil
+        return isThere ? [] : [.addEntity(ReservedEntity.metadata.description)]
     }
 
     /// The errors that a migration can throw after its body has ended.

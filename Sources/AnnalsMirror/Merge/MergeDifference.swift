@@ -2,7 +2,9 @@
 //
 // Invariants:
 // MD1  All names of one object of the outcome lead to one object of the store, and names of two objects to two.
-// MD2  An object of the store stays the same object as long as one of its names does: local IDs are kept.
+// MD2  No name of an object of the outcome that does not exist leads to an object of the store that does, and the names
+//      of such an object stay together.
+// MD3  An object of the store stays the same object as long as one of its names does: local IDs are kept.
 
 internal import Annals
 internal import FoundationEssentials
@@ -12,17 +14,21 @@ struct MergeDifference {
     private(set) var joined: [(name: ExportedObject, object: ExportedObject)] = []
     private(set) var separated: [ExportedObject] = []
     private(set) var removed: [ObjectID] = []
+    private(set) var gone: [(main: ExportedObject, names: [ExportedObject])] = []
     /// The resources that connect the changes with other transactions.
-    private(set) var resources: Set<MergeResource> = []
+    private(set) var resources = MergeResources()
 
     private let outcome: MergeOutcome
     private let now: StoreBase
     private let schema: MergeSchema
+    /// The names of the objects that may differ. All others are as they are here.
+    private let names: Set<GroupObject>
     /// Names of objects here that go, although the objects that they lead to then exist.
     private var moved: Set<GroupObject> = []
 
     init(_ outcome: MergeOutcome, from now: StoreBase, _ schema: MergeSchema) throws(StoreError) {
         (self.outcome, self.now, self.schema) = (outcome, now, schema)
+        names = outcome.names
         var classes = try classes()
         var kept: [GroupObject: GroupObject] = [:]
         for (main, names) in classes { kept[main] = try place(main, names) }
@@ -39,25 +45,35 @@ struct MergeDifference {
         try now.requireWhole()
     }
 
-    /// Whether the store changes what the transaction itself changes, and nothing else.
-    func isExactly(_ transaction: ExportedTransaction) -> Bool {
-        guard joined.isEmpty, separated.isEmpty, removed.isEmpty, changes.count == transaction.changes.count else {
-            return false
+    /// Whether the store changes what the transaction itself changes, and nothing else, and has the same names for the
+    /// objects: then its history has the transaction.
+    func isExactly(_ transaction: MergeTransaction) -> Bool {
+        guard joined.isEmpty, separated.isEmpty, removed.isEmpty, gone.isEmpty,
+            changes.count == transaction.changes.count,
+            transaction.names.allSatisfy({ now.name(ofAlias: $0) == nil })
+        else { return false }
+        var theirs: [GroupObject: MergeChange] = [:]
+        for change in transaction.changes { theirs[change.object] = change }
+        // All names have a store.
+        return changes.allSatisfy { change in
+            let change = MergeChange(change, from: transaction.stamp.peer)
+            return theirs[change.object] == change
         }
-        let stamp = Stamp(0, transaction.store)
-        var own = transaction
-        own.changes = changes
-        return Set(MergeTransaction(stamp, transaction).changes) == Set(MergeTransaction(stamp, own).changes)
     }
 
     /// The names of each object of the outcome, by its main one.
     private func classes() throws(StoreError) -> [GroupObject: Set<GroupObject>] {
         var classes: [GroupObject: Set<GroupObject>] = [:]
-        for name in outcome.names {
+        for name in names {
             classes[outcome.state.name(name), default: []].insert(name)
             // Other names of the same object here may have to follow it.
-            guard let object = now.local(name) else { continue }
-            for other in try now.view.names(of: object) {
+            let others: [ExportedObject]
+            if let object = now.local(name) {
+                others = try now.view.names(of: object)
+            } else {
+                others = try now.view.namesOfGone(ExportedObject(name))
+            }
+            for other in others {
                 let other = GroupObject(other, from: name.store)
                 classes[outcome.state.name(other), default: []].insert(other)
             }
@@ -81,7 +97,10 @@ struct MergeDifference {
             removed.append(object)
             moved.insert(name)
         }
-        guard kept != nil || outcome.state.object(main)?.exists == true else { return main }
+        guard kept != nil || outcome.state.object(main)?.exists == true else {
+            try forget(main, names.union([main]))
+            return main
+        }
         if kept == nil, now.local(main) != nil { separated.append(ExportedObject(main)) }
         let name = kept?.name ?? main
         for other in names.union([main]).sorted() where other != name {
@@ -91,12 +110,19 @@ struct MergeDifference {
         return name
     }
 
+    /// MD2: an object of the outcome that does not exist, and that no object here is.
+    private mutating func forget(_ main: GroupObject, _ names: Set<GroupObject>) throws(StoreError) {
+        let leadsElsewhere = names.contains { now.local($0) != nil }
+        let isTogether = names.allSatisfy { $0 == main || now.name(ofAlias: $0) == main }
+        guard leadsElsewhere || !isTogether else { return }
+        gone.append((ExportedObject(main), names.sorted().map(ExportedObject.init)))
+    }
+
     /// Adds the change of an object, which has this name here.
     private mutating func change(_ name: GroupObject, _ main: GroupObject, _ names: Set<GroupObject>) {
         let isSeparated = separated.contains(ExportedObject(name))
         let before = isSeparated ? nil : now.object(name)
         let after = outcome.state.object(main)
-        resources.formUnion(names.map { .object($0) })
         resources.formUnion(
             outcome.state.resources(
                 of: main, from: before?.exists == true ? before : nil, to: after?.exists == true ? after : nil))
@@ -124,8 +150,15 @@ struct MergeDifference {
 
     /// A value of the outcome as it reads.
     private func shown(_ value: MergeValue) -> MergeValue {
-        value.mapped { outcome.state.exists($0) ? outcome.state.name($0) : nil }
+        value.mapped { name in
+            let main = outcome.state.name(name)
+            let object = names.contains(main) ? outcome.state.object(main) : now.object(main)
+            return object?.exists == true ? main : nil
+        }
     }
+
+    /// Whether names lead to other objects than before.
+    var movesNames: Bool { !joined.isEmpty || !separated.isEmpty || !gone.isEmpty }
 
     private func change(
         _ kind: HistoryChange.Kind, _ name: GroupObject, _ entity: String, _ attributes: [String],

@@ -59,15 +59,16 @@ struct MergePlan {
     private var writers: [GroupObject: Int] = [:]
     /// The objects that the transaction inserts, or inserts again.
     private var arriving: Set<GroupObject> = []
-    /// The names that were looked at.
-    private(set) var touched: Set<GroupObject> = []
+    /// Objects that were looked at, beside those that the transaction names.
+    private(set) var read: Set<GroupObject> = []
+    /// Objects that go with the deletions, if these are possible.
+    private(set) var deleting: Set<GroupObject> = []
     private var deletions: Set<GroupObject> = []
 
     init(_ transaction: MergeTransaction, _ limits: Limits) { (self.transaction, self.limits) = (transaction, limits) }
 
     /// Works out everything. Returns the first impossible part.
     mutating func work(on state: MergeState) -> Refusal? {
-        touched = Set(transaction.names.map { state.name($0) })
         noteDeletions(state)
         if let refusal = placeInsertions(state) { return refusal }
         for (index, change) in transaction.changes.enumerated() where limits.leftOut[index] == nil {
@@ -130,7 +131,7 @@ struct MergePlan {
                 freed.contains(key) ? nil : state.holder(of: key)
             }.first
             if let holder {
-                touched.insert(holder)
+                read.insert(holder)
                 guard !isTarget(holder, state) else { return .change(index, .keyTaken) }
                 aliasOf[name] = holder
                 newAliases.append((name, holder))
@@ -237,7 +238,7 @@ struct MergePlan {
                         holder == name || rows[holder] != nil || deletions.contains(holder) ? nil : holder
                     }
                 guard let other else { continue }
-                touched.insert(other)
+                read.insert(other)
                 if let refusal = giveUp(key, name, state) ?? giveUp(key, other, state) { return refusal }
                 preconditionFailure("MS1: two objects had the same unique values before the transaction.")
             }
@@ -266,9 +267,9 @@ struct MergePlan {
         var denied: [(object: GroupObject, by: GroupObject)] = []
         var open = Array(deletions)
         while let object = open.popLast() {
-            touched.insert(object)
+            deleting.insert(object)
             for referrer in referring(to: object, references, state) {
-                touched.insert(referrer.object)
+                read.insert(referrer.object)
                 guard let row = row(referrer.object, state),
                     let facts = state.schema.attribute(referrer.attribute, of: row.entity)
                 else { continue }

@@ -1,60 +1,42 @@
 // A transaction that arrives after later ones of its group's order: what has to be computed again.
 //
-// Two transactions can affect each other only if they share a *resource*: an object that one of them changes, or refers
-// to, or a value of a unique key that one of them gives or takes away. So only transactions that are connected with the
-// late one, directly or by others, are applied again, in their order, to the objects as they were before all of them.
+// Two transactions can affect each other only if they share a *resource*, and one of them changes it. So only
+// transactions that are connected with the late one in this way, directly or by others, are applied again, in their
+// order. The store has a state of its past in which those of them are applied that come before all others and before
+// the late one: they need not be applied again.
 //
 // Invariants:
-// MR1  The resources of a transaction contain every object and every value of a key that applying it to any state of
-//      the group can read or write, other than by transactions that share a resource with it.
+// MR1  The resources of a transaction contain everything that applying it to any state of the group can read or change,
+//      other than by transactions that are connected with it.
 // MR2  Replaying connected transactions gives their objects the same values as replaying all.
 
 package import Annals
 
-/// Something that connects two transactions.
-package enum MergeResource: Hashable, Sendable {
-    case object(GroupObject)
-    /// A value of one attribute of a unique key. Objects with equal keys have equal values in each attribute.
-    case key(MergeSchema.Key, attribute: String, MergeState.KeyValue.Part)
-}
-
 /// A transaction of the group with its resources.
 package struct MergeEntry: Sendable {
     package var transaction: MergeTransaction
-    package var resources: Set<MergeResource>
+    package var resources: MergeResources
     /// Whether not all of its resources are known, because an earlier mirror has applied it: then it counts as
     /// connected with everything.
     package var isOpen = false
+    /// Whether it may have made names lead to other objects than before.
+    package var movesNames = false
 
     package var stamp: Stamp { transaction.stamp }
 
-    package init(_ transaction: MergeTransaction, _ resources: Set<MergeResource>) {
+    package init(_ transaction: MergeTransaction, _ resources: MergeResources) {
         (self.transaction, self.resources) = (transaction, resources)
     }
 }
 
-extension MergeState {
-    /// The resources of the change from one content of an object to another; nil for an object that does not exist.
-    package func resources(
-        of name: GroupObject, from before: MergeObject?, to after: MergeObject?
-    ) -> Set<MergeResource> {
-        var resources: Set<MergeResource> = [.object(name)]
-        let attributes = Set((before?.values.keys).map(Array.init) ?? [])
-            .union((after?.values.keys).map(Array.init) ?? [])
-        let entity = (after ?? before)?.entity ?? ""
-        for attribute in attributes {
-            let (old, new) = (before?[attribute] ?? .null, after?[attribute] ?? .null)
-            if old == new { continue }
-            for value in [old, new] {
-                for target in value.references { resources.insert(.object(self.name(target))) }
-                guard let part = KeyValue.Part(value) else { continue }
-                for key in schema.keys(of: entity) where key.attributes.contains(attribute) {
-                    resources.insert(.key(key, attribute: attribute, part))
-                }
-            }
-        }
-        return resources
-    }
+/// A state of the past from which connected transactions are applied again.
+package struct MergePast {
+    /// The first transaction of the store's history that it does not have.
+    package var end: UInt64
+    /// The objects that may have changed since.
+    package var changed: Set<GroupObject>
+    /// Whether names may lead to other objects since.
+    package var movesNames: Bool
 }
 
 /// The outcome of merging a transaction.
@@ -70,9 +52,15 @@ package struct MergeOutcome {
     package var names: Set<GroupObject> {
         var names = Set(state.objects.keys).union(state.aliases.keys).union(state.aliases.values)
         for entry in entries {
-            for case .object(let name) in entry.resources { names.insert(name) }
+            for resource in entry.resources.changed { if let name = resource.object { names.insert(name) } }
         }
         return names
+    }
+
+    /// Whether a transaction has read objects that no later look at it finds: those that keep another one from being
+    /// deleted.
+    var hasRefusedDeletions: Bool {
+        losses.values.contains { $0.contains { $0.reason == .stillReferred } }
     }
 }
 
@@ -82,36 +70,58 @@ package enum MergeReplay {
     /// - Parameters:
     ///   - new: The transaction. Everything that its writer knew is in the state.
     ///   - now: The present state.
-    ///   - connected: Returns the entries of the window that share a resource with these, directly or by others. The
-    ///     window has the transactions of the state that may come after `new`, or be connected with such. All others
-    ///     come before all of these and before `new`.
-    ///   - floor: The state before the window.
-    /// - Returns: The outcome over `now` if no later transaction is connected, and otherwise over `floor`.
+    ///   - window: The transactions of the state that may come after `new`, or be connected with such. All others come
+    ///     before all of these and before `new`.
+    ///   - past: Returns a state of the past.
+    /// - Returns: The outcome over `now` if no later transaction is connected, and otherwise over a state of the past.
     package static func merge(
-        _ new: MergeTransaction, into now: any MergeBase, connected: (Set<MergeResource>) -> [MergeEntry],
-        floor: () throws(StoreError) -> any MergeBase, _ schema: MergeSchema
-    ) throws(StoreError) -> (outcome: MergeOutcome, isOverFloor: Bool) {
+        _ new: MergeTransaction, into now: any MergeBase, _ window: MergeWindow,
+        past: (MergePast) throws(StoreError) -> any MergeBase, _ schema: MergeSchema
+    ) throws(StoreError) -> (outcome: MergeOutcome, isReplay: Bool) {
         var state = MergeState(schema, on: now)
         let losses = state.apply(new)
-        var resources = state.effects(over: now).union(state.wanted(by: new))
-        if connected(resources).allSatisfy({ $0.stamp < new.stamp }) {
-            let entry = MergeEntry(new, resources)
-            let lost = losses.isEmpty ? [:] : [new.stamp: losses]
-            return (MergeOutcome(state: state, entries: [entry], losses: lost), false)
-        }
-        let floor = try floor()
+        let own = MergeEntry(new, state.resources)
+        let lost = losses.isEmpty ? [:] : [new.stamp: losses]
+        let last = (outcome: MergeOutcome(state: state, entries: [own], losses: lost), isReplay: false)
+        guard let latest = window.latest(connectedWith: own.resources), latest > new.stamp else { return last }
+        var reached = own.resources
+        var connected = window.connected(with: reached)
         while true {
+            let count = settled(connected.map(\.entry.stamp), below: new.stamp)
+            guard count < connected.count else { return last }
+            let again = connected[count...]
+            let entries = (again.map(\.entry) + [own]).sorted { $0.stamp < $1.stamp }
+            let base = try past(self.past(before: again))
+            let (state, losses) = replay(entries, on: MergeState(schema, on: base))
             // MR1: what the transactions do together may reach further objects.
-            let entries = (connected(resources) + [MergeEntry(new, resources)])
-                .sorted { $0.stamp < $1.stamp }
-            let (state, losses) = replay(entries, on: MergeState(schema, on: floor))
-            let reached = entries.reduce(into: state.effects(over: floor)) { $0.formUnion($1.resources) }
-            let count = resources.count
-            resources.formUnion(reached)
-            if resources.count == count {
-                return (MergeOutcome(state: state, entries: entries, losses: losses), true)
-            }
+            reached.formUnion(state.resources)
+            for (_, entry) in connected { reached.formUnion(entry.resources) }
+            let more = window.connected(with: reached)
+            if more.count == connected.count { return (outcome(state, entries, losses, own), true) }
+            connected = more
         }
+    }
+
+    private static func past(before entries: ArraySlice<(number: UInt64, entry: MergeEntry)>) -> MergePast {
+        var past = MergePast(end: entries.first?.number ?? 0, changed: [], movesNames: false)
+        for (_, entry) in entries {
+            past.changed.formUnion(entry.resources.changed.compactMap(\.object))
+            if entry.movesNames { past.movesNames = true }
+        }
+        return past
+    }
+
+    /// The new entry has its own resources, and those that no other one has.
+    private static func outcome(
+        _ state: MergeState, _ entries: [MergeEntry], _ losses: [Stamp: [MergeLoss]], _ new: MergeEntry
+    ) -> MergeOutcome {
+        var known = MergeResources()
+        for entry in entries where entry.stamp != new.stamp { known.formUnion(entry.resources) }
+        var entries = entries
+        for index in entries.indices where entries[index].stamp == new.stamp {
+            entries[index].resources = state.resources.subtracting(known).union(new.resources)
+        }
+        return MergeOutcome(state: state, entries: entries, losses: losses)
     }
 
     /// The number of transactions at the beginning of a window that no later transaction can come before: all of them
@@ -130,26 +140,6 @@ package enum MergeReplay {
         return count
     }
 
-    /// The entries of a window that share a resource, directly or by others.
-    ///
-    /// Linear in the window for each step from one entry to the next.
-    package static func connected(with first: Set<MergeResource>, in window: [MergeEntry]) -> [MergeEntry] {
-        var resources = first
-        var isConnected = [Bool](repeating: false, count: window.count)
-        var isComplete = false
-        while !isComplete {
-            isComplete = true
-            for (index, entry) in window.enumerated() where !isConnected[index] {
-                if !entry.isOpen, resources.isDisjoint(with: entry.resources) { continue }
-                isConnected[index] = true
-                let count = resources.count
-                resources.formUnion(entry.resources)
-                if resources.count > count { isComplete = false }
-            }
-        }
-        return window.indices.filter { isConnected[$0] }.map { window[$0] }
-    }
-
     private static func replay(
         _ entries: [MergeEntry], on base: MergeState
     ) -> (state: MergeState, losses: [Stamp: [MergeLoss]]) {
@@ -160,35 +150,5 @@ package enum MergeReplay {
             if !lost.isEmpty { losses[entry.stamp] = lost }
         }
         return (state, losses)
-    }
-}
-
-extension MergeState {
-    /// The values of keys that a transaction gives to objects, even if it cannot.
-    func wanted(by transaction: MergeTransaction) -> Set<MergeResource> {
-        var resources: Set<MergeResource> = []
-        for change in transaction.changes {
-            for key in schema.keys(of: change.entity) {
-                for attribute in key.attributes {
-                    guard let part = change.values[attribute].flatMap(KeyValue.Part.init) else { continue }
-                    resources.insert(.key(key, attribute: attribute, part))
-                }
-            }
-        }
-        return resources
-    }
-
-    /// The resources that the applied transactions have read or changed.
-    func effects(over base: any MergeBase) -> Set<MergeResource> {
-        var resources = Set(touched.map { MergeResource.object($0) })
-        for (name, object) in objects {
-            let before = base.object(name)
-            resources.formUnion(
-                self.resources(
-                    of: name, from: before?.exists == true ? before : nil, to: object.exists ? object : nil))
-        }
-        // Both names of an object lead to it.
-        for (alias, object) in aliases { resources.formUnion([.object(alias), .object(object)]) }
-        return resources
     }
 }

@@ -53,8 +53,8 @@ package struct MergeState {
     private var holders: [KeyValue: GroupObject] = [:]
     /// Of `objects`.
     private var referrers: [GroupObject: Set<Referrer>] = [:]
-    /// The names that transactions have read or changed.
-    package private(set) var touched: Set<GroupObject> = []
+    /// What the transactions that were applied here have read and changed.
+    package private(set) var resources = MergeResources()
 
     /// The values of a unique key. An object with a null in it has no key.
     package struct KeyValue: Hashable, Sendable {
@@ -147,11 +147,13 @@ package struct MergeState {
     /// Applies the next transaction of the group's order. Returns the changes that had to be left out.
     @discardableResult
     package mutating func apply(_ transaction: MergeTransaction) -> [MergeLoss] {
+        resources.formUnion(stated(by: transaction))
         var limits = MergePlan.Limits()
         while true {
             var plan = MergePlan(transaction, limits)
             let refusal = plan.work(on: self)
-            touched.formUnion(plan.touched)
+            for name in plan.read { resources.read.insert(.object(name)) }
+            for name in plan.deleting { resources.addExistence(of: name) }
             if let refusal {
                 if !limits.add(refusal) { limits.leaveOutAll(transaction.changes.count) }
                 continue
@@ -162,10 +164,20 @@ package struct MergeState {
     }
 
     private mutating func carryOut(_ plan: MergePlan) {
-        for (alias, object) in plan.newAliases { addAlias(alias, of: object) }
+        for (alias, object) in plan.newAliases {
+            addAlias(alias, of: object)
+            // Both names of an object lead to it.
+            resources.addExistence(of: alias)
+            resources.addExistence(of: object)
+        }
         // Keys move between objects of one transaction: all are free before any is taken.
         for name in plan.written {
-            guard var old = object(name), old.exists else { continue }
+            let before = object(name).flatMap { $0.exists ? $0 : nil }
+            let after = plan.rows[name].flatMap { $0.exists ? $0 : nil }
+            resources.formUnion(self.resources(of: name, from: before, to: after))
+            // Also if its values are the same.
+            resources.addContent(of: name)
+            guard var old = before else { continue }
             if objects[name] != nil { forget(name, old) }
             old.exists = false
             objects[name] = old

@@ -64,6 +64,20 @@ package struct MergeChange: Hashable, Sendable {
     package init(_ kind: Kind, _ object: GroupObject, _ entity: String, _ values: [String: MergeValue] = [:]) {
         (self.kind, self.object, self.entity, self.values) = (kind, object, entity, values)
     }
+
+    /// - Parameter exporter: The store of names without one.
+    init(_ change: ExportedChange, from exporter: UUID) {
+        switch change.kind {
+        case .insert: kind = .insert
+        case .update: kind = .update
+        case .delete: kind = .delete
+        }
+        (object, entity) = (GroupObject(change.object, from: exporter), change.entity)
+        values = [:]
+        for (attribute, value) in zip(change.attributes, change.values) {
+            values[attribute] = MergeValue(value, from: exporter)
+        }
+    }
 }
 
 package struct MergeTransaction: Hashable, Sendable {
@@ -73,20 +87,8 @@ package struct MergeTransaction: Hashable, Sendable {
     package init(_ stamp: Stamp, _ changes: [MergeChange]) { (self.stamp, self.changes) = (stamp, changes) }
 
     package init(_ stamp: Stamp, _ exported: ExportedTransaction) {
-        let exporter = exported.store
         self.stamp = stamp
-        changes = exported.changes.map { change in
-            let kind: MergeChange.Kind =
-                switch change.kind {
-                case .insert: .insert
-                case .update: .update
-                case .delete: .delete
-                }
-            let values = zip(change.attributes, change.values).map { ($0, MergeValue($1, from: exporter)) }
-            return MergeChange(
-                kind, GroupObject(change.object, from: exporter), change.entity,
-                Dictionary(values) { _, last in last })
-        }
+        changes = exported.changes.map { MergeChange($0, from: exported.store) }
     }
 
     /// The names of all objects that it changes or refers to.

@@ -1,42 +1,145 @@
 // The transactions of a store that a transaction still to come may precede, in the order of its history.
 //
+// Entries that are connected form a group. The groups are a forest of entries: a new entry joins the groups with which
+// it shares resources (Tarjan, 1975), so that no group is computed again for each transaction.
+//
 // Invariants:
-// MW1  `uses` counts, for each resource, the entries that have it, and `openCount` those whose resources are not all
-//      known. So a transaction that shares nothing with the window is known by looking up its own resources.
+// MW1  Two entries that share a resource that one of them changes are in one group. Groups never divide: after removals
+//      they may be larger than necessary, until they are made again.
+// MW2  `uses` leads to the group of each resource that an entry changes, and to all entries that only read it before an
+//      entry changes it.
 
 internal import Annals
 
 package struct MergeWindow {
-    package private(set) var entries: [(number: UInt64, entry: MergeEntry)] = []
-    private var uses: [MergeResource: Int] = [:]
+    /// The first of these may be removed already, up to `first`.
+    private var all: [(number: UInt64, entry: MergeEntry)] = []
+    private var first = 0
+    private var uses: [MergeResource: Use] = [:]
     private var openCount = 0
+    /// The largest stamp of all entries.
+    private var latest: Stamp?
+
+    // The groups, by entry.
+
+    /// Another entry of the group, or itself.
+    private var parents: [Int32] = []
+    /// The entries of a group are a ring.
+    private var next: [Int32] = []
+    /// For an entry that is its own parent: the size of the group, and its largest stamp.
+    private var roots: [(size: Int32, latest: Stamp)] = []
+
+    private enum Use {
+        case read(by: [Int32])
+        case changed(by: Int32)
+    }
 
     package init() {}
 
+    package var entries: ArraySlice<(number: UInt64, entry: MergeEntry)> { all[first...] }
+
+    // MARK: Changing
+
     /// - Parameter number: Of the transaction in the store's history.
     package mutating func append(_ entry: MergeEntry, number: UInt64) {
-        entries.append((number, entry))
-        for resource in entry.resources { uses[resource, default: 0] += 1 }
+        all.append((number, entry))
         if entry.isOpen { openCount += 1 }
+        latest = max(latest ?? entry.stamp, entry.stamp)
+        enter(entry)
     }
 
     package mutating func removeFirst(_ count: Int) {
-        for (_, entry) in entries.prefix(count) {
-            for resource in entry.resources {
-                guard let number = uses[resource] else { continue }
-                uses[resource] = number > 1 ? number - 1 : nil
-            }
-            if entry.isOpen { openCount -= 1 }
-        }
-        entries.removeFirst(count)
+        for (_, entry) in entries.prefix(count) where entry.isOpen { openCount -= 1 }
+        first += count
+        guard first == all.count || first > max(Self.mostRemoved, all.count / 2) else { return }
+        all.removeFirst(first)
+        (first, uses, parents, next, roots) = (0, [:], [], [], [])
+        for (_, entry) in all { enter(entry) }
     }
 
-    /// The entries that share a resource with these, directly or by others.
+    private static let mostRemoved = 1000
+
+    /// Adds an entry to the groups (MW1, MW2).
+    private mutating func enter(_ entry: MergeEntry) {
+        let place = Int32(parents.count)
+        parents.append(place)
+        next.append(place)
+        roots.append((1, entry.stamp))
+        for resource in entry.resources.changed {
+            switch uses.updateValue(.changed(by: place), forKey: resource) {
+            case .read(let readers)?: for reader in readers { join(reader, place) }
+            case .changed(let changer)?: join(changer, place)
+            case nil: break
+            }
+        }
+        for resource in entry.resources.read {
+            switch uses[resource] {
+            case .changed(let changer)?: join(changer, place)
+            case .read(var readers)?:
+                // Not copied.
+                uses[resource] = nil
+                readers.append(place)
+                uses[resource] = .read(by: readers)
+            case nil: uses[resource] = .read(by: [place])
+            }
+        }
+    }
+
+    private mutating func join(_ one: Int32, _ other: Int32) {
+        let (one, other) = (root(of: one), root(of: other))
+        guard one != other else { return }
+        let isLarger = roots[Int(one)].size >= roots[Int(other)].size
+        let (large, small) = isLarger ? (one, other) : (other, one)
+        parents[Int(small)] = large
+        roots[Int(large)].size += roots[Int(small)].size
+        roots[Int(large)].latest = max(roots[Int(large)].latest, roots[Int(small)].latest)
+        next.swapAt(Int(large), Int(small))
+    }
+
+    /// Logarithmic, because the smaller group joins the larger one.
+    private func root(of entry: Int32) -> Int32 {
+        var entry = entry
+        while parents[Int(entry)] != entry { entry = parents[Int(entry)] }
+        return entry
+    }
+
+    // MARK: Reading
+
+    private func groups(of resources: MergeResources) -> Set<Int32> {
+        var found: Set<Int32> = []
+        for resource in resources.changed {
+            switch uses[resource] {
+            case .read(let readers)?: for reader in readers { found.insert(root(of: reader)) }
+            case .changed(let changer)?: found.insert(root(of: changer))
+            case nil: break
+            }
+        }
+        for resource in resources.read {
+            if case .changed(let changer)? = uses[resource] { found.insert(root(of: changer)) }
+        }
+        return found
+    }
+
+    /// The largest stamp of the entries that are connected with these resources; nil if there are none. It may also be
+    /// that of an entry that was removed.
     ///
-    /// Constant for each resource if there are none. Otherwise linear in the window for each step from one entry to the
-    /// next.
-    package func connected(_ resources: Set<MergeResource>) -> [MergeEntry] {
-        if openCount == 0, !resources.contains(where: { uses[$0] != nil }) { return [] }
-        return MergeReplay.connected(with: resources, in: entries.map(\.entry))
+    /// Constant for each resource, and for each entry that only reads one of the changed ones.
+    package func latest(connectedWith resources: MergeResources) -> Stamp? {
+        if openCount > 0 { return latest }
+        return groups(of: resources).map { roots[Int($0)].latest }.max()
+    }
+
+    /// The entries that are connected with these resources, directly or by others, in the order of history.
+    package func connected(with resources: MergeResources) -> [(number: UInt64, entry: MergeEntry)] {
+        if openCount > 0 { return Array(entries) }
+        var places: [Int32] = []
+        for group in groups(of: resources) {
+            var place = group
+            repeat {
+                if place >= first { places.append(place) }
+                place = next[Int(place)]
+            } while place != group
+        }
+        return places.sorted().map { all[Int($0)] }
     }
 }

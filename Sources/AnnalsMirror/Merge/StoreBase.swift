@@ -45,8 +45,12 @@ final class StoreBase: MergeBase {
 
     func name(ofAlias alias: GroupObject) -> GroupObject? {
         attempt(nil) { () throws(StoreError) in
-            guard let object = try view.object(named: ExportedObject(alias)) else { return nil }
-            let name = try name(object)
+            let name: GroupObject?
+            if let object = try view.object(named: ExportedObject(alias)) {
+                name = try self.name(object)
+            } else {
+                name = try view.namesOfGone(ExportedObject(alias)).first.map { GroupObject($0, from: store) }
+            }
             return name == alias ? nil : name
         }
     }

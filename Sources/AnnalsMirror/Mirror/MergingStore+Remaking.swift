@@ -37,7 +37,7 @@ extension MergingStore {
             let merged = MergeTransaction(Stamp(lamport + 1, store.identifier), transaction)
             // Nothing comes after it.
             let (outcome, _) = try MergeReplay.merge(
-                merged, into: now, connected: { _ in [] }, floor: { () throws(StoreError) in now }, schema)
+                merged, into: now, MergeWindow(), past: { (_) throws(StoreError) in now }, schema)
             let difference = try MergeDifference(outcome, from: now, schema)
             try now.requireWhole()
             var record = savedRecord
@@ -47,7 +47,8 @@ extension MergingStore {
                 try store.applyAgain(
                     MergedTransaction(
                         transaction, as: difference.changes, joined: difference.joined,
-                        separated: difference.separated, removed: difference.removed, order: merged.stamp.lamport),
+                        separated: difference.separated, removed: difference.removed, gone: difference.gone,
+                        order: merged.stamp.lamport),
                     onto: snapshot.token.number, try record.stored())
                 noteSaved(record)
                 return conflicts(outcome)

@@ -27,10 +27,7 @@ extension MergingStore {
             defer { known[origin.storeIdentifier] = origin.number }
             guard origin.storeIdentifier == writer, numbers.contains(origin.number) else { return true }
             var (transaction, knowledge) = (exported.original(by: identifier), known)
-            if let content = record.content {
-                guard case .transaction(let message) = try MirrorMessage(content).content else { return true }
-                transaction = message.transaction
-            }
+            if let content = record.content { transaction = try KeptTransaction(content).transaction }
             // More than the writer knew does no harm: those that get it have all of this, or wait for it.
             knowledge[writer] = 0
             return try body(

@@ -47,7 +47,7 @@ package final class MergingStore {
     /// By number, the store's own transactions of the window.
     private(set) var published: [UInt64: HistoryToken] = [:]
     /// By store, the transactions of the window: their numbers there and in the group's order. Both ascend.
-    private(set) var unsettled: [UUID: [(number: UInt64, lamport: UInt64)]] = [:]
+    private(set) var unsettled: [UUID: ArraySlice<(number: UInt64, lamport: UInt64)>] = [:]
     private var unpublished: [OwnTransaction] = []
     /// The last schema: most transactions change nothing about it.
     private var knownSchema: (version: UInt16, schema: MergeSchema)?
@@ -178,19 +178,14 @@ package final class MergingStore {
         let stamp = Stamp(record.order, origin.storeIdentifier)
         highest = max(highest, record.order)
         note(origin.number, stamp)
-        var transaction = MergeTransaction(stamp, exported)
-        if let content = record.content {
-            guard case .transaction(let message) = try MirrorMessage(content).content else {
-                throw StoreError(.damaged, "A merged transaction was kept in an unknown form: use a newer version.")
-            }
-            transaction = MergeTransaction(stamp, message.transaction)
-        }
-        let state = MergeState(schema)
-        let resources = try resources(of: exported, schema).union(state.wanted(by: transaction))
-            .union(transaction.names.map { .object($0) })
+        let kept = try record.content.map { (content) throws(StoreError) in try KeptTransaction(content) }
+        let transaction = MergeTransaction(stamp, kept?.transaction ?? exported)
+        // Its names may lead to objects by transactions that are settled.
+        let present = MergeState(schema, on: try StoreBase(try store.snapshot(), schema))
+        let resources = try resources(of: exported, schema).union(present.stated(by: transaction))
         var entry = MergeEntry(transaction, resources)
-        // The objects that it has only read are not known any more.
-        entry.isOpen = true
+        entry.isOpen = kept?.isOpen ?? false
+        entry.movesNames = kept != nil
         window.append(entry, number: exported.token.number)
     }
 
@@ -202,7 +197,8 @@ package final class MergingStore {
         published[exported.token.number] = exported.token
         unsettled[identifier, default: []].append((exported.token.number, lamport))
         let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
-        window.append(MergeEntry(merged, try resources(of: exported, schema)), number: exported.token.number)
+        let resources = try resources(of: exported, schema).union(MergeState(schema).stated(by: merged))
+        window.append(MergeEntry(merged, resources), number: exported.token.number)
     }
 
     /// Notes that a transaction of another store is here.
@@ -211,9 +207,9 @@ package final class MergingStore {
         unsettled[stamp.peer, default: []].append((number, stamp.lamport))
     }
 
-    private func resources(of exported: ExportedTransaction, _ schema: MergeSchema) throws -> Set<MergeResource> {
+    private func resources(of exported: ExportedTransaction, _ schema: MergeSchema) throws -> MergeResources {
         let state = MergeState(schema)
-        var resources: Set<MergeResource> = []
+        var resources = MergeResources()
         var past: StoreBase?
         for change in exported.changes {
             let name = GroupObject(change.object, from: identifier)
@@ -253,23 +249,25 @@ package final class MergingStore {
             let view = try ExchangeView(snapshot)
             let schema = try schema(of: view, with: transaction.schema)
             let now = StoreBase(view, schema)
-            var floorBase: StoreBase?
-            let (outcome, isOverFloor) = try MergeReplay.merge(
-                MergeTransaction(stamp, transaction), into: now, connected: window.connected,
-                floor: { () throws(StoreError) in
-                    let base = try StoreBase(try state(asOf: floor.number), schema)
-                    floorBase = base
-                    return base
+            let named = MergeTransaction(stamp, transaction)
+            var pasts: [PastBase] = []
+            let (outcome, isReplay) = try MergeReplay.merge(
+                named, into: now, window,
+                past: { (place) throws(StoreError) in
+                    let state = try state(asOf: place.end - 1)
+                    let past = try PastBase(state, before: now, place, schema)
+                    pasts.append(past)
+                    return past
                 }, schema)
             let difference = try MergeDifference(outcome, from: now, schema)
-            try floorBase?.requireWhole()
+            for past in pasts { try past.requireWhole() }
             let merged = MergedTransaction(
                 transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
-                removed: difference.removed, order: order,
-                content: difference.isExactly(transaction) ? nil : try content(transaction, order))
+                removed: difference.removed, gone: difference.gone, order: order,
+                content: try content(transaction, order, outcome, isExact: difference.isExactly(named)))
             do {
                 let result = try store.apply(merged, onto: snapshot.token.number)
-                if isOverFloor { replays += 1 }
+                if isReplay { replays += 1 }
                 note(result, transaction, outcome, difference, stamp)
                 return conflicts(outcome)
             } catch let error as StoreError where error.code == .conflict {
@@ -302,10 +300,12 @@ package final class MergingStore {
         unpublished = own + unpublished.filter { $0.transaction.token.number > last }
     }
 
-    private func content(_ transaction: ExportedTransaction, _ order: UInt64) throws(StoreError) -> [UInt8] {
-        let message = TransactionMessage(
-            lamport: order, knowledge: VersionVector(), isKnowledgeComplete: false, transaction: transaction)
-        return try MirrorMessage(published: 0, .transaction(message)).encoded()
+    /// What a later mirror of the store needs beside the changes that are written; nil for nothing.
+    private func content(
+        _ transaction: ExportedTransaction, _ order: UInt64, _ outcome: MergeOutcome, isExact: Bool
+    ) throws(StoreError) -> [UInt8]? {
+        let isOpen = outcome.hasRefusedDeletions
+        return isExact && !isOpen ? nil : try KeptTransaction(transaction: transaction, isOpen: isOpen).encoded(order)
     }
 
     private func state(asOf number: UInt64) throws(StoreError) -> Snapshot {
@@ -324,7 +324,9 @@ package final class MergingStore {
         highest = max(highest, stamp.lamport)
         guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
         seen = token.number
-        window.append(MergeEntry(entry.transaction, entry.resources.union(difference.resources)), number: token.number)
+        var merged = MergeEntry(entry.transaction, entry.resources.union(difference.resources))
+        merged.movesNames = difference.movesNames
+        window.append(merged, number: token.number)
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }
@@ -349,10 +351,10 @@ package final class MergingStore {
         let (count, place) = cut(below: stable)
         guard count > 0 else { return }
         floor = place
-        published = published.filter { $0.key > floor.number }
-        for (peer, entries) in unsettled {
-            let end = peer == identifier ? place.published?.number ?? 0 : place.knowledge[peer]
-            unsettled[peer] = Array(entries.drop { $0.number <= end })
+        for (number, entry) in window.entries.prefix(count) {
+            let peer = entry.stamp.peer
+            if peer == identifier { published[number] = nil }
+            unsettled[peer]?.removeFirst()
         }
         window.removeFirst(count)
         lost = lost.filter { $0.key.lamport > place.lamport }
@@ -360,12 +362,14 @@ package final class MergingStore {
 
     /// The place after the transactions of the window that no later one can come before, and their number.
     private func cut(below stable: Stamp) -> (count: Int, place: MergePlace) {
+        // Usually nothing new is settled.
+        guard let first = window.entries.first, first.entry.stamp.lamport < stable.lamport else { return (0, floor) }
         // Numbers alone decide whether a transaction comes before a place: those of one number stay together.
         let stamps = window.entries.map { Stamp.first(with: $0.entry.stamp.lamport) }
         let count = MergeReplay.settled(stamps, below: .first(with: stable.lamport))
-        guard count > 0 else { return (0, floor) }
+        guard let last = window.entries.prefix(count).last else { return (0, floor) }
         var (place, highest) = (floor, [UUID: UInt64]())
-        place.number = window.entries[count - 1].number
+        place.number = last.number
         for (_, entry) in window.entries.prefix(count) {
             place.lamport = max(place.lamport, entry.stamp.lamport)
             highest[entry.stamp.peer] = max(highest[entry.stamp.peer] ?? 0, entry.stamp.lamport)
@@ -388,7 +392,8 @@ package final class MergingStore {
     func firstUnconfirmed(_ confirmed: (UUID) -> UInt64) -> Stamp? {
         unsettled.compactMap { peer, entries -> Stamp? in
             let end = confirmed(peer)
-            return entries.first { $0.number > end }.map { Stamp($0.lamport, peer) }
+            let index = entries.partitioningIndex { $0.number > end }
+            return index < entries.endIndex ? Stamp(entries[index].lamport, peer) : nil
         }.min()
     }
 
@@ -456,5 +461,17 @@ extension ExportedTransaction {
             token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
             origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames,
             changes: changes)
+    }
+}
+
+extension ArraySlice {
+    /// The first index for which the condition is true, where it is true from some index on. Logarithmic.
+    func partitioningIndex(_ isAfter: (Element) -> Bool) -> Int {
+        var (low, high) = (startIndex, endIndex)
+        while low < high {
+            let middle = (low + high) / 2
+            if isAfter(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 }

@@ -78,7 +78,7 @@ extension MirrorPeer {
             members.note(writer, newest: number)
             for entry in message.knowledge.entries { members.note(entry.peer, newest: entry.number) }
             guard phase != .waitsForState, number > merging.knowledge[writer] else { return }
-            waiting[writer, default: [:]][number] = message
+            waiting[writer, default: WaitingTransactions()].insert(message)
         case .receipt(let receipt):
             // An earlier one that comes late shows an earlier group.
             guard number > newestReceipt[sender] ?? 0 else { return }
@@ -135,7 +135,7 @@ extension MirrorPeer {
                         obstacles[writer] = error as? StoreError ?? StoreError(.damaged, "\(error)")
                         break
                     }
-                    waiting[writer]?[message.transaction.token.number] = nil
+                    waiting[writer]?.removeFirst()
                     members.raiseBound(of: writer, to: message.lamport + 1)
                     (hasMerged, goesOn) = (true, true)
                 }
@@ -156,21 +156,22 @@ extension MirrorPeer {
     /// one that is here comes.
     private func chain(of writer: UUID) -> (end: UInt64, gap: UInt64?) {
         var end = merging.knowledge[writer]
-        for next in (waiting[writer] ?? [:]).keys.sorted() {
-            let previous = waiting[writer]?[next]?.transaction.previous?.number ?? 0
+        guard let waiting = waiting[writer] else { return (end, nil) }
+        for message in waiting.all {
+            let previous = message.transaction.previous?.number ?? 0
             if previous > end { return (end, previous) }
-            end = max(end, next)
+            end = max(end, message.transaction.token.number)
         }
         return (end, nil)
     }
 
     private func nextReady(of writer: UUID) -> TransactionMessage? {
         let known = merging.knowledge[writer]
-        guard let first = waiting[writer]?.keys.min(), let message = waiting[writer]?[first] else { return nil }
-        guard first > known else {
-            waiting[writer]?[first] = nil
-            return nextReady(of: writer)
+        while let first = waiting[writer]?.first, first.transaction.token.number <= known {
+            waiting[writer]?.removeFirst()
         }
+        guard let message = waiting[writer]?.first else { return nil }
+        let first = message.transaction.token.number
         guard message.transaction.previous?.number ?? 0 <= known, members.accepts(first, of: writer, known: known)
         else {
             return nil

@@ -49,8 +49,8 @@ package final class MirrorPeer {
     // Receiving.
     var place: CourierPlace?
     var joiner = MessageJoiner(maximumBytes: MirrorPeer.unfinishedBytes)
-    /// Transactions that cannot be merged yet, by peer and by their numbers.
-    var waiting: [UUID: [UInt64: TransactionMessage]] = [:]
+    /// Transactions that cannot be merged yet, by peer.
+    var waiting: [UUID: WaitingTransactions] = [:]
     /// Own transactions that others have requested in this step.
     var requested: Set<UInt64> = []
     /// The same for transactions of stores that do not answer.

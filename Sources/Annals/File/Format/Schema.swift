@@ -158,7 +158,7 @@ package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
     package var isReserved: Bool { text.utf8.starts(with: EntityDefinition.reservedPrefix.utf8) }
 
     package static func == (left: IdentifierName, right: IdentifierName) -> Bool {
-        left.text.utf8.elementsEqual(right.text.utf8)
+        left.text.hasSameBytes(as: right.text)
     }
 
     package func hash(into hasher: inout Hasher) {

@@ -110,7 +110,7 @@ extension StoredValue: Equatable {
         case (.bool(let a), .bool(let b)): a == b
         case (.int(let a), .int(let b)): a == b
         case (.double(let a), .double(let b)), (.date(let a), .date(let b)): a.bitPattern == b.bitPattern
-        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.utf8.elementsEqual(b.utf8)
+        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.hasSameBytes(as: b)
         case (.data(let a), .data(let b)): a == b
         case (.uuid(let a), .uuid(let b)): a == b
         case (.decimal(let a), .decimal(let b)): a == b

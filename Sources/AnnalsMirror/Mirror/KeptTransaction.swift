@@ -1,0 +1,29 @@
+// A merged transaction that is kept in the store with its effect, because the effect was another one, or is not all that
+// it has read.
+//
+// A byte: 1 if it is open, otherwise 0. Then the transaction as a message (`MirrorMessage`).
+
+internal import Annals
+
+struct KeptTransaction {
+    var transaction: ExportedTransaction
+    /// Whether it has read objects that it names nowhere (`MergeEntry`).
+    var isOpen: Bool
+
+    init(transaction: ExportedTransaction, isOpen: Bool) { (self.transaction, self.isOpen) = (transaction, isOpen) }
+
+    init(_ bytes: [UInt8]) throws(StoreError) {
+        guard let flag = bytes.first, flag <= 1,
+            case .transaction(let message) = try MirrorMessage(Array(bytes.dropFirst())).content
+        else {
+            throw StoreError(.damaged, "A merged transaction was kept in an unknown form: use a newer version.")
+        }
+        self.init(transaction: message.transaction, isOpen: flag == 1)
+    }
+
+    func encoded(_ order: UInt64) throws(StoreError) -> [UInt8] {
+        let message = TransactionMessage(
+            lamport: order, knowledge: VersionVector(), isKnowledgeComplete: false, transaction: transaction)
+        return [isOpen ? 1 : 0] + (try MirrorMessage(published: 0, .transaction(message)).encoded())
+    }
+}
