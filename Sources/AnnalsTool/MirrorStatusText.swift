@@ -52,6 +52,8 @@ enum MirrorStatusText {
         line.addRaw("object", conflict.object.map { JSONLine.quoted($0.description) } ?? "null")
         line.addRaw("attribute", conflict.attribute.map(JSONLine.quoted) ?? "null")
         line.add("reason", "\(conflict.reason)")
+        line.addRaw("kept", ValueConversion.text(conflict.kept))
+        line.addRaw("lost", ValueConversion.text(conflict.lost))
         line.add("loser", conflict.loser.uuidString)
         return line
     }

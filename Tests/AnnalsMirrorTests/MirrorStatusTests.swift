@@ -124,4 +124,33 @@ import Testing
         }
         try expectIntact(stores)
     }
+
+    @Test func twoValuesOfOneAttributeAreAConflictWithBoth() async throws {
+        let folder = try TemporaryDirectory()
+        let stores = try (0..<2).map { _ in try Store(inMemory: MergeModel.entities) }
+        let mirrors = try stores.map { try Mirror($0, group: "g", through: .folder(folder.path)) }
+        try await stores[0].write { try $0.insert("Tag", ["name": "a"]) }
+        for mirror in mirrors { try await mirror.start() }
+        @Sendable func row(_ index: Int) throws -> Row? {
+            try stores[index].snapshot().rows(of: "Tag", where: "name", equals: "a").first
+        }
+        _ = try await status(of: mirrors[1]) { _ in try row(1) != nil }
+        for mirror in mirrors { await mirror.stop() }
+        let objects = try (0..<2).map { try #require(try row($0)).id }
+        // The last one comes after the other store's in the group's order.
+        for rank in 1...2 { try await stores[0].write { try $0.update(objects[0], ["rank": .int(Int64(rank))]) } }
+        try await stores[1].write { try $0.update(objects[1], ["rank": 3]) }
+        for mirror in mirrors { try await mirror.start() }
+        for (index, mirror) in mirrors.enumerated() {
+            let status = try await status(of: mirror) { status in
+                try row(index)?["rank"] == 2 && status.conflicts > 0
+            }
+            let conflict = try #require(status.recentConflicts.last)
+            #expect(conflict.object == objects[index] && conflict.attribute == "rank")
+            #expect(conflict.reason == .overwritten && conflict.lost == 3 && conflict.loser == stores[1].identifier)
+            #expect(index == 1 || conflict.kept == 2)
+            await mirror.stop()
+        }
+        try expectIntact(stores)
+    }
 }

@@ -8,6 +8,12 @@ struct AppliedOrigins {
     var storeIdentifier: UUID { snapshot.storeIdentifier }
     /// Nil if nothing was ever applied.
     private let handle: EntityHandle?
+    private let last = LastLookup()
+
+    /// The state does not change, and an application looks up one record several times.
+    private final class LastLookup {
+        var result: (store: UUID, found: (object: ObjectID, record: AppliedRecord)?)?
+    }
 
     init(_ snapshot: Snapshot) throws(StoreError) {
         self.snapshot = snapshot
@@ -16,8 +22,9 @@ struct AppliedOrigins {
 
     /// The record of a store, and the object that contains it; nil if nothing was applied from that store.
     func record(of store: UUID) throws(StoreError) -> (object: ObjectID, record: AppliedRecord)? {
+        if let result = last.result, result.store == store { return result.found }
         guard let handle else { return nil }
-        var found: (ObjectID, AppliedRecord)?
+        var found: (object: ObjectID, record: AppliedRecord)?
         try snapshot.lendRows(
             of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
         ) {
@@ -26,6 +33,7 @@ struct AppliedOrigins {
             found = AppliedRecord(values).map { (row.id, $0) }
             return false
         }
+        last.result = (store, found)
         return found
     }
 

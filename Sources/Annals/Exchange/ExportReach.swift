@@ -26,9 +26,12 @@ struct ExportReach {
 
     /// For the last transaction of a state; nil if it was made in this store.
     init?(_ state: Snapshot) throws(StoreError) {
-        guard let values = try Self.record(state)?.values, values.count == 6,
-            Self.number(values[0]) == state.view.number
-        else { return nil }
+        guard let values = try Self.record(state)?.values else { return nil }
+        self.init(values, state)
+    }
+
+    private init?(_ values: [Value], _ state: Snapshot) {
+        guard values.count == 6, Self.number(values[0]) == state.view.number else { return nil }
         func token(_ number: Value, _ tag: Value) -> HistoryToken {
             HistoryToken(
                 storeIdentifier: state.storeIdentifier, number: Self.number(number) ?? 0, tag: Self.number(tag) ?? 0)
@@ -56,7 +59,8 @@ struct ExportReach {
         origin: UUID, isSkipped: Bool, on base: Snapshot, to draft: Draft
     ) throws(StoreError) {
         guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, draft.catalog) else { return }
-        let before = try ExportReach(base)
+        let known = try record(base)
+        let before = known.flatMap { ExportReach($0.values, base) }
         var values: [StoredValue] = [.int(Int64(bitPattern: base.view.number + 1))]
         func append(_ token: HistoryToken) {
             values += [.int(Int64(bitPattern: token.number)), .int(Int64(bitPattern: token.tag))]
@@ -69,7 +73,6 @@ struct ExportReach {
             values += [.absent, .absent, .uuid(origin.stored)]
             append(before?.last(for: origin) ?? base.token)
         }
-        let known = try record(base)?.object
-        try draft.write(values, of: handle, to: known)
+        try draft.write(values, of: handle, to: known?.object)
     }
 }

@@ -15,8 +15,8 @@ struct MergeDifference {
     private(set) var separated: [ExportedObject] = []
     private(set) var removed: [ObjectID] = []
     private(set) var gone: [(main: ExportedObject, names: [ExportedObject])] = []
-    /// The resources that connect the changes with other transactions.
-    private(set) var resources = MergeResources()
+    /// By main name, the objects that may differ: as they are here, and as they are in the outcome.
+    private var pairs: [(main: GroupObject, before: MergeObject?, after: MergeObject?)] = []
 
     private let outcome: MergeOutcome
     private let now: StoreBase
@@ -58,6 +58,13 @@ struct MergeDifference {
         return changes.allSatisfy { change in
             let change = MergeChange(change, from: transaction.stamp.peer)
             return theirs[change.object] == change
+        }
+    }
+
+    /// The resources that connect the changes with other transactions.
+    var resources: MergeResources {
+        pairs.reduce(into: MergeResources()) { resources, pair in
+            resources.formUnion(outcome.state.resources(of: pair.main, from: pair.before, to: pair.after))
         }
     }
 
@@ -123,9 +130,7 @@ struct MergeDifference {
         let isSeparated = separated.contains(ExportedObject(name))
         let before = isSeparated ? nil : now.object(name)
         let after = outcome.state.object(main)
-        resources.formUnion(
-            outcome.state.resources(
-                of: main, from: before?.exists == true ? before : nil, to: after?.exists == true ? after : nil))
+        pairs.append((main, before?.exists == true ? before : nil, after?.exists == true ? after : nil))
         switch (before?.exists ?? false, after?.exists ?? false) {
         case (false, false): return
         case (true, false):

@@ -46,7 +46,14 @@ package struct MergeResources: Hashable, Sendable {
         return rest
     }
 
-    mutating func addExistence(of name: GroupObject) { changed.formUnion([.object(name), .content(name)]) }
+    fileprivate mutating func add(_ kind: MergeChange.Kind, _ name: GroupObject) {
+        if kind == .update { addContent(of: name) } else { addExistence(of: name) }
+    }
+
+    mutating func addExistence(of name: GroupObject) {
+        changed.insert(.object(name))
+        changed.insert(.content(name))
+    }
 
     mutating func addContent(of name: GroupObject) {
         read.insert(.object(name))
@@ -61,20 +68,27 @@ extension MergeState {
     ) -> MergeResources {
         var resources = MergeResources()
         guard let either = after ?? before else { return resources }
-        if before == nil || after == nil { resources.addExistence(of: name) }
-        var attributes = Set(either.values.keys)
-        if after != nil, let before { attributes.formUnion(before.values.keys) }
-        for attribute in attributes {
-            let (old, new) = (before?[attribute] ?? .null, after?[attribute] ?? .null)
-            if old == new { continue }
-            resources.addContent(of: name)
-            for value in [old, new] {
+        let keys = schema.keys(of: either.entity)
+        var isDifferent = false
+        func note(_ attribute: String, _ old: MergeValue?, _ new: MergeValue?) {
+            if old == new { return }
+            isDifferent = true
+            for value in [old, new].compactMap(\.self) {
                 for target in value.references { resources.read.insert(.object(self.name(target))) }
-                guard let part = KeyValue.Part(value) else { continue }
-                for key in schema.keys(of: either.entity) where key.attributes.contains(attribute) {
+                for key in keys where key.attributes.contains(attribute) {
+                    guard let part = KeyValue.Part(value) else { continue }
                     resources.changed.insert(.key(key, attribute: attribute, part))
                 }
             }
+        }
+        for (attribute, new) in after?.values ?? [:] { note(attribute, before?.values[attribute], new) }
+        for (attribute, old) in before?.values ?? [:] where after?.values[attribute] == nil {
+            note(attribute, old, nil)
+        }
+        if before == nil || after == nil {
+            resources.addExistence(of: name)
+        } else if isDifferent {
+            resources.addContent(of: name)
         }
         return resources
     }
@@ -83,16 +97,13 @@ extension MergeState {
     package func stated(by transaction: MergeTransaction) -> MergeResources {
         var resources = MergeResources()
         for change in transaction.changes {
-            for name in [change.object, name(change.object)] {
-                if change.kind == .update {
-                    resources.addContent(of: name)
-                } else {
-                    resources.addExistence(of: name)
-                }
-            }
+            resources.add(change.kind, change.object)
+            let main = name(change.object)
+            if main != change.object { resources.add(change.kind, main) }
             for value in change.values.values {
                 for target in value.references {
-                    resources.read.formUnion([.object(target), .object(name(target))])
+                    resources.read.insert(.object(target))
+                    resources.read.insert(.object(name(target)))
                 }
             }
             for key in schema.keys(of: change.entity) {

@@ -233,6 +233,8 @@ package struct MergeLoss: Hashable, Sendable {
         case referenceIsGone
         /// Another object refers to the object, and must not lose the reference.
         case stillReferred
+        /// A transaction that its writer did not know has written the attribute, too.
+        case overwritten
     }
 
     package var object: GroupObject

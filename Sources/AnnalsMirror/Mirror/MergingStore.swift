@@ -19,16 +19,6 @@ package struct OwnTransaction: Sendable {
     package var transaction: ExportedTransaction
 }
 
-/// A value that a merge has overruled.
-package struct MergeConflict: Hashable, Sendable {
-    package var object: GroupObject
-    /// Nil if the whole change was overruled.
-    package var attribute: String?
-    package var reason: MergeLoss.Reason
-    /// The transaction that has lost.
-    package var loser: Stamp
-}
-
 /// For one thread.
 package final class MergingStore {
     package let store: Store
@@ -37,7 +27,7 @@ package final class MergingStore {
     private var seen: UInt64
     private(set) var floor: MergePlace
     private var record: MirrorRecord
-    private var window = MergeWindow()
+    private(set) var window = MergeWindow()
     private var highest: UInt64
     /// The highest number in the group's order that is known here. Own transactions get higher ones.
     package var lamport: UInt64 { max(highest, record.lowest) }
@@ -52,7 +42,7 @@ package final class MergingStore {
     /// The last schema: most transactions change nothing about it.
     private var knownSchema: (version: UInt16, schema: MergeSchema)?
     /// The parts of the window's transactions that were left out.
-    private var lost: [Stamp: Set<MergeLoss>] = [:]
+    var lost: [Stamp: Set<MergeLoss>] = [:]
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
@@ -261,15 +251,17 @@ package final class MergingStore {
                 }, schema)
             let difference = try MergeDifference(outcome, from: now, schema)
             for past in pasts { try past.requireWhole() }
+            let isExact = difference.isExactly(named)
             let merged = MergedTransaction(
                 transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
                 removed: difference.removed, gone: difference.gone, order: order,
-                content: try content(transaction, order, outcome, isExact: difference.isExactly(named)))
+                content: try content(transaction, order, outcome, isExact: isExact))
             do {
                 let result = try store.apply(merged, onto: snapshot.token.number)
                 if isReplay { replays += 1 }
-                note(result, transaction, outcome, difference, stamp)
-                return conflicts(outcome)
+                let overwritten = overwritten(by: named, transaction, now, outcome)
+                note(result, transaction, outcome, isExact ? nil : difference, stamp)
+                return conflicts(outcome) + overwritten
             } catch let error as StoreError where error.code == .conflict {
                 // Another writer was faster.
                 continue
@@ -318,31 +310,22 @@ package final class MergingStore {
 
     private func note(
         _ result: ApplyResult, _ transaction: ExportedTransaction, _ outcome: MergeOutcome,
-        _ difference: MergeDifference, _ stamp: Stamp
+        _ difference: MergeDifference?, _ stamp: Stamp
     ) {
         note(transaction.token.number, stamp)
         highest = max(highest, stamp.lamport)
         guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
         seen = token.number
-        var merged = MergeEntry(entry.transaction, entry.resources.union(difference.resources))
-        merged.movesNames = difference.movesNames
+        var merged = entry
+        // Otherwise its own changes are the difference.
+        if let difference {
+            merged.resources.formUnion(difference.resources)
+            merged.movesNames = difference.movesNames
+        }
         window.append(merged, number: token.number)
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }
-
-    /// A transaction that is applied again loses again what it has lost before: that is reported once.
-    func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
-        outcome.losses.flatMap { stamp, losses in
-            let known = lost.updateValue(Set(losses), forKey: stamp) ?? []
-            return losses.filter { !known.contains($0) }.flatMap { loss in
-                let attributes: [String?] = loss.attributes.isEmpty ? [nil] : loss.attributes
-                return attributes.map {
-                    MergeConflict(object: loss.object, attribute: $0, reason: loss.reason, loser: stamp)
-                }
-            }
-        }
-    }
 
     // MARK: Settled transactions
 

@@ -33,12 +33,9 @@ extension Mirror {
         }
     }
 
-    /// A part of a transaction that the merge has left out, because it was impossible after transactions that its
-    /// writer did not know.
-    ///
-    /// Two values of one attribute are no conflict: the later one in the group's order stays, and history has both.
+    /// A part of a transaction that has lost against a transaction that its writer did not know. History has it.
     public struct Conflict: Sendable, Hashable {
-        /// The reason why it was impossible.
+        /// The reason why it has lost.
         public enum Reason: Sendable, Hashable {
             /// The object was deleted, or its insertion was left out.
             case objectIsGone
@@ -48,14 +45,20 @@ extension Mirror {
             case referenceIsGone
             /// The object was not deleted: another one refers to it and must not lose the reference.
             case stillReferred
+            /// Both have written the attribute, and the other one is later in the group's order.
+            case overwritten
         }
 
         /// The object in this store; nil if this store has never had it. It may be deleted.
         public let object: ObjectID?
-        /// The attribute that keeps its value; nil if the whole change of the object was left out.
+        /// The attribute; nil if the whole change of the object was left out.
         public let attribute: String?
-        /// Why it was left out.
+        /// Why it has lost.
         public let reason: Reason
+        /// The value that the attribute has after the merge; null if `attribute` is nil.
+        public let kept: Value
+        /// The value that has lost; null if `attribute` is nil. Objects that this store has never had are left out.
+        public let lost: Value
         /// The identifier of the store whose transaction has lost. It may be this one.
         public let loser: UUID
     }
@@ -101,12 +104,28 @@ extension Mirror.Conflict {
     init(_ conflict: MergeConflict, in view: ExchangeView?) {
         object = try? view?.object(named: ExportedObject(conflict.object.id, of: conflict.object.store))
         (attribute, loser) = (conflict.attribute, conflict.loser.peer)
+        (kept, lost) = (Value(conflict.kept, in: view), Value(conflict.lost, in: view))
         reason =
             switch conflict.reason {
             case .objectIsGone: .objectIsGone
             case .keyTaken: .keyTaken
             case .referenceIsGone: .referenceIsGone
             case .stillReferred: .stillReferred
+            case .overwritten: .overwritten
             }
+    }
+}
+
+extension Value {
+    /// - Parameter view: Has the objects to which the names of the group lead.
+    fileprivate init(_ value: MergeValue, in view: ExchangeView?) {
+        func local(_ name: GroupObject) -> ObjectID? { try? view?.object(named: ExportedObject(name)) }
+        switch value {
+        case .null: self = .null
+        case .plain(let exported): self = exported.value ?? .null
+        case .object(let name): self = local(name).map { .object($0) } ?? .null
+        case .ordered(let names): self = .orderedObjects(names.compactMap(local))
+        case .objects(let names): self = .objects(names.compactMap(local))
+        }
     }
 }
