@@ -43,10 +43,10 @@ final class GroupMember {
 
     init(_ store: Store, _ merging: MergingStore) { (self.store, self.merging) = (store, merging) }
 
-    static func store(seed: UInt64) throws -> Store {
+    static func store(seed: UInt64, _ entities: [EntityDescription] = MergeModel.entities) throws -> Store {
         var options = Store.Options()
         options.environment = SeededEnvironment(seed: seed)
-        return try Store(inMemory: MergeModel.entities, options: options)
+        return try Store(inMemory: entities, options: options)
     }
 
     /// Another process takes over.

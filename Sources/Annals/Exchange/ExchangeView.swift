@@ -21,12 +21,23 @@ package final class ExchangeView {
     /// Changes with the schema.
     package var schemaVersion: UInt16 { snapshot.view.catalog.newestVersion }
 
-    /// The entities, without those that the store keeps for itself.
-    package var schema: [EntityDescription] {
-        get throws(StoreError) {
-            let version = snapshot.view.catalog.newestVersion
-            return try reader.schema(version)
+    /// The schema that the store has as soon as a merged transaction is applied to this state, with the present names of
+    /// former ones. The store's own entities are left out.
+    ///
+    /// Throws `schemaMismatch`, `schemaRefused`.
+    ///
+    /// - Parameter transaction: Nil for the schema of this state.
+    package func schema(
+        after transaction: ExportedTransaction? = nil
+    ) throws(StoreError) -> (entities: [EntityDescription], presentNames: PresentNames) {
+        var catalog = snapshot.view.catalog
+        if let transaction {
+            let definitions = try ApplySchema.definitions(for: transaction, catalog, isMerged: true)
+            if !definitions.isEmpty {
+                try catalog.apply(SchemaDefinition(version: catalog.newestVersion + 1, entities: definitions))
+            }
         }
+        return (try ExportReader.schema(catalog), PresentNames(catalog))
     }
 
     /// The places up to which transactions of other stores were applied.
@@ -98,14 +109,19 @@ package final class ExchangeView {
     }
 
     /// The existing object with these values in a unique key. References are to objects here.
+    ///
+    /// - Parameter names: With which this state's names become the given ones.
     package func holder(
-        of values: [StoredValue], in entity: String, by attributes: [String]
+        of values: [StoredValue], in entity: String, by attributes: [String], _ names: PresentNames
     ) throws(StoreError) -> ObjectID? {
         let view = snapshot.view
-        guard let number = view.catalog.number(ofEntity: entity), let layout = view.shape.newestLayout(number) else {
-            return nil
+        guard let number = view.catalog.number(ofEntity: entity) ?? number(ofFormerEntity: entity, names),
+            let layout = view.shape.newestLayout(number)
+        else { return nil }
+        let positions = attributes.compactMap { name in
+            layout.names.firstIndex { isSameName($0, name) }
+                ?? layout.names.firstIndex { isSameName(names.attribute($0, of: entity), name) }
         }
-        let positions = attributes.compactMap { name in layout.names.firstIndex { isSameName($0, name) } }
         let numbers = positions.map { layout.entity.attributes[$0].number }
         guard numbers.count == attributes.count,
             let index = view.shape.indexes(of: number).map({ view.shape.indexes[$0].id }).first(where: {
@@ -115,6 +131,14 @@ package final class ExchangeView {
         var key = ByteWriter(capacity: 256)
         try IndexKey.append(values: values, types: positions.map { layout.slots[$0].type }, to: &key)
         return try view.first(index, key: Array(key.bytes))
+    }
+
+    private func number(ofFormerEntity entity: String, _ names: PresentNames) -> UInt16? {
+        if names.isEmpty { return nil }
+        let catalog = snapshot.view.catalog
+        return catalog.entities(version: catalog.newestVersion).first { definition in
+            isSameName(names.entity(definition.name.text), entity)
+        }?.number
     }
 
     /// The existing objects that refer to an object, with the names of the attributes.

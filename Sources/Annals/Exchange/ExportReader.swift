@@ -232,9 +232,13 @@ struct ExportReader {
     }
 
     func schema(_ version: UInt16) throws(StoreError) -> [EntityDescription] {
-        let catalog = view.catalog.upTo(version: version)
+        try Self.schema(view.catalog.upTo(version: version))
+    }
+
+    /// The newest schema of a catalog.
+    static func schema(_ catalog: SchemaCatalog) throws(StoreError) -> [EntityDescription] {
         var entities: [EntityDescription] = []
-        for entity in catalog.entities(version: version) where !entity.name.isReserved {
+        for entity in catalog.entities(version: catalog.newestVersion) where !entity.name.isReserved {
             entities.append(try EntityDescription(entity, catalog))
         }
         return entities

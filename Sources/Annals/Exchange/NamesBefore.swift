@@ -104,3 +104,47 @@ struct NamesBefore {
         }
     }
 }
+
+/// The present names for all former names of a catalog, to translate many.
+package struct PresentNames: Hashable, Sendable {
+    /// The present names of entities by their former ones.
+    private var entities: [IdentifierName: IdentifierName] = [:]
+    /// By the present name of their entity, the same for attributes.
+    private var attributes: [IdentifierName: [IdentifierName: IdentifierName]] = [:]
+
+    package init() {}
+
+    init(_ catalog: SchemaCatalog) {
+        let newest = catalog.newestVersion
+        for present in catalog.entities(version: newest) where !present.name.isReserved {
+            for version in stride(from: 1, to: newest, by: 1) {
+                guard let before = catalog.entity(present.number, version: version) else { continue }
+                if before.name != present.name,
+                    catalog.number(ofEntityFormerlyNamed: before.name.text) == present.number
+                {
+                    entities[before.name] = present.name
+                }
+                for attribute in before.attributes {
+                    guard let now = present.attributes.first(where: { $0.number == attribute.number }),
+                        now.name != attribute.name,
+                        catalog.number(ofAttributeFormerlyNamed: attribute.name.text, entity: present.number)
+                            == attribute.number
+                    else { continue }
+                    attributes[present.name, default: [:]][attribute.name] = now.name
+                }
+            }
+        }
+    }
+
+    package var isEmpty: Bool { entities.isEmpty && attributes.isEmpty }
+
+    /// The present name of an entity.
+    package func entity(_ name: String) -> String { entities[IdentifierName(name)]?.text ?? name }
+
+    /// The present name of an attribute.
+    ///
+    /// - Parameter entity: Its present name.
+    package func attribute(_ name: String, of entity: String) -> String {
+        attributes[IdentifierName(entity)]?[IdentifierName(name)]?.text ?? name
+    }
+}

@@ -23,8 +23,11 @@ package struct MergeSchema: Sendable {
     }
 
     private(set) var entities: [String: Entity] = [:]
+    /// For names from before renamings. Everything that is merged uses the present ones.
+    let presentNames: PresentNames
 
-    package init(_ descriptions: [EntityDescription]) {
+    package init(_ descriptions: [EntityDescription], presentNames: PresentNames = PresentNames()) {
+        self.presentNames = presentNames
         for description in descriptions {
             var entity = Entity()
             for attribute in description.attributes {

@@ -68,8 +68,9 @@ final class StoreBase: MergeBase {
         guard let object = try view.object(named: ExportedObject(name)), try self.name(object) == name else {
             return nil
         }
-        guard let insertion = try view.insertion(of: object) else {
-            var gone = MergeObject(try view.entityName(of: object), [:])
+        let names = schema.presentNames
+        guard let insertion = try view.insertion(of: object)?.renamed(names) else {
+            var gone = MergeObject(names.entity(try view.entityName(of: object)), [:])
             gone.exists = false
             return gone
         }
@@ -90,7 +91,8 @@ final class StoreBase: MergeBase {
                 guard let value = try stored(part) else { return nil }
                 values.append(value)
             }
-            let holder = try view.holder(of: values, in: key.key.entity, by: key.key.attributes)
+            let holder = try view.holder(
+                of: values, in: key.key.entity, by: key.key.attributes, schema.presentNames)
             return try holder.map { (object) throws(StoreError) in try name(object) }
         }
     }
@@ -117,7 +119,11 @@ final class StoreBase: MergeBase {
             }
             var referrers: Set<MergeState.Referrer> = []
             for (referrer, attribute) in try view.referring(to: object) {
-                referrers.insert(MergeState.Referrer(object: try self.name(referrer), attribute: attribute))
+                let entity = schema.presentNames.entity(try view.entityName(of: referrer))
+                referrers.insert(
+                    MergeState.Referrer(
+                        object: try self.name(referrer),
+                        attribute: schema.presentNames.attribute(attribute, of: entity)))
             }
             return referrers
         }

@@ -32,9 +32,10 @@ extension MergingStore {
     private func remake(_ transaction: ExportedTransaction, isLast: Bool) throws -> [MergeConflict] {
         while true {
             let snapshot = try store.snapshot()
-            let schema = MergeSchema(try ExchangeView(snapshot).schema)
+            let schema = try schema(of: try ExchangeView(snapshot))
             let now = try StoreBase(snapshot, schema)
-            let merged = MergeTransaction(Stamp(lamport + 1, store.identifier), transaction)
+            let merged = MergeTransaction(
+                Stamp(lamport + 1, store.identifier), transaction.renamed(schema.presentNames))
             // Nothing comes after it.
             let (outcome, _) = try MergeReplay.merge(
                 merged, into: now, MergeWindow(), past: { (_) throws(StoreError) in now }, schema)

@@ -28,6 +28,8 @@ package final class MergingStore {
     private(set) var floor: MergePlace
     private var record: MirrorRecord
     private(set) var window = MergeWindow()
+    /// The names that its transactions have.
+    private var windowNames = PresentNames()
     private var highest: UInt64
     /// The highest number in the group's order that is known here. Own transactions get higher ones.
     package var lamport: UInt64 { max(highest, record.lowest) }
@@ -113,7 +115,8 @@ package final class MergingStore {
             return true
         }
         let present = try ExchangeView(snapshot)
-        let schema = MergeSchema(try present.schema)
+        let schema = try schema(of: present)
+        use(schema.presentNames)
         try store.forEachExportedTransaction(after: .number(seen), in: snapshot) { exported in
             let exported = try withNamesOfItsTime(exported, present)
             if let origin = exported.origin, let record = records[exported.token.number] {
@@ -169,7 +172,8 @@ package final class MergingStore {
         highest = max(highest, record.order)
         note(origin.number, stamp)
         let kept = try record.content.map { (content) throws(StoreError) in try KeptTransaction(content) }
-        let transaction = MergeTransaction(stamp, kept?.transaction ?? exported)
+        let exported = exported.renamed(schema.presentNames)
+        let transaction = MergeTransaction(stamp, kept?.transaction.renamed(schema.presentNames) ?? exported)
         // Its names may lead to objects by transactions that are settled.
         let present = MergeState(schema, on: try StoreBase(try store.snapshot(), schema))
         let resources = try resources(of: exported, schema).union(present.stated(by: transaction))
@@ -186,8 +190,9 @@ package final class MergingStore {
         lastPublished = exported.token
         published[exported.token.number] = exported.token
         unsettled[identifier, default: []].append((exported.token.number, lamport))
-        let merged = MergeTransaction(Stamp(lamport, identifier), transaction)
-        let resources = try resources(of: exported, schema).union(MergeState(schema).stated(by: merged))
+        let renamed = exported.renamed(schema.presentNames)
+        let merged = MergeTransaction(Stamp(lamport, identifier), renamed)
+        let resources = try resources(of: renamed, schema).union(MergeState(schema).stated(by: merged))
         window.append(MergeEntry(merged, resources), number: exported.token.number)
     }
 
@@ -237,9 +242,13 @@ package final class MergingStore {
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
             if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
             let view = try ExchangeView(snapshot)
-            let schema = try schema(of: view, with: transaction.schema)
+            let schema = try schema(of: view, after: transaction)
+            // Its names are used here only if the transaction is applied.
+            let window =
+                schema.presentNames == windowNames ? self.window : self.window.renamed(schema.presentNames)
+            let renamed = transaction.renamed(schema.presentNames)
             let now = StoreBase(view, schema)
-            let named = MergeTransaction(stamp, transaction)
+            let named = MergeTransaction(stamp, renamed)
             var pasts: [PastBase] = []
             let (outcome, isReplay) = try MergeReplay.merge(
                 named, into: now, window,
@@ -259,7 +268,8 @@ package final class MergingStore {
             do {
                 let result = try store.apply(merged, onto: snapshot.token.number)
                 if isReplay { replays += 1 }
-                let overwritten = overwritten(by: named, transaction, now, outcome)
+                let overwritten = overwritten(by: named, renamed, now, outcome)
+                use(schema.presentNames)
                 note(result, transaction, outcome, isExact ? nil : difference, stamp)
                 return conflicts(outcome) + overwritten
             } catch let error as StoreError where error.code == .conflict {
@@ -408,32 +418,21 @@ package final class MergingStore {
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
 
-    /// The schema of a state together with what a transaction brings.
-    private func schema(of view: ExchangeView, with brought: [EntityDescription]?) throws -> MergeSchema {
-        if brought == nil, let known = knownSchema, known.version == view.schemaVersion { return known.schema }
-        let schema = MergeSchema(merging(brought, into: try view.schema))
-        if brought == nil { knownSchema = (view.schemaVersion, schema) }
+    /// The schema of a state, or that after a transaction.
+    func schema(of view: ExchangeView, after transaction: ExportedTransaction? = nil) throws -> MergeSchema {
+        let brings = transaction?.schema != nil
+        if !brings, let known = knownSchema, known.version == view.schemaVersion { return known.schema }
+        let (entities, names) = try view.schema(after: brings ? transaction : nil)
+        let schema = MergeSchema(entities, presentNames: names)
+        if !brings { knownSchema = (view.schemaVersion, schema) }
         return schema
     }
 
-    /// The schema with the entities and attributes that a transaction brings.
-    private func merging(_ brought: [EntityDescription]?, into present: [EntityDescription]) -> [EntityDescription] {
-        var merged = present
-        for entity in brought ?? [] {
-            guard let index = merged.firstIndex(where: { $0.name == entity.name }) else {
-                merged.append(entity)
-                continue
-            }
-            for attribute in entity.attributes {
-                if let place = merged[index].attributes.firstIndex(where: { $0.name == attribute.name }) {
-                    if attribute.isUnique { merged[index].attributes[place].isUnique = true }
-                } else {
-                    merged[index].attributes.append(attribute)
-                }
-            }
-            for key in entity.keys where !merged[index].keys.contains(key) { merged[index].keys.append(key) }
-        }
-        return merged
+    /// Gives everything in the window the present names.
+    private func use(_ names: PresentNames) {
+        guard names != windowNames else { return }
+        window = window.renamed(names)
+        windowNames = names
     }
 }
 
