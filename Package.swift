@@ -72,8 +72,10 @@ let package = Package(
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
         .target(
-            name: "FuzzTargets", dependencies: ["Annals", "SimulatedDisk", "TestSupport"], path: "Fuzz/Targets",
-            swiftSettings: settings),
+            name: "FuzzTargets", dependencies: ["Annals", "AnnalsMirror", "SimulatedDisk", "TestSupport"],
+            path: "Fuzz/Targets", swiftSettings: settings),
+        .executableTarget(
+            name: "FuzzMessages", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzMessages", swiftSettings: settings),
         .executableTarget(
             name: "FuzzRecords", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzRecords", swiftSettings: settings),
         .executableTarget(

@@ -262,6 +262,61 @@ enum MergePicture: Equatable {
         }
     }
 
+    @Test func aRefusedDeletionIsTriedAgainByALaterMirror() throws {
+        let entities = [
+            EntityDescription(
+                "Folder",
+                attributes: [
+                    AttributeDescription("name", .string),
+                    AttributeDescription("parent", .object, target: "Folder", whenTargetIsDeleted: .cascade),
+                ]),
+            EntityDescription(
+                "Lock",
+                attributes: [AttributeDescription("folder", .object, target: "Folder", whenTargetIsDeleted: .deny)]),
+        ]
+        let members = try [1, 2, 3].map { (seed: UInt64) throws -> GroupMember in
+            let store = try GroupMember.store(seed: seed, entities)
+            return GroupMember(store, try MergingStore(store))
+        }
+        func exchange(from writer: Int, to readers: [Int]) throws {
+            for own in try members[writer].take() { for reader in readers { try members[reader].receive(own) } }
+        }
+        func only(_ entity: String, of member: Int, _ name: String? = nil) throws -> ObjectID {
+            let rows = try members[member].store.snapshot().rows(of: entity)
+            let row = rows.first { name == nil || $0["name"]?.string == name }
+            return try #require(row).id
+        }
+        try exchange(from: 1, to: [0, 2])
+        try exchange(from: 2, to: [0, 1])
+        try members[0].store.write { transaction in
+            _ = try transaction.insert("Folder", ["name": "outer"])
+            let inner = try transaction.insert("Folder", ["name": "inner"])
+            try transaction.insert("Lock", ["folder": .object(inner)])
+        }
+        try exchange(from: 0, to: [1, 2])
+        // Concurrently: the inner folder gets a parent, the parent is deleted, and the lock of the inner one opens.
+        let (outer, inner) = (try only("Folder", of: 0, "outer"), try only("Folder", of: 0, "inner"))
+        try members[0].store.write { try $0.update(inner, ["parent": Value.object(outer)]) }
+        try members[1].store.write { try $0.insert("Folder", ["name": "other"]) }
+        let (copy, lock) = (try only("Folder", of: 1, "outer"), try only("Lock", of: 2))
+        try members[1].store.write { try $0.delete(copy) }
+        try members[2].store.write { try $0.update(lock, ["folder": Value.null]) }
+        let (ownOfA, ownOfB, ownOfC) = (try members[0].take(), try members[1].take(), try members[2].take())
+        for own in ownOfB { try members[0].receive(own) }
+        #expect(try members[0].store.snapshot().rows(of: "Folder").count == 3, "the lock keeps both folders")
+        // The insertions connect everything for as long as they are in the window.
+        members[0].merging.settle(below: Stamp(ownOfA[0].lamport, members[0].store.identifier))
+        try members[0].merging.save()
+        try members[0].restart()
+        for own in ownOfC { try members[0].receive(own) }
+        for own in ownOfA + ownOfC { try members[1].receive(own) }
+        for own in ownOfA + ownOfB { try members[2].receive(own) }
+        for member in members {
+            let names = try member.store.snapshot().rows(of: "Folder").map { $0["name"]?.string }
+            #expect(names == ["other"])
+        }
+    }
+
     /// - Parameter tooFar: Stores settle what others do not have yet.
     @discardableResult
     private func run(seed: UInt64, steps: Int, settles: Bool, tooFar: Bool = false) throws -> Int {

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Fuzzes the decoders and whole files, each over a copy of its corpus, and fails on a finding.
+# Fuzzes the decoders, whole files and the messages of mirrors, each over a copy of its corpus, and fails on a finding.
 #
 # Usage: Tests/run fuzz [--build]
-# --build only builds the two fuzzers. FUZZ_SECONDS says how long each runs (60). FUZZ_SANITIZER=address adds the
+# --build only builds the fuzzers. FUZZ_SECONDS says how long each runs (40). FUZZ_SANITIZER=address adds the
 # address sanitizer, which needs lld: without it, coverage is not counted. The run fails too if coverage is not counted.
 # SCRATCH names the build folder (.build); the fuzzers are built in its folder "fuzz".
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
-seconds=${FUZZ_SECONDS:-60}
+seconds=${FUZZ_SECONDS:-40}
 scratch=${SCRATCH:-.build}/fuzz
 # The order of the flags matters, or coverage is lost.
 extra=${FUZZ_SANITIZER:-}
@@ -23,7 +23,7 @@ if [ "$extra" = address ]; then
 fi
 
 status=0
-for target in FuzzRecords FuzzFile; do
+for target in FuzzRecords FuzzFile FuzzMessages; do
     # shellcheck disable=SC2086
     timeout 1200 swift build -c release --scratch-path "$scratch" --product "$target" $flags
     if [ "${1:-}" = --build ]; then continue; fi
@@ -33,6 +33,7 @@ for target in FuzzRecords FuzzFile; do
     case $target in
         FuzzRecords) name=records; length=4096 ;;
         FuzzFile) name=file; length=65536 ;;
+        FuzzMessages) name=messages; length=4096 ;;
     esac
     cp Fuzz/Corpus/$name/* "$work/corpus/"
     code=0
