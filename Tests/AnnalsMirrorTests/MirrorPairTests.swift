@@ -59,6 +59,36 @@ import Testing
             AttributeDescription("next", .object, target: "Note", whenTargetIsDeleted: .nullify),
         ])
 
+    /// A step ends after some time, so that a mirror can be stopped while it has much to merge.
+    @Test func mergingGoesOnInTheNextStep() throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores = try (0..<2).map { _ in try Store(inMemory: [Self.note]) }
+        var calls = 0.0
+        let peers = try stores.enumerated().map { index, store in
+            try MirrorPeer.begin(
+                store, exchange.courier(for: store.identifier.uuidString), firstNumber: 1, instance: UInt64(index),
+                clock: {
+                    calls += 1
+                    return exchange.now + calls / 10
+                })
+        }
+        func count() throws -> Int { try stores[1].snapshot().rows(of: "Note").count }
+        for _ in 0..<20 {
+            for peer in peers { try peer.step() }
+            exchange.advance(by: 1)
+        }
+        try stores[0].write { try $0.insert("Note", ["title": "first"]) }
+        for number in 1...50 { try stores[0].write { try $0.insert("Note", ["title": .string("\(number)")]) } }
+        try peers[0].step()
+        var counts: [Int] = []
+        for _ in 0..<40 where counts.last != 51 {
+            try peers[1].step()
+            counts.append(try count())
+            exchange.advance(by: 1)
+        }
+        #expect(counts.last == 51 && Set(counts.filter { $0 > 0 }).count > 5, "\(counts)")
+    }
+
     /// For the group they are made in the store that applies them.
     @Test func transactionsFromAStoreOutsideReachTheGroup() throws {
         let pair = try Pair([Self.note])

@@ -326,6 +326,27 @@ private let one = [OutgoingMessage(number: 1, body: [1, 2, 3])]
         #expect(server.received.filter { $0.hasPrefix("HPUB annals.g.p") }.count == 10)
     }
 
+    /// As nats-server 2.9 does after a stream was created several times at once, and its nodes were restarted.
+    @Test func consumerThatDeliversNothingIsReplacedAndShown() throws {
+        let server = try FakeNATSServer { connection in
+            var stream = FakeJetStream()
+            try connection.serve { request in
+                if request.subject == "annals.g.p" { return .json(#"{"stream":"ANNALS_g","seq":1}"#) }
+                if request.subject.contains("CONSUMER.MSG.NEXT") { return .nothing }
+                if request.subject.contains("CONSUMER.CREATE") {
+                    return .json(#"{"name":"reader","num_pending":0,"delivered":{"stream_seq":0}}"#)
+                }
+                return stream.answer(request)
+            }
+        }
+        let courier = try courier(server.url) { $0.deliverySeconds = 0.1 }
+        try courier.append(one)
+        let error = storeError { _ = try courier.messages(after: nil, maximumBytes: 1000, waitSeconds: 20) }
+        #expect(error?.code == .courierUnreachable)
+        #expect(error?.message.contains("does not deliver message 1") == true)
+        #expect(server.received.filter { $0.contains("CONSUMER.CREATE") }.count == 4)
+    }
+
     @Test func messageSentAgainOnPurposeIsStoredAgain() throws {
         let identifiers = Identifiers()
         let server = try FakeNATSServer { connection in

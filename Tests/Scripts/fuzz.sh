@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the decoders, whole files and the messages of mirrors, each over a copy of its corpus, and fails on a finding.
+# Fuzzes decoders, files and messages, each over a copy of its corpus, and fails on a finding.
 #
 # Usage: Tests/run fuzz [--build]
 # --build only builds the fuzzers. FUZZ_SECONDS says how long each runs (40). FUZZ_SANITIZER=address adds the

@@ -21,8 +21,8 @@ package final class ExchangeView {
     /// Changes with the schema.
     package var schemaVersion: UInt16 { snapshot.view.catalog.newestVersion }
 
-    /// The schema that the store has as soon as a merged transaction is applied to this state, with the present names of
-    /// former ones. The store's own entities are left out.
+    /// The schema that the store has as soon as a merged transaction is applied to this state, with the present names
+    /// for former ones. The store's own entities are left out.
     ///
     /// Throws `schemaMismatch`, `schemaRefused`.
     ///

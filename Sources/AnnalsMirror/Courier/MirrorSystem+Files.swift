@@ -100,7 +100,8 @@ extension MirrorSystem {
                 if errno != 0 { throw Failure("readdir", errno) }
                 return names
             }
-            let name = withUnsafeBytes(of: entry.pointee.d_name) { bytes in
+            // In its place: a record ends with its name, so a copy of the whole field could read beyond the memory.
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
                 String(validating: bytes.prefix { $0 != 0 }, as: UTF8.self)
             }
             if let name, name != ".", name != ".." { names.append(name) }

@@ -1,5 +1,5 @@
-// A merged transaction that is kept in the store with its effect, because the effect was another one, or is not all that
-// it has read.
+// A merged transaction that is kept in the store with its effect, because the effect was another one, or is not all
+// that it has read.
 //
 // A byte: 1 if it is open, otherwise 0. Then the transaction as a message (`MirrorMessage`).
 

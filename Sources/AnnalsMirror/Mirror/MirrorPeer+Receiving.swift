@@ -118,17 +118,23 @@ extension MirrorPeer {
 
     // MARK: Merging
 
-    /// Merges everything whose predecessors are here (MI1). A transaction that cannot be merged holds up only those
-    /// that need it.
+    /// Merges, for some time, everything whose predecessors are here (MI1). A transaction that cannot be merged holds
+    /// up only those that need it.
     func mergeWaiting() -> Bool {
         guard phase == .member else { return false }
         var hasMerged = false
         var goesOn = true
         obstacles = [:]
+        hasMoreToMerge = false
+        let end = clock() + Self.mergingSeconds
         while goesOn {
             goesOn = false
             for writer in waiting.keys.sorted(by: VersionVector.isBefore) where obstacles[writer] == nil {
                 while let message = nextReady(of: writer) {
+                    if hasMerged, clock() >= end {
+                        hasMoreToMerge = true
+                        return true
+                    }
                     do {
                         note(try merging.merge(message.transaction, lamport: message.lamport) ?? [])
                     } catch {

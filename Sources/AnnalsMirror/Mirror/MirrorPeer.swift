@@ -55,6 +55,8 @@ package final class MirrorPeer {
     var requested: Set<UInt64> = []
     /// The same for transactions of stores that do not answer.
     var requestedOfOthers: [UUID: ClosedRange<UInt64>] = [:]
+    /// Whether a step has ended before everything was merged that could be.
+    var hasMoreToMerge = false
     /// When each peer was heard of last, by `clock`.
     var lastHeard: [UUID: Double] = [:]
     /// By peer: why its next transaction could not be merged. It is tried again in each step.
@@ -107,6 +109,8 @@ package final class MirrorPeer {
     private static let shortestPauseSeconds = 0.05
     static let longestReminderSeconds = 64.0
     static let batchBytes = 1 << 20
+    /// How long a step merges: then it shows what it has done, and can be ended.
+    static let mergingSeconds = 0.5
     private static let unfinishedBytes = 32 << 20
 
     /// - Parameters:
@@ -162,9 +166,10 @@ package final class MirrorPeer {
         do {
             defer { if hasCaughtUp { waits(false) } }
             // A transaction that came before the wait began has ended no wait.
-            let isIdle = try hasCaughtUp && (phase != .member || !merging.hasNews)
+            let isIdle = try hasCaughtUp && !hasMoreToMerge && (phase != .member || !merging.hasNews)
+            // What waits to be merged does not grow for as long as merging takes longer than reading.
             batch = try courier.messages(
-                after: place, maximumBytes: Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
+                after: place, maximumBytes: hasMoreToMerge ? 1 : Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
         for message in batch.messages { try receive(message) }
         if batch.messages.isEmpty { try catchUp() }

@@ -61,8 +61,8 @@ extension StoreError {
         case 10076, JetStreamFailure.noRespondersNumber:
             (
                 .courierUnsuitable,
-                "It has no JetStream, or JetStream is still starting. Start nats-server with -js, or with jetstream in "
-                    + "its configuration."
+                "It has no JetStream, or JetStream or the stream \(stream) has no leader at the moment. Wait, or start "
+                    + "nats-server with -js, or with jetstream in its configuration."
             )
         case 10039, 10035:
             (.courierUnsuitable, "JetStream is off for this account. Switch it on, or use another user.")

@@ -132,6 +132,7 @@ extension NATSCourier {
             }
             isStored[index] = true
             sent.numbers.add(number: number, sequence: answer.seq ?? 0)
+            pull?.expect(answer.seq ?? 0)
         }
         var attempted = 0
         defer { publisher.abandon() }
@@ -238,6 +239,7 @@ extension NATSCourier {
             jetStream, stream: names.stream,
             config: JetStream.ConsumerConfig(description: description, from: first), maximumBytes: maximumBytes)
         self.pull = pull
+        if sent.created == place.created { pull.expect(sent.numbers.newestSequence) }
         reading.place = place
         position = place
         return pull
@@ -401,8 +403,13 @@ extension NATSCourier {
     private func createStream(_ name: String, subjects: String) throws -> JetStream.StreamInformation {
         let config = NATSStreamSettings.new(name: name, subjects: subjects, replicas: replicas ?? 1)
         // A stream that was removed during this session: nats-server 2.9 may still be deleting its files, and would
-        // delete those of a new stream with them.
-        if sent.created != 0 { try connection.pause(seconds: 0.5) }
+        // delete those of a new stream with them. All peers notice it at once, and some servers create it for each of
+        // them: so each waits for another time, and looks again.
+        let wait = sent.created == 0 ? 0 : Self.recreationSeconds
+        try connection.pause(seconds: wait + Double.random(in: 0...Self.recreationSeconds))
+        do {
+            return try jetStream.stream(name)
+        } catch let failure as JetStreamFailure where failure.isNotFound {}
         return try namingStream(name) {
             do {
                 return try jetStream.createStream(name, config)
@@ -412,6 +419,8 @@ extension NATSCourier {
             }
         }
     }
+
+    private static let recreationSeconds = 0.5
 
     /// Turns what the server refuses into this library's error.
     func translating<Result>(_ body: () throws -> Result) throws -> Result {

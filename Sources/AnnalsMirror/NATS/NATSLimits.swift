@@ -34,6 +34,8 @@ package struct NATSSettings: Equatable, Sendable {
     package var pullSeconds = 30.0
     /// How often the server shows that it still has such a request.
     package var heartbeatSeconds = 10.0
+    /// How long a reader waits for a message that the stream has.
+    package var deliverySeconds = 5.0
     /// Publications without an acknowledgement.
     package var windowMessages = 256
     package var windowBytes = 1 << 20

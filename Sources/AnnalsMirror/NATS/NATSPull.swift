@@ -42,6 +42,9 @@ struct NATSDelivery: Equatable, Sendable {
 /// Invariants:
 /// - R1: Buffered deliveries have consecutive consumer sequences. After a gap the reader is lost.
 /// - R2: A lost reader requests nothing more. Its owner makes another one at its place.
+/// - R3: A message that the stream has acknowledged comes, or the reader is lost. A consumer of nats-server 2.9 can
+///   deliver nothing for ever, with signs of life, if its stream was created several times at once and its nodes were
+///   restarted.
 final class NATSPull {
     private let jetStream: JetStream
     private let stream: String
@@ -67,6 +70,8 @@ final class NATSPull {
     /// The open request has brought a message.
     private var hasBrought = false
     private var quietUntil = ContinuousClock.now
+    /// A message that must come (R3), and how long the reader waits for the next one until then; nil if it has come.
+    private var owed: (sequence: UInt64, until: ContinuousClock.Instant)?
 
     /// Messages for each request. Their bytes are limited as well.
     private static let batch = 10_000
@@ -107,6 +112,16 @@ final class NATSPull {
 
     /// False if the connection was closed since the reader began.
     var isConnected: Bool { generation == jetStream.connection.generation }
+
+    /// Notes that the stream has a message with this number (R3).
+    func expect(_ sequence: UInt64) {
+        guard sequence > max(lastSequence, owed?.sequence ?? 0) else { return }
+        owed = (sequence, owed?.until ?? deliveryDeadline)
+    }
+
+    private var deliveryDeadline: ContinuousClock.Instant {
+        .now + .seconds(jetStream.connection.settings.deliverySeconds)
+    }
 
     /// Removes the first buffered messages, as long as their bodies are at most `bytes`; at least one if there is one.
     func take(maximumBytes bytes: Int) -> [NATSDelivery] {
@@ -161,10 +176,11 @@ extension NATSPull {
         let connection = jetStream.connection
         while !isMet() {
             guard lost == nil, isConnected else { return false }
-            if try connection.process(until: min(deadline, quietUntil)) {
+            if try connection.process(until: min(deadline, quietUntil, owed?.until ?? deadline)) {
                 if lost == nil, expected == 0, !isMet() { try request() }
                 continue
             }
+            if let owed, owed.until <= .now { lost = "the consumer does not deliver message \(owed.sequence)" }
             if deadline <= .now { return false }
             if quietUntil <= .now { lost = "no sign of the consumer" }
         }
@@ -210,6 +226,7 @@ extension NATSPull {
         }
         lastConsumerSequence = delivery.consumerSequence
         lastSequence = delivery.sequence
+        if let owed { self.owed = lastSequence >= owed.sequence ? nil : (owed.sequence, deliveryDeadline) }
         lastPending = delivery.pending
         expected = max(0, expected - 1)
         hasBrought = true

@@ -7,7 +7,8 @@
 /// to a block, and never too large.
 package struct NATSSentNumbers: Equatable, Sendable {
     private var firstSequences: [UInt64: UInt64] = [:]
-    private var newestSequence: UInt64 = 0
+    /// 0 for none.
+    private(set) var newestSequence: UInt64 = 0
 
     package init() {}
 
