@@ -11,6 +11,9 @@ import Testing
         GroupObject(MergeTests.identifier(1), ObjectID(entityNumber: 1, number: UInt64(number))!)
     }
 
+    /// Before all entries.
+    private static let first = Stamp(0, MergeTests.identifier(1))
+
     private static func resources(_ random: inout SeededRandom, objects: Int) -> MergeResources {
         var resources = MergeResources()
         for _ in 0..<Int.random(in: 1...3, using: &random) {
@@ -54,7 +57,7 @@ import Testing
             window.append(entry, number: number)
             let looked = Self.resources(&random, objects: objects)
             let expected = Self.connected(looked, entries)
-            let found = window.connected(with: looked).map(\.entry.stamp).sorted()
+            let found = window.connected(with: looked, before: Self.first).map(\.entry.stamp).sorted()
             #expect(found == expected, "seed \(seed), entry \(number)")
             #expect(window.latest(connectedWith: looked) == expected.last, "seed \(seed), entry \(number)")
         }
@@ -80,7 +83,7 @@ import Testing
             #expect(window.entries.map(\.number) == entries.map(\.stamp.lamport))
             let looked = Self.resources(&random, objects: 400)
             // There may be more of them, until the groups are made again.
-            let found = Set(window.connected(with: looked).map(\.entry.stamp))
+            let found = Set(window.connected(with: looked, before: Self.first).map(\.entry.stamp))
             #expect(found.isSuperset(of: Self.connected(looked, entries)), "seed \(seed), entry \(number)")
             #expect(found.isSubset(of: Set(entries.map(\.stamp))))
         }
@@ -89,7 +92,7 @@ import Testing
         var everything = MergeResources()
         for number in 1...400 { everything.changed.insert(.object(Self.object(number))) }
         #expect(window.latest(connectedWith: everything) == nil)
-        #expect(window.connected(with: everything).isEmpty)
+        #expect(window.connected(with: everything, before: Self.first).isEmpty)
     }
 
     @Test func entriesThatOnlyReadAnObjectAreNotConnected() throws {
@@ -104,9 +107,9 @@ import Testing
         window.append(entry(1, reads: 1, changes: .object(Self.object(2))), number: 1)
         window.append(entry(2, reads: 1, changes: .object(Self.object(3))), number: 2)
         let note = entry(3, reads: 1, changes: .object(Self.object(2))).resources
-        #expect(window.connected(with: note).map(\.entry.stamp.lamport) == [1])
+        #expect(window.connected(with: note, before: Self.first).map(\.entry.stamp.lamport) == [1])
         // The folder is deleted.
         window.append(entry(4, reads: nil, changes: .object(Self.object(1))), number: 3)
-        #expect(window.connected(with: note).map(\.entry.stamp.lamport) == [1, 2, 4])
+        #expect(window.connected(with: note, before: Self.first).map(\.entry.stamp.lamport) == [1, 2, 4])
     }
 }

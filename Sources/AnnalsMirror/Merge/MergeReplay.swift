@@ -85,7 +85,7 @@ package enum MergeReplay {
         let last = (outcome: MergeOutcome(state: state, entries: [own], losses: lost), isReplay: false)
         guard let latest = window.latest(connectedWith: own.resources), latest > new.stamp else { return last }
         var reached = own.resources
-        var connected = window.connected(with: reached)
+        var connected = window.connected(with: reached, before: new.stamp)
         while true {
             let count = settled(connected.map(\.entry.stamp), below: new.stamp)
             guard count < connected.count else { return last }
@@ -95,8 +95,7 @@ package enum MergeReplay {
             let (state, losses) = replay(entries, on: MergeState(schema, on: base))
             // MR1: what the transactions do together may reach further objects.
             reached.formUnion(state.resources)
-            for (_, entry) in connected { reached.formUnion(entry.resources) }
-            let more = window.connected(with: reached)
+            let more = window.connected(with: reached, before: new.stamp)
             if more.count == connected.count { return (outcome(state, entries, losses, own), true) }
             connected = more
         }

@@ -17,15 +17,13 @@ package struct MergeWindow {
     private var first = 0
     private var uses: [MergeResource: Use] = [:]
     private var openCount = 0
-    /// The largest stamp of all entries.
-    private var latest: Stamp?
+    /// By entry, the largest stamp up to there.
+    private var largest: [Stamp] = []
 
     // The groups, by entry.
 
     /// Another entry of the group, or itself.
     private var parents: [Int32] = []
-    /// The entries of a group are a ring.
-    private var next: [Int32] = []
     /// For an entry that is its own parent: the size of the group, and its largest stamp.
     private var roots: [(size: Int32, latest: Stamp)] = []
 
@@ -44,7 +42,6 @@ package struct MergeWindow {
     package mutating func append(_ entry: MergeEntry, number: UInt64) {
         all.append((number, entry))
         if entry.isOpen { openCount += 1 }
-        latest = max(latest ?? entry.stamp, entry.stamp)
         enter(entry)
     }
 
@@ -53,7 +50,7 @@ package struct MergeWindow {
         first += count
         guard first == all.count || first > max(Self.mostRemoved, all.count / 2) else { return }
         all.removeFirst(first)
-        (first, uses, parents, next, roots) = (0, [:], [], [], [])
+        (first, uses, parents, roots, largest) = (0, [:], [], [], [])
         for (_, entry) in all { enter(entry) }
     }
 
@@ -62,8 +59,8 @@ package struct MergeWindow {
     /// Adds an entry to the groups (MW1, MW2).
     private mutating func enter(_ entry: MergeEntry) {
         let place = Int32(parents.count)
+        largest.append(max(largest.last ?? entry.stamp, entry.stamp))
         parents.append(place)
-        next.append(place)
         roots.append((1, entry.stamp))
         for resource in entry.resources.changed {
             switch uses.updateValue(.changed(by: place), forKey: resource) {
@@ -93,7 +90,6 @@ package struct MergeWindow {
         parents[Int(small)] = large
         roots[Int(large)].size += roots[Int(small)].size
         roots[Int(large)].latest = max(roots[Int(large)].latest, roots[Int(small)].latest)
-        next.swapAt(Int(large), Int(small))
     }
 
     /// Logarithmic, because the smaller group joins the larger one.
@@ -125,21 +121,42 @@ package struct MergeWindow {
     ///
     /// Constant for each resource, and for each entry that only reads one of the changed ones.
     package func latest(connectedWith resources: MergeResources) -> Stamp? {
-        if openCount > 0 { return latest }
+        if openCount > 0 { return largest.last }
         return groups(of: resources).map { roots[Int($0)].latest }.max()
     }
 
-    /// The entries that are connected with these resources, directly or by others, in the order of history.
-    package func connected(with resources: MergeResources) -> [(number: UInt64, entry: MergeEntry)] {
-        if openCount > 0 { return Array(entries) }
-        var places: [Int32] = []
-        for group in groups(of: resources) {
-            var place = group
-            repeat {
-                if place >= first { places.append(place) }
-                place = next[Int(place)]
-            } while place != group
+    /// The largest stamp of the entries that satisfy a condition. Tests the latest entries first.
+    func latest(where isWanted: (MergeEntry) -> Bool) -> Stamp? {
+        var found: Stamp?
+        for index in (first..<all.count).reversed() {
+            if let found, largest[index] <= found { break }
+            let entry = all[index].entry
+            if let found, entry.stamp < found { continue }
+            if isWanted(entry) { found = entry.stamp }
         }
-        return places.sorted().map { all[Int($0)] }
+        return found
+    }
+
+    /// The entries that are connected with these resources, directly or by others, in the order of history. Entries at
+    /// the beginning are left out if they come before a new transaction and before all others.
+    ///
+    /// Linear in the entries that are not left out.
+    package func connected(
+        with resources: MergeResources, before new: Stamp
+    ) -> [(number: UInt64, entry: MergeEntry)] {
+        let beginning = end(before: new)
+        if openCount > 0 { return Array(all[beginning...]) }
+        let groups = groups(of: resources)
+        return (beginning..<all.count).filter { groups.contains(root(of: Int32($0))) }.map { all[$0] }
+    }
+
+    /// The end of the entries that come before a new transaction and before all later entries.
+    private func end(before new: Stamp) -> Int {
+        var (end, smallest) = (all.count, new)
+        while end > first, largest[end - 1] > smallest {
+            end -= 1
+            smallest = min(smallest, all[end].entry.stamp)
+        }
+        return end
     }
 }

@@ -80,12 +80,11 @@ extension MergingStore {
 
     /// The transaction of the window that has given an attribute its value; nil if delete rules did.
     private func writer(of attribute: String, _ object: GroupObject, _ now: StoreBase) -> Stamp? {
-        var content = MergeResources()
-        content.changed.insert(.content(object))
-        return window.connected(with: content).map(\.entry.transaction).filter { transaction in
-            transaction.changes.contains { change in
+        window.latest { entry in
+            guard entry.resources.changed.contains(.content(object)) else { return false }
+            return entry.transaction.changes.contains { change in
                 change.values[attribute] != nil && (now.name(ofAlias: change.object) ?? change.object) == object
             }
-        }.map(\.stamp).max()
+        }
     }
 }
