@@ -10,6 +10,7 @@ final class StoreBase: MergeBase {
     private let schema: MergeSchema
     private(set) var failure: StoreError?
     private var known: [GroupObject: MergeObject?] = [:]
+    private var knownAliases: [GroupObject: GroupObject?] = [:]
 
     /// - Parameter schema: Of the present: objects of the past have the defaults of attributes that came later.
     convenience init(_ snapshot: Snapshot, _ schema: MergeSchema) throws(StoreError) {
@@ -44,15 +45,20 @@ final class StoreBase: MergeBase {
     }
 
     func name(ofAlias alias: GroupObject) -> GroupObject? {
-        attempt(nil) { () throws(StoreError) in
-            let name: GroupObject?
-            if let object = try view.object(named: ExportedObject(alias)) {
-                name = try self.name(object)
-            } else {
-                name = try view.namesOfGone(ExportedObject(alias)).first.map { GroupObject($0, from: store) }
-            }
-            return name == alias ? nil : name
+        if let found = knownAliases[alias] { return found }
+        let found = attempt(nil) { () throws(StoreError) in try main(of: alias) }
+        knownAliases[alias] = .some(found)
+        return found
+    }
+
+    private func main(of alias: GroupObject) throws(StoreError) -> GroupObject? {
+        let name: GroupObject?
+        if let object = try view.object(named: ExportedObject(alias)) {
+            name = try self.name(object)
+        } else {
+            name = try view.namesOfGone(ExportedObject(alias)).first.map { GroupObject($0, from: store) }
         }
+        return name == alias ? nil : name
     }
 
     // MARK: Objects
