@@ -153,4 +153,36 @@ import Testing
         }
         try expectIntact(stores)
     }
+
+    @Test func aStoreThatWasDeclaredLostShowsItAndHoldsNoHistory() async throws {
+        let folder = try TemporaryDirectory()
+        let stores = try (0..<2).map { _ in try Store(inMemory: MergeModel.entities) }
+        let mirrors = try stores.map { try Mirror($0, group: "g", through: .folder(folder.path)) }
+        try await stores[0].write { try $0.insert("Tag", ["name": "a"]) }
+        for mirror in mirrors { try await mirror.start() }
+        _ = try await status(of: mirrors[0]) { _ in
+            try stores[1].snapshot().rows(of: "Tag").count == 1
+        }
+        await mirrors[1].stop()
+        #expect(try stores[1].consumer("annals.mirror") != nil)
+        try await mirrors[0].forget(stores[1].identifier)
+        try await mirrors[1].start()
+        _ = try await status(of: mirrors[1]) { $0.lastError?.code == .leftGroup }
+        // It lasts: what the program wants from the group fails at once.
+        do {
+            try await mirrors[1].leave()
+            Issue.record("a lost store has left its group")
+        } catch let error as StoreError {
+            #expect(error.code == .leftGroup)
+        }
+        #expect(mirrors[1].status.lastError?.code == .leftGroup)
+        #expect(try stores[1].consumer("annals.mirror") == nil)
+        // A later start registers nothing.
+        await mirrors[1].stop()
+        try await mirrors[1].start()
+        _ = try await status(of: mirrors[1]) { $0.lastError?.code == .leftGroup }
+        #expect(try stores[1].consumer("annals.mirror") == nil)
+        for mirror in mirrors { await mirror.stop() }
+        try expectIntact(stores)
+    }
 }

@@ -104,7 +104,10 @@ final class MirrorLoop: Sendable {
                 show(error)
                 // `stop` ends this wait.
                 _ = interruption.wait(seconds: Self.retrySeconds)
-                if hasJoined, [.storeCopied, .storeRestored].contains(error.code) { awaitStop() }
+                // Nothing needs the history of a store that has left.
+                if error.code == .leftGroup { _ = try? store.removeConsumer(MergingStore.consumer) }
+                let isFinal = [.leftGroup, .groupConflict, .mirrorNeedsEmptyStore].contains(error.code)
+                if isFinal || hasJoined && [.storeCopied, .storeRestored].contains(error.code) { awaitStop(error) }
             }
         }
         // Before `stop` returns, so that another mirror can start.
@@ -119,8 +122,14 @@ final class MirrorLoop: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    private func awaitStop() {
+    /// After an error that lasts until the mirror is started again.
+    private func awaitStop(_ error: StoreError) {
         while goesOn {
+            let wishes = shared.withLock { shared in
+                defer { shared.wishes = [] }
+                return shared.wishes
+            }
+            for (_, wish) in wishes { wish.resume(throwing: error) }
             _ = interruption.wait(seconds: Self.longestWaitSeconds)
             clear()
         }
