@@ -21,7 +21,8 @@ What happens meanwhile, at random:
 - nats: nodes are killed, stopped for a while, and emptied while they are down. All nodes are killed. The streams are
   deleted. The disk of one node is full for a while (as root). The network is divided into two parts (as root).
 - folder: nothing is copied from and to one folder for a while.
-What is impossible on a machine is left out, and the script says so.
+What is impossible on a machine is left out, and the script says so. If the servers leave the stream without a leader
+for a minute although all of them run, the script deletes it, as an operator would.
 
 Checked:
 - All stores have the same objects with the same values. A reference counts as the marker of the object that it names.
@@ -74,6 +75,7 @@ WRITER_PAUSE = 1.5
 FAULT_PAUSE = 3.0  # on average, in seconds
 LONGEST_FAULT = min(25.0, max(4.0, seconds / 5))
 EQUAL_SECONDS = 240
+MEND_SECONDS = 60
 END_SECONDS = 120
 COMMAND_SECONDS = 120
 DISK_BYTES = 256 << 20
@@ -1105,6 +1107,14 @@ def make_group():
         lambda: all(has_peers(machine, STORES - 1) for machine in machines), "the stores have not become a group")
 
 
+def mend_streams():
+    """What an operator does if the servers do not find a leader for a stream any more: the mirrors make it again."""
+    codes = [(machine.status.get("error") or {}).get("code") for machine in machines]
+    if engine == "nats" and all(code == "courierUnsuitable" for code in codes):
+        note(f"stream without a leader deleted: {cluster.ask(f'$JS.API.STREAM.DELETE.ANNALS_{GROUP}', wait=5)}")
+        faults["stream without a leader"] += 1
+
+
 def messages_pass():
     """An entry of each store comes to all others."""
     entries = []
@@ -1119,6 +1129,11 @@ def messages_pass():
             run(annals, "get", machine.store, "Entry", "--key", f"marker={json.dumps(marker)}", check=False).stdout
             for machine in machines for marker in entries)
 
+    end = time.monotonic() + MEND_SECONDS
+    while not has_come() and time.monotonic() < end:
+        time.sleep(0.5)
+    if not has_come():
+        mend_streams()
     return wait_for(has_come, "without faults, messages do not pass", EQUAL_SECONDS)
 
 
@@ -1196,8 +1211,12 @@ def wait_until_equal():
     """Returns the seconds until the contents are equal, and until everything is confirmed; None for never."""
     start = time.monotonic()
     equal = None
+    is_mended = False
     while time.monotonic() < start + EQUAL_SECONDS:
         check_all_run()
+        if not is_mended and time.monotonic() > start + MEND_SECONDS:
+            mend_streams()
+            is_mended = True
         if equal is None:
             contents = [machine.contents() for machine in machines]
             if all(other == contents[0] for other in contents):
