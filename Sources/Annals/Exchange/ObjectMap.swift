@@ -102,11 +102,11 @@ struct ObjectMap {
         handle = try ReservedEntity.handle(ReservedEntity.objects, snapshot.view.catalog)
     }
 
-    /// What a name leads to.
+    /// The target of a name.
     enum Target {
         /// It may have been deleted.
         case object(ObjectID)
-        /// A record that stands for an object that is gone (OM1).
+        /// The record of an object that is gone (OM1).
         case gone(ObjectID)
         case unknown
     }

@@ -1,10 +1,10 @@
-// What a transaction reads and changes, as far as other transactions can affect it.
+// The things that a transaction reads and changes, and that connect it with other transactions.
 
 internal import Annals
 
 /// Something that connects two transactions if one of them changes it.
 package enum MergeResource: Hashable, Sendable {
-    /// Whether an object exists, and the object that a name leads to. Who refers to an object reads this.
+    /// Whether an object exists, and the object that a name leads to. A reference to an object reads this.
     case object(GroupObject)
     /// The values of an object.
     case content(GroupObject)

@@ -53,7 +53,7 @@ package struct MergeState {
     private var holders: [KeyValue: GroupObject] = [:]
     /// Of `objects`.
     private var referrers: [GroupObject: Set<Referrer>] = [:]
-    /// What the transactions that were applied here have read and changed.
+    /// The resources that the transactions applied here have read and changed.
     package private(set) var resources = MergeResources()
 
     /// The values of a unique key. An object with a null in it has no key.

@@ -1,5 +1,5 @@
-// What a merge has overruled: parts of transactions that were impossible, and values of one attribute that two stores
-// have written without knowing of each other.
+// Conflicts: parts of transactions that were impossible, and values of one attribute that two stores have written
+// without knowing of each other.
 //
 // An update has the values that its writer saw before. If the attribute has another value here, a transaction has
 // written it that the writer did not know.

@@ -302,7 +302,7 @@ package final class MergingStore {
         unpublished = own + unpublished.filter { $0.transaction.token.number > last }
     }
 
-    /// What a later mirror of the store needs beside the changes that are written; nil for nothing.
+    /// The transaction for a later mirror of the store; nil if the written changes are enough.
     private func content(
         _ transaction: ExportedTransaction, _ order: UInt64, _ outcome: MergeOutcome, isExact: Bool
     ) throws(StoreError) -> [UInt8]? {

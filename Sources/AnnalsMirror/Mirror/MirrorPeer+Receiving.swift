@@ -121,11 +121,11 @@ extension MirrorPeer {
     /// Merges, for some time, everything whose predecessors are here (MI1). A transaction that cannot be merged holds
     /// up only those that need it.
     func mergeWaiting() -> Bool {
+        hasMoreToMerge = false
         guard phase == .member else { return false }
         var hasMerged = false
         var goesOn = true
         obstacles = [:]
-        hasMoreToMerge = false
         let end = clock() + Self.mergingSeconds
         while goesOn {
             goesOn = false

@@ -167,7 +167,7 @@ package final class MirrorPeer {
             defer { if hasCaughtUp { waits(false) } }
             // A transaction that came before the wait began has ended no wait.
             let isIdle = try hasCaughtUp && !hasMoreToMerge && (phase != .member || !merging.hasNews)
-            // What waits to be merged does not grow for as long as merging takes longer than reading.
+            // Only one message: otherwise more and more would wait while merging is slower than reading.
             batch = try courier.messages(
                 after: place, maximumBytes: hasMoreToMerge ? 1 : Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
