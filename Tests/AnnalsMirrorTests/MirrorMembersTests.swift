@@ -110,4 +110,34 @@ import Testing
         #expect(members.isComplete { _, _ in true })
         #expect(!members.isComplete { peer, _ in peer == a })
     }
+
+    /// Receipts of one member, each with more than the one before it, count alike in any order.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func receiptsCountInAnyOrder(seed: UInt64) {
+        var random = SeededRandom(seed)
+        var receipts: [ReceiptMessage] = []
+        var (applied, lamport) = ([me: 0, a: 0, b: 0, c: 0] as [UUID: UInt64], 1 as UInt64)
+        var (present, departed) = ([me], []) as ([UUID], [UUID])
+        for _ in 0..<6 {
+            for peer in applied.keys.sorted(by: VersionVector.isBefore) {
+                applied[peer, default: 0] += UInt64.random(in: 0...2, using: &random)
+            }
+            lamport += UInt64.random(in: 0...3, using: &random)
+            if random.happens(0.4), !present.contains(c), !departed.contains(c) { present.append(c) }
+            if random.happens(0.2), present.contains(c) { (present, departed) = ([me], [c]) }
+            let entries = applied.filter { $0.value > 0 }.map { ($0.key, $0.value) }
+            let settled = entries.map { ($0.0, $0.1 / 2) }.filter { $0.1 > 0 }
+            receipts.append(
+                receipt(entries, lamport: lamport, settled: settled, members: present, departed: departed))
+        }
+        func result(_ receipts: [ReceiptMessage]) -> MirrorMembers {
+            var members = MirrorMembers(me: me)
+            for receipt in receipts { members.receive(receipt, from: a, knowledge: vector((a, 100))) }
+            return members
+        }
+        let expected = result(receipts)
+        for _ in 0..<5 {
+            #expect(result(receipts.shuffled(using: &random)) == expected, "seed \(seed)")
+        }
+    }
 }

@@ -49,6 +49,37 @@ import Testing
             #expect(report.isIntact, "seed \(seed): \(report.findings)")
         }
     }
+
+    /// Numbers of messages follow the clock of a machine, which may go back between two runs of a mirror.
+    @Test func oldReceiptsWithHigherNumbersHideNoNewOnes() throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let members = try [1, 2].map { try GroupMember.store(seed: $0) }
+        func begin(_ store: Store, firstNumber: UInt64) throws -> MirrorPeer {
+            try MirrorPeer.begin(
+                store, exchange.courier(for: store.identifier.uuidString), firstNumber: firstNumber,
+                instance: firstNumber, clock: { exchange.now })
+        }
+        func becomeQuiet(_ peers: [MirrorPeer]) throws {
+            for _ in 0..<60 {
+                for peer in peers { try peer.step() }
+                exchange.advance(by: 1)
+            }
+            for peer in peers { #expect(peer.isQuiet) }
+        }
+        func write(_ store: Store) throws { _ = try store.write { try $0.insert("Folder", ["name": "new"]) } }
+        let (first, second) = (try begin(members[0], firstNumber: 1), try begin(members[1], firstNumber: 1_000_000))
+        for store in members { try write(store) }
+        try becomeQuiet([first, second])
+        try second.save()
+        let later = try begin(members[1], firstNumber: 1000)
+        for peer in [first, later] { try peer.step() }
+        // Those of the earlier run come again, after the first ones of this run.
+        exchange.double(from: members[1].identifier.uuidString, number: 1_000_000)
+        for store in members { try write(store) }
+        try becomeQuiet([first, later])
+        #expect(try StorePicture.lines(of: members[0]).count == 4)
+        #expect(try StorePicture.lines(of: members[0]) == StorePicture.lines(of: members[1]))
+    }
 }
 
 /// The objects of a store as text that does not depend on IDs: an object is described by its values, and the objects

@@ -98,6 +98,13 @@ extension SimulatedExchange {
         states = [:]
     }
 
+    /// Sends messages of a peer again, from a number on.
+    func double(from sender: String, number: UInt64) {
+        for entry in entries where entry.message.sender == sender && entry.message.number >= number {
+            for reader in readers.keys.sorted() { send(entry, to: reader) }
+        }
+    }
+
     func goDown(forSeconds seconds: Double) { downUntil = now + seconds }
 
     /// Cuts a peer off: its calls fail until it is joined again.

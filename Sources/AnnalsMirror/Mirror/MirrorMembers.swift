@@ -3,7 +3,8 @@
 //
 // Invariants:
 // MM1  No transaction of a member that is still to come has a number in the group's order below its bound.
-// MM2  Numbers of a member only rise, whatever the order of its messages.
+// MM2  What a member has, knows and promises only grows, and its receipts count alike in any order. The numbers of its
+//      messages follow its clock, which may go back, so they decide nothing.
 // MM3  A peer that has left never becomes a member again.
 // MM4  All present members come to have the same transactions of a peer that has left. Each stops to take new ones when
 //      it hears of it, and its receipts show that, and the last one that it has. Then the last of all of these is the
@@ -28,7 +29,7 @@ package struct MirrorMembers: Equatable, Sendable {
         /// When its last message came, in seconds since 1970, by this machine's clock.
         package var lastSeen: Double?
         package var hasLeft = false
-        /// The members that it waits for, and those that have left, by its last receipt.
+        /// The members that it waits for, and those that have left, by its receipts.
         package var members: [UUID] = []
         package var departed: [UUID] = []
 
@@ -92,7 +93,11 @@ package struct MirrorMembers: Equatable, Sendable {
             for entry in receipt.settled.entries {
                 member.settled[entry.peer] = max(member.settled[entry.peer], entry.number)
             }
-            (member.members, member.departed) = (receipt.members.peers, receipt.departed.peers)
+            // MM2: a peer never knows less than before.
+            let departed = Set(member.departed).union(receipt.departed.peers)
+            let members = Set(member.members).union(receipt.members.peers).subtracting(departed)
+            member.members = members.sorted(by: VersionVector.isBefore)
+            member.departed = departed.sorted(by: VersionVector.isBefore)
             // Its next transaction has a higher number than all that it knew.
             if knowledge[sender] >= receipt.applied[sender] { member.bound = max(member.bound, receipt.lamport + 1) }
         }

@@ -10,7 +10,7 @@ extension MirrorPeer {
         if sender == me {
             try receiveOwn(message)
         } else {
-            receive(message, from: sender, number: incoming.number)
+            receive(message, from: sender)
             if let number = Self.ownNumber(in: message, me) {
                 try ownHistory.requireKnown(number, newest: store.snapshot().token.number)
             }
@@ -65,7 +65,7 @@ extension MirrorPeer {
         hasCaughtUp = true
     }
 
-    private func receive(_ message: MirrorMessage, from sender: UUID, number: UInt64) {
+    private func receive(_ message: MirrorMessage, from sender: UUID) {
         members.saw(sender, at: Date.now.timeIntervalSince1970)
         lastHeard[sender] = clock()
         members.note(sender, newest: message.published)
@@ -80,15 +80,11 @@ extension MirrorPeer {
             guard phase != .waitsForState, number > merging.knowledge[writer] else { return }
             waiting[writer, default: WaitingTransactions()].insert(message)
         case .receipt(let receipt):
-            // An earlier one that comes late shows an earlier group.
-            guard number > newestReceipt[sender] ?? 0 else { return }
-            newestReceipt[sender] = number
             (highestHeard, hasHeardGroup) = (max(highestHeard, receipt.lamport), true)
             members.receive(receipt, from: sender, knowledge: merging.knowledge)
         case .request(let requests): for request in requests { note(request) }
         case .join(let message):
             members.join(sender, name: message.name)
-            newestReceipt[sender] = nil
             // The store that joins needs a receipt of this one.
             lastReceipt = nil
         case .leave(let message):

@@ -62,8 +62,6 @@ package final class MirrorPeer {
     /// By peer: why its next transaction could not be merged. It is tried again in each step.
     package internal(set) var obstacles: [UUID: StoreError] = [:]
     package internal(set) var members: MirrorMembers
-    /// The newest receipt of each peer, by the number of its message.
-    var newestReceipt: [UUID: UInt64] = [:]
     /// The conflicts since the last look.
     var conflicts: [MergeConflict] = []
     var conflictCount = 0
