@@ -55,6 +55,8 @@ final class MergePeer {
     let identifier: UUID
     private(set) var state = MergeState(MergeModel.schema)
     private(set) var window = MergeWindow()
+    /// By number.
+    private var entries: [UInt64: MergeEntry] = [:]
     /// The states after each number of transactions.
     private var states: [UInt64: MergeState] = [0: MergeState(MergeModel.schema)]
     private(set) var all: [MergeTransaction] = []
@@ -84,7 +86,7 @@ final class MergePeer {
         guard !transaction.changes.isEmpty else { return nil }
         lamport += 1
         let resources = take(trial, Set(trial.objects.keys)).union(state.stated(by: transaction))
-        append(transaction, MergeEntry(transaction, resources))
+        append(transaction, resources)
         return transaction
     }
 
@@ -169,12 +171,12 @@ final class MergePeer {
         let now = WholeState(state)
         let (outcome, isReplay) = try MergeReplay.merge(
             transaction, into: now, window,
+            read: { (places) throws(StoreError) in places.map { entries[$0.number]! } },
             past: { (past) throws(StoreError) in WholeState(states[past.end - 1]!) }, MergeModel.schema)
         if isReplay { replays += 1 }
         lamport = max(lamport, transaction.stamp.lamport)
         let effects = take(outcome.state, outcome.names)
-        let own = outcome.entries.first { $0.stamp == transaction.stamp }!
-        append(transaction, MergeEntry(transaction, own.resources.union(effects)))
+        append(transaction, outcome.resources.union(effects))
     }
 
     /// Adopts what was computed, and returns the resources of the difference. `names` are those that may differ.
@@ -199,17 +201,18 @@ final class MergePeer {
         return resources
     }
 
-    private func append(_ transaction: MergeTransaction, _ entry: MergeEntry) {
+    private func append(_ transaction: MergeTransaction, _ resources: MergeResources) {
         all.append(transaction)
         known.insert(transaction.stamp)
-        window.append(entry, number: UInt64(all.count))
-        states[UInt64(all.count)] = state
+        let number = UInt64(all.count)
+        window.append(MergeWindow.Place(number: number, stamp: transaction.stamp, origin: number), resources)
+        entries[number] = MergeEntry(transaction, changed: Set(resources.changed.compactMap(\.object)))
+        states[number] = state
     }
 
     /// Forgets transactions that no later one can come before.
     func settle(below stable: Stamp) {
-        let stamps = window.entries.map(\.entry.stamp)
-        window.removeFirst(MergeReplay.settled(stamps, below: stable))
+        window.removeFirst(MergeReplay.settled(window.places.map(\.stamp), below: stable))
     }
 
     /// The state of all its transactions, applied from the beginning in the group's order.

@@ -50,6 +50,41 @@ import Testing
         }
     }
 
+    /// MM1: while a peer has much to publish, its receipts promise no more than it will keep.
+    @Test func receiptsPromiseOnlyWhatIsStillToCome() throws {
+        let exchange = SimulatedExchange(seed: 1, maximumBodyBytes: 1 << 20)
+        let members = try [1, 2].map { try GroupMember(seed: $0) }
+        let peers = members.map { member in
+            MirrorPeer(
+                member.merging, exchange.courier(for: member.store.identifier.uuidString), clock: { exchange.now })
+        }
+        let text = Value.string(String(repeating: "x", count: 20_000))
+        for _ in 0..<300 { try members[0].store.write { try $0.insert("Folder", ["name": text]) } }
+        for _ in 0..<20 { try members[1].store.write { try $0.insert("Folder", ["name": "other"]) } }
+        var rounds = 0
+        while try !peers.allSatisfy(\.isQuiet) || members[1].store.snapshot().rows(of: "Folder").count < 320 {
+            rounds += 1
+            try #require(rounds < 100, "the peers do not become quiet")
+            for peer in peers { try peer.step() }
+            exchange.advance(by: 1)
+        }
+        for member in members {
+            var (promised, receipts, transactions) = (0 as UInt64, 0, 0)
+            for message in exchange.messages(from: member.store.identifier.uuidString) {
+                guard case .whole(let message) = try MessageBody(message.body) else { continue }
+                switch message.content {
+                case .receipt(let receipt): (promised, receipts) = (max(promised, receipt.lamport), receipts + 1)
+                case .transaction(let message):
+                    #expect(message.lamport > promised)
+                    transactions += 1
+                default: break
+                }
+            }
+            #expect(receipts > 1 && transactions >= 20)
+        }
+        #expect(try StorePicture.lines(of: members[0].store) == StorePicture.lines(of: members[1].store))
+    }
+
     /// Numbers of messages follow the clock of a machine, which may go back between two runs of a mirror.
     @Test func oldReceiptsWithHigherNumbersHideNoNewOnes() throws {
         let exchange = SimulatedExchange(seed: 1)

@@ -98,6 +98,11 @@ extension SimulatedExchange {
         states = [:]
     }
 
+    /// All messages of a peer, in their order.
+    func messages(from sender: String) -> [IncomingMessage] {
+        entries.map(\.message).filter { $0.sender == sender }
+    }
+
     /// Sends messages of a peer again, from a number on.
     func double(from sender: String, number: UInt64) {
         for entry in entries where entry.message.sender == sender && entry.message.number >= number {

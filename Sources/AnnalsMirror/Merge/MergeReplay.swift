@@ -12,20 +12,15 @@
 
 package import Annals
 
-/// A transaction of the group with its resources.
-package struct MergeEntry: Sendable {
+/// A transaction of the window, read again.
+package struct MergeEntry {
     package var transaction: MergeTransaction
-    package var resources: MergeResources
-    /// Whether not all of its resources are known, because an earlier mirror has applied it: then it counts as
-    /// connected with everything.
-    package var isOpen = false
-    /// Whether it may have made names lead to other objects than before.
-    package var movesNames = false
+    /// The objects that it may have changed in this store. No others: transactions that have changed them are connected
+    /// with this one.
+    package var changed: Set<GroupObject>
 
-    package var stamp: Stamp { transaction.stamp }
-
-    package init(_ transaction: MergeTransaction, _ resources: MergeResources) {
-        (self.transaction, self.resources) = (transaction, resources)
+    package init(_ transaction: MergeTransaction, changed: Set<GroupObject>) {
+        (self.transaction, self.changed) = (transaction, changed)
     }
 }
 
@@ -44,17 +39,18 @@ package struct MergeOutcome {
     /// The changed objects, over the base that was read.
     package var state: MergeState
     /// The transactions that were applied: the new one, and those that were applied again, in the group's order.
-    package var entries: [MergeEntry]
+    package var transactions: [MergeTransaction]
+    /// The objects that the transactions that were applied again may have changed before.
+    package var changed: Set<GroupObject>
+    /// The resources of the new transaction, and those that no other one of the window has.
+    package var resources: MergeResources
     /// The parts that were left out, by transaction.
     package var losses: [Stamp: [MergeLoss]]
 
     /// The names of all objects that may differ from what they were.
     package var names: Set<GroupObject> {
-        var names = Set(state.objects.keys).union(state.aliases.keys).union(state.aliases.values)
-        for entry in entries {
-            for resource in entry.resources.changed { if let name = resource.object { names.insert(name) } }
-        }
-        return names
+        Set(state.objects.keys).union(state.aliases.keys).union(state.aliases.values).union(changed)
+            .union(resources.changed.compactMap(\.object))
     }
 
     /// Whether a transaction has read objects that no later look at it finds: those that keep another one from being
@@ -72,55 +68,67 @@ package enum MergeReplay {
     ///   - now: The present state.
     ///   - window: The transactions of the state that may come after `new`, or be connected with such. All others come
     ///     before all of these and before `new`.
+    ///   - read: Returns transactions of the window.
     ///   - past: Returns a state of the past.
     /// - Returns: The outcome over `now` if no later transaction is connected, and otherwise over a state of the past.
     package static func merge(
         _ new: MergeTransaction, into now: any MergeBase, _ window: MergeWindow,
+        read: ([MergeWindow.Place]) throws(StoreError) -> [MergeEntry],
         past: (MergePast) throws(StoreError) -> any MergeBase, _ schema: MergeSchema
     ) throws(StoreError) -> (outcome: MergeOutcome, isReplay: Bool) {
         var state = MergeState(schema, on: now)
         let losses = state.apply(new)
-        let own = MergeEntry(new, state.resources)
-        let lost = losses.isEmpty ? [:] : [new.stamp: losses]
-        let last = (outcome: MergeOutcome(state: state, entries: [own], losses: lost), isReplay: false)
-        guard let latest = window.latest(connectedWith: own.resources), latest > new.stamp else { return last }
-        var reached = own.resources
+        let own = state.resources
+        let last = (
+            outcome: MergeOutcome(
+                state: state, transactions: [new], changed: [], resources: own,
+                losses: losses.isEmpty ? [:] : [new.stamp: losses]), isReplay: false
+        )
+        guard let latest = window.latest(connectedWith: own), latest > new.stamp else { return last }
+        var reached = own
         var connected = window.connected(with: reached, before: new.stamp)
         while true {
-            let count = settled(connected.map(\.entry.stamp), below: new.stamp)
+            let count = settled(connected.map(\.stamp), below: new.stamp)
             guard count < connected.count else { return last }
-            let again = connected[count...]
-            let entries = (again.map(\.entry) + [own]).sorted { $0.stamp < $1.stamp }
-            let base = try past(self.past(before: again))
-            let (state, losses) = replay(entries, on: MergeState(schema, on: base))
+            let again = Array(connected[count...])
+            let entries = try read(again)
+            let changed = entries.reduce(into: Set<GroupObject>()) { $0.formUnion($1.changed) }
+            let base = try past(
+                MergePast(end: again[0].number, changed: changed, movesNames: again.contains(where: \.movesNames)))
+            let transactions = (entries.map(\.transaction) + [new]).sorted { $0.stamp < $1.stamp }
+            let (state, losses, resources) = replay(transactions, new: new.stamp, on: MergeState(schema, on: base))
             // MR1: what the transactions do together may reach further objects.
             reached.formUnion(state.resources)
             let more = window.connected(with: reached, before: new.stamp)
-            if more.count == connected.count { return (outcome(state, entries, losses, own), true) }
+            if more.count == connected.count {
+                let certain = own.union(resources)
+                let all = certain.union(window.unknown(state.resources, besides: certain))
+                return (
+                    MergeOutcome(
+                        state: state, transactions: transactions, changed: changed, resources: all, losses: losses),
+                    true
+                )
+            }
             connected = more
         }
     }
 
-    private static func past(before entries: ArraySlice<(number: UInt64, entry: MergeEntry)>) -> MergePast {
-        var past = MergePast(end: entries.first?.number ?? 0, changed: [], movesNames: false)
-        for (_, entry) in entries {
-            past.changed.formUnion(entry.resources.changed.compactMap(\.object))
-            if entry.movesNames { past.movesNames = true }
+    /// Applies transactions. Returns the resources of the new one, too.
+    private static func replay(
+        _ transactions: [MergeTransaction], new: Stamp, on base: MergeState
+    ) -> (state: MergeState, losses: [Stamp: [MergeLoss]], resources: MergeResources) {
+        var (state, resources) = (base, MergeResources())
+        var losses: [Stamp: [MergeLoss]] = [:]
+        for transaction in transactions {
+            let others = transaction.stamp == new ? state.takeResources() : MergeResources()
+            let lost = state.apply(transaction)
+            if transaction.stamp == new {
+                resources = state.resources
+                state.add(others)
+            }
+            if !lost.isEmpty { losses[transaction.stamp] = lost }
         }
-        return past
-    }
-
-    /// The new entry has its own resources, and those that no other one has.
-    private static func outcome(
-        _ state: MergeState, _ entries: [MergeEntry], _ losses: [Stamp: [MergeLoss]], _ new: MergeEntry
-    ) -> MergeOutcome {
-        var known = MergeResources()
-        for entry in entries where entry.stamp != new.stamp { known.formUnion(entry.resources) }
-        var entries = entries
-        for index in entries.indices where entries[index].stamp == new.stamp {
-            entries[index].resources = state.resources.subtracting(known).union(new.resources)
-        }
-        return MergeOutcome(state: state, entries: entries, losses: losses)
+        return (state, losses, resources)
     }
 
     /// The number of transactions at the beginning of a window that no later transaction can come before: all of them
@@ -137,17 +145,5 @@ package enum MergeReplay {
             if let largest, index + 1 == stamps.count || largest < smallest[index + 1] { count = index + 1 }
         }
         return count
-    }
-
-    private static func replay(
-        _ entries: [MergeEntry], on base: MergeState
-    ) -> (state: MergeState, losses: [Stamp: [MergeLoss]]) {
-        var state = base
-        var losses: [Stamp: [MergeLoss]] = [:]
-        for entry in entries {
-            let lost = state.apply(entry.transaction)
-            if !lost.isEmpty { losses[entry.stamp] = lost }
-        }
-        return (state, losses)
     }
 }

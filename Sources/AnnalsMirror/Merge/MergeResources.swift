@@ -11,7 +11,7 @@ package enum MergeResource: Hashable, Sendable {
     /// A value of one attribute of a unique key. Objects with equal keys have equal values in each attribute.
     case key(MergeSchema.Key, attribute: String, MergeState.KeyValue.Part)
 
-    var object: GroupObject? {
+    package var object: GroupObject? {
         switch self {
         case .object(let name), .content(let name): name
         case .key: nil
@@ -36,14 +36,6 @@ package struct MergeResources: Hashable, Sendable {
         var union = self
         union.formUnion(other)
         return union
-    }
-
-    func subtracting(_ other: MergeResources) -> MergeResources {
-        var rest = self
-        rest.changed.subtract(other.changed)
-        rest.read.subtract(other.read)
-        rest.read.subtract(other.changed)
-        return rest
     }
 
     fileprivate mutating func add(_ kind: MergeChange.Kind, _ name: GroupObject) {

@@ -53,4 +53,11 @@ package struct MergeSchema: Sendable {
 extension MergeSchema {
     /// The names of the attributes of an entity, sorted.
     func attributes(of entity: String) -> [String] { (entities[entity]?.attributes.keys.sorted()) ?? [] }
+
+    /// Whether transactions have the same resources by another schema.
+    func hasSameResources(as other: MergeSchema) -> Bool {
+        presentNames == other.presentNames
+            && entities.filter { !$0.value.keys.isEmpty }.mapValues(\.keys)
+                == other.entities.filter { !$0.value.keys.isEmpty }.mapValues(\.keys)
+    }
 }

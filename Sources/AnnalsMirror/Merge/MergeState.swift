@@ -163,6 +163,13 @@ package struct MergeState {
         }
     }
 
+    mutating func takeResources() -> MergeResources {
+        defer { resources = MergeResources() }
+        return resources
+    }
+
+    mutating func add(_ resources: MergeResources) { self.resources.formUnion(resources) }
+
     private mutating func carryOut(_ plan: MergePlan) {
         for (alias, object) in plan.newAliases {
             addAlias(alias, of: object)

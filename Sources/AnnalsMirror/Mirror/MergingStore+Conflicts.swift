@@ -24,7 +24,7 @@ extension MergingStore {
     func conflicts(_ outcome: MergeOutcome) -> [MergeConflict] {
         outcome.losses.flatMap { stamp, losses in
             let known = lost.updateValue(Set(losses), forKey: stamp) ?? []
-            let transaction = outcome.entries.first { $0.stamp == stamp }?.transaction
+            let transaction = outcome.transactions.first { $0.stamp == stamp }
             return losses.filter { !known.contains($0) }.flatMap { loss in
                 let attributes: [String?] = loss.attributes.isEmpty ? [nil] : loss.attributes
                 let object = outcome.state.object(outcome.state.name(loss.object))
@@ -41,8 +41,9 @@ extension MergingStore {
 
     /// The values that a merged transaction and one that its writer did not know have both written.
     func overwritten(
-        by transaction: MergeTransaction, _ exported: ExportedTransaction, _ now: StoreBase, _ outcome: MergeOutcome
-    ) -> [MergeConflict] {
+        by transaction: MergeTransaction, _ exported: ExportedTransaction, _ now: StoreBase, _ outcome: MergeOutcome,
+        _ schema: MergeSchema
+    ) throws -> [MergeConflict] {
         var conflicts: [MergeConflict] = []
         func shown(_ value: MergeValue) -> MergeValue {
             value.mapped { name in
@@ -62,7 +63,9 @@ extension MergingStore {
                     !isLost(attribute, change.object, outcome.losses[transaction.stamp])
                 else { continue }
                 let wins = shown(after[attribute]) == shown(new)
-                guard let loser = wins ? writer(of: attribute, here, now) : transaction.stamp else { continue }
+                guard let loser = wins ? try writer(of: attribute, here, now, schema) : transaction.stamp else {
+                    continue
+                }
                 conflicts.append(
                     MergeConflict(
                         object: change.object, attribute: attribute, reason: .overwritten, kept: after[attribute],
@@ -79,12 +82,17 @@ extension MergingStore {
     }
 
     /// The transaction of the window that has given an attribute its value; nil if delete rules did.
-    private func writer(of attribute: String, _ object: GroupObject, _ now: StoreBase) -> Stamp? {
-        window.latest { entry in
-            guard entry.resources.changed.contains(.content(object)) else { return false }
-            return entry.transaction.changes.contains { change in
+    private func writer(
+        of attribute: String, _ object: GroupObject, _ now: StoreBase, _ schema: MergeSchema
+    ) throws -> Stamp? {
+        var known: [UInt64: MergeEntry] = [:]
+        for place in window.places(changing: .content(object)).sorted(by: { $0.stamp > $1.stamp }) {
+            let entry = try entries([place], &known, schema, now.view).first
+            let isWriter = entry?.transaction.changes.contains { change in
                 change.values[attribute] != nil && (now.name(ofAlias: change.object) ?? change.object) == object
             }
+            if isWriter == true { return place.stamp }
         }
+        return nil
     }
 }

@@ -38,7 +38,8 @@ extension MergingStore {
                 Stamp(lamport + 1, store.identifier), transaction.renamed(schema.presentNames))
             // Nothing comes after it.
             let (outcome, _) = try MergeReplay.merge(
-                merged, into: now, MergeWindow(), past: { (_) throws(StoreError) in now }, schema)
+                merged, into: now, MergeWindow(), read: { (_) throws(StoreError) in [] },
+                past: { (_) throws(StoreError) in now }, schema)
             let difference = try MergeDifference(outcome, from: now, schema)
             try now.requireWhole()
             var record = savedRecord

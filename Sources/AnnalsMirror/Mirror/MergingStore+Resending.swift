@@ -1,43 +1,92 @@
-// Merged transactions of other stores as messages again, for a peer that cannot get them from their writer.
+// Transactions of the window as messages again, for a peer that lacks them: own ones, and those of a writer that does
+// not answer.
 
 internal import Annals
 internal import FoundationEssentials
 
 extension MergingStore {
-    /// Reads the merged transactions of another store again, with some of its numbers, for a peer that lacks them:
-    /// their writer has left.
+    /// Reads own transactions of the window again.
     ///
     /// - Parameter body: Returns false to end.
-    func forEachMerged(
+    func forEachOwn(
+        _ numbers: ClosedRange<UInt64>, in snapshot: Snapshot, _ body: (OwnTransaction) throws -> Bool
+    ) throws {
+        guard let first = window.firstPlace(of: identifier, numbers) else { return }
+        try forEachPlace(after: mark(before: first.number), in: snapshot) { place, found, known in
+            guard place.stamp.peer == identifier, place.origin >= numbers.lowerBound else { return true }
+            guard place.origin <= numbers.upperBound else { return false }
+            return try body(
+                OwnTransaction(
+                    lamport: place.stamp.lamport, knowledge: known.knowledge,
+                    transaction: found.own(after: known.published)))
+        }
+    }
+
+    /// Reads the transactions of the window from one store again, with some of its numbers.
+    ///
+    /// - Parameter body: Returns false to end.
+    func forEachMessage(
         from writer: UUID, _ numbers: ClosedRange<UInt64>, _ body: (TransactionMessage) throws -> Bool
     ) throws {
-        guard unsettled[writer]?.contains(where: { numbers.contains($0.number) }) == true else { return }
         let snapshot = try store.snapshot()
-        var records: [UInt64: MergeRecord] = [:]
-        try store.forEachTransaction(after: floor.number, in: snapshot) { (transaction) throws(StoreError) in
-            if let record = try store.mergeRecord(of: transaction) { records[transaction.number] = record }
-            return true
+        if writer == identifier {
+            return try forEachOwn(numbers, in: snapshot) { try body(TransactionMessage($0)) }
         }
-        var known = settledContents
-        try store.forEachExportedTransaction(after: .number(floor.number), in: snapshot) { exported in
-            guard let origin = exported.origin, let record = records[exported.token.number] else {
-                if published[exported.token.number] != nil { known[identifier] = exported.token.number }
-                return true
-            }
-            defer { known[origin.storeIdentifier] = origin.number }
-            guard origin.storeIdentifier == writer, numbers.contains(origin.number) else { return true }
-            var (transaction, knowledge) = (exported.original(by: identifier), known)
-            if let content = record.content { transaction = try KeptTransaction(content).transaction }
+        guard let first = window.firstPlace(of: writer, numbers) else { return }
+        try forEachPlace(after: mark(before: first.number), in: snapshot) { place, found, known in
+            guard place.stamp.peer == writer, numbers.contains(place.origin) else { return true }
             // More than the writer knew does no harm: those that get it have all of this, or wait for it.
+            var knowledge = known.contents(identifier)
             knowledge[writer] = 0
             return try body(
                 TransactionMessage(
-                    lamport: record.order, knowledge: knowledge, isKnowledgeComplete: true, transaction: transaction))
+                    lamport: place.stamp.lamport, knowledge: knowledge, isKnowledgeComplete: true,
+                    transaction: try found.kept()?.transaction ?? found.exported.original(by: identifier)))
+        }
+    }
+
+    /// The last mark before a transaction.
+    private func mark(before number: UInt64) -> MergePlace {
+        let index = marks.partitioningIndex { $0.number >= number }
+        return index > marks.startIndex ? marks[index - 1] : floor
+    }
+
+    /// Reads the transactions of the window after a mark, with what was known before each.
+    private func forEachPlace(
+        after mark: MergePlace, in snapshot: Snapshot,
+        _ body: (MergeWindow.Place, FoundTransaction, _ known: MergePlace) throws -> Bool
+    ) throws {
+        var known = mark
+        try forEachTransaction(after: mark.number, in: snapshot, try ExchangeView(snapshot)) { found in
+            guard let place = window.place(after: found.number - 1) else { return false }
+            guard place.number == found.number else { return true }
+            guard try body(place, found, known) else { return false }
+            if place.stamp.peer == identifier {
+                known.published = found.exported.token
+            } else {
+                known.knowledge[place.stamp.peer] = place.origin
+            }
+            return true
         }
     }
 }
 
+extension TransactionMessage {
+    init(_ own: OwnTransaction) {
+        self.init(
+            lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true, transaction: own.transaction)
+    }
+}
+
 extension ExportedTransaction {
+    /// The same, following the last transaction that its group got from this store.
+    func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
+        ExportedTransaction(
+            token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
+            origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames,
+            changes: changes)
+    }
+
     /// The transaction as its own store has exported it. Names are complete.
     ///
     /// - Parameter exporter: The store that has merged it, and exports it now.

@@ -6,7 +6,7 @@
 // MG2  A transaction's number in the group's order is above those of all transactions before it in this store.
 // MG3  `window` has every transaction after `floor`, and each of them comes after all transactions up to `floor`.
 // MG4  A transaction is settled only if each member of the group has confirmed it. So the store can send all others
-//      again, its own and merged ones.
+//      again, its own and merged ones: they are in history.
 
 package import Annals
 internal import FoundationEssentials
@@ -28,19 +28,17 @@ package final class MergingStore {
     private(set) var floor: MergePlace
     private var record: MirrorRecord
     private(set) var window = MergeWindow()
-    /// The names that its transactions have.
-    private var windowNames = PresentNames()
+    /// The schema for which the window has resources.
+    private var windowSchema: MergeSchema?
+    /// Places of the window from which history can be read with everything that was known there.
+    private(set) var marks: ArraySlice<MergePlace> = []
     private var highest: UInt64
     /// The highest number in the group's order that is known here. Own transactions get higher ones.
     package var lamport: UInt64 { max(highest, record.lowest) }
     /// By peer, the last transaction that was merged here.
     package private(set) var knowledge: VersionVector
-    private var lastPublished: HistoryToken?
-    /// By number, the store's own transactions of the window.
-    private(set) var published: [UInt64: HistoryToken] = [:]
-    /// By store, the transactions of the window: their numbers there and in the group's order. Both ascend.
-    private(set) var unsettled: [UUID: ArraySlice<(number: UInt64, lamport: UInt64)>] = [:]
-    private var unpublished: [OwnTransaction] = []
+    private var lastOwn: HistoryToken?
+    private var unpublished: UnpublishedTransactions
     /// The last schema: most transactions change nothing about it.
     private var knownSchema: (version: UInt16, schema: MergeSchema)?
     /// The parts of the window's transactions that were left out.
@@ -64,7 +62,8 @@ package final class MergingStore {
         }
         floor = record.floor
         (seen, highest) = (floor.number, floor.lamport)
-        (knowledge, lastPublished) = (floor.knowledge, floor.published)
+        (knowledge, lastOwn) = (floor.knowledge, floor.published)
+        unpublished = UnpublishedTransactions(after: floor.published?.number ?? 0)
         try look(upTo: try store.snapshot())
     }
 
@@ -92,117 +91,97 @@ package final class MergingStore {
 
     // MARK: Own transactions
 
-    /// The store's own transactions since the last call, in their order.
+    /// The next of the store's own transactions, in their order: some of them, and none only if there are no more.
     package func takeOwn() throws -> [OwnTransaction] {
-        try look(upTo: try store.snapshot())
-        defer { unpublished = [] }
-        return unpublished
+        let snapshot = try store.snapshot()
+        try look(upTo: snapshot)
+        if let lastOwn, unpublished.lacks(lastOwn.number) {
+            try forEachOwn(unpublished.next...UInt64.max, in: snapshot) { unpublished.append($0) }
+        }
+        return unpublished.take()
     }
 
-    /// Whether the store has transactions that were not looked at.
+    /// Whether `takeOwn` has more.
     package var hasNews: Bool {
-        get throws { try store.snapshot().token.number > seen }
+        get throws { try isUnpublished || store.snapshot().token.number > seen }
+    }
+
+    /// Whether an own transaction that has a number in the group's order was not taken.
+    var isUnpublished: Bool { lastOwn.map { $0.number >= unpublished.next } ?? false }
+
+    /// Own transactions that are still to be taken have higher numbers in the group's order.
+    var promised: UInt64 {
+        guard isUnpublished, let first = window.firstPlace(of: identifier, unpublished.next...UInt64.max) else {
+            return lamport
+        }
+        return first.stamp.lamport - 1
     }
 
     /// Reads the transactions up to a state.
     private func look(upTo snapshot: Snapshot) throws {
         guard snapshot.token.number > seen else { return }
-        var records: [UInt64: MergeRecord] = [:]
-        var schemas: Set<UInt64> = []
-        try store.forEachTransaction(after: seen, in: snapshot) { (transaction) throws(StoreError) in
-            if let record = try store.mergeRecord(of: transaction) { records[transaction.number] = record }
-            if transaction.changesSchema { schemas.insert(transaction.number) }
-            return true
-        }
         let present = try ExchangeView(snapshot)
         let schema = try schema(of: present)
-        use(schema.presentNames)
-        try store.forEachExportedTransaction(after: .number(seen), in: snapshot) { exported in
-            let exported = try withNamesOfItsTime(exported, present)
-            if let origin = exported.origin, let record = records[exported.token.number] {
-                try note(merged: exported, from: origin, record, schema)
-            } else {
-                // Also one that came from a store outside of the group (`Store.apply`): for the group it is made here.
-                // The first transaction of an export has the schema in any case.
-                let changesSchema = schemas.contains(exported.token.number)
-                if changesSchema || !exported.changes.isEmpty { try note(own: exported, changesSchema, schema) }
+        try use(schema, snapshot)
+        try forEachTransaction(after: seen, in: snapshot, present) { found in
+            if let origin = found.exported.origin, let record = found.record {
+                try note(merged: found, from: origin, record, schema, snapshot)
+            } else if found.isOwn {
+                try note(own: found, schema)
             }
+            seen = found.number
             return true
         }
         seen = snapshot.token.number
     }
 
-    /// The transaction with the names that its objects had right after it. Objects that went because others took all
-    /// their names have none now, and an export names them as if they were inserted here.
-    private func withNamesOfItsTime(
-        _ exported: ExportedTransaction, _ present: ExchangeView
-    ) throws -> ExportedTransaction {
-        var past: ExchangeView?
-        func name(_ object: ExportedObject) throws(StoreError) -> ExportedObject {
-            guard object.store == nil, try !present.exists(object.id) else { return object }
-            let view: ExchangeView
-            if let past { view = past } else { view = try ExchangeView(try state(asOf: exported.token.number)) }
-            past = view
-            let name = try view.name(of: object.id)
-            return name.store == identifier ? object : name
-        }
-        func value(_ value: ExportedValue) throws(StoreError) -> ExportedValue {
-            switch value.content {
-            case .plain: return value
-            case .object(let object): return ExportedValue(.object(try name(object)))
-            case .orderedObjects(let objects): return ExportedValue(.orderedObjects(try objects.map(name)))
-            case .objects(let objects): return ExportedValue(.objects(try objects.map(name)))
-            }
-        }
-        var renamed = exported
-        renamed.changes = try exported.changes.map { change throws(StoreError) in
-            ExportedChange(
-                kind: change.kind, object: try name(change.object), entity: change.entity,
-                attributes: change.attributes, values: try change.values.map(value),
-                before: try change.before.map { (before) throws(StoreError) in try before.map(value) })
-        }
-        return renamed
-    }
-
     /// Notes a transaction that an earlier mirror of this store has merged.
     private func note(
-        merged exported: ExportedTransaction, from origin: HistoryToken, _ record: MergeRecord, _ schema: MergeSchema
+        merged found: FoundTransaction, from origin: HistoryToken, _ record: MergeRecord, _ schema: MergeSchema,
+        _ snapshot: Snapshot
     ) throws {
         let stamp = Stamp(record.order, origin.storeIdentifier)
         highest = max(highest, record.order)
-        note(origin.number, stamp)
-        let kept = try record.content.map { (content) throws(StoreError) in try KeptTransaction(content) }
-        let exported = exported.renamed(schema.presentNames)
-        let transaction = MergeTransaction(stamp, kept?.transaction.renamed(schema.presentNames) ?? exported)
-        // Its names may lead to objects by transactions that are settled.
-        let present = MergeState(schema, on: try StoreBase(try store.snapshot(), schema))
-        let resources = try resources(of: exported, schema).union(present.stated(by: transaction))
-        var entry = MergeEntry(transaction, resources)
-        entry.isOpen = kept?.isOpen ?? false
-        entry.movesNames = kept != nil
-        window.append(entry, number: exported.token.number)
+        let kept = try found.kept()
+        mark(before: found.number)
+        knowledge[stamp.peer] = origin.number
+        window.append(
+            MergeWindow.Place(
+                number: found.number, stamp: stamp, origin: origin.number, movesNames: kept?.movesNames ?? false),
+            try resources(of: found, stamp, schema, snapshot), isOpen: kept?.isOpen ?? false)
     }
 
-    private func note(own exported: ExportedTransaction, _ changesSchema: Bool, _ schema: MergeSchema) throws {
+    private func note(own found: FoundTransaction, _ schema: MergeSchema) throws {
         highest = lamport + 1
-        let transaction = exported.following(lastPublished, withSchema: changesSchema || lastPublished == nil)
-        unpublished.append(OwnTransaction(lamport: lamport, knowledge: knowledge, transaction: transaction))
-        lastPublished = exported.token
-        published[exported.token.number] = exported.token
-        unsettled[identifier, default: []].append((exported.token.number, lamport))
-        let renamed = exported.renamed(schema.presentNames)
-        let merged = MergeTransaction(Stamp(lamport, identifier), renamed)
-        let resources = try resources(of: renamed, schema).union(MergeState(schema).stated(by: merged))
-        window.append(MergeEntry(merged, resources), number: exported.token.number)
+        let own = OwnTransaction(
+            lamport: lamport, knowledge: knowledge, transaction: found.own(after: lastOwn))
+        mark(before: found.number)
+        unpublished.append(own, after: lastOwn?.number ?? 0)
+        lastOwn = found.exported.token
+        let stamp = Stamp(lamport, identifier)
+        window.append(
+            MergeWindow.Place(number: found.number, stamp: stamp, origin: found.number),
+            try resources(of: found, stamp, schema, nil))
     }
 
-    /// Notes that a transaction of another store is here.
-    private func note(_ number: UInt64, _ stamp: Stamp) {
-        knowledge[stamp.peer] = number
-        unsettled[stamp.peer, default: []].append((number, stamp.lamport))
+    /// The contents of history before a transaction, after every few of them.
+    private func mark(before number: UInt64) {
+        guard number > (marks.last?.number ?? floor.number) + Self.markDistance else { return }
+        marks.append(MergePlace(number: number - 1, lamport: 0, published: lastOwn, knowledge: knowledge))
     }
 
-    private func resources(of exported: ExportedTransaction, _ schema: MergeSchema) throws -> MergeResources {
+    private static let markDistance: UInt64 = 500
+
+    /// The resources of a transaction that is in history. Names may lead to objects by transactions that are settled.
+    private func resources(
+        of found: FoundTransaction, _ stamp: Stamp, _ schema: MergeSchema, _ snapshot: Snapshot?
+    ) throws -> MergeResources {
+        let present = MergeState(schema, on: try snapshot.map { try StoreBase($0, schema) })
+        return try written(by: found.exported.renamed(schema.presentNames), schema)
+            .union(present.stated(by: try found.transaction(stamp, schema.presentNames)))
+    }
+
+    private func written(by exported: ExportedTransaction, _ schema: MergeSchema) throws -> MergeResources {
         let state = MergeState(schema)
         var resources = MergeResources()
         var past: StoreBase?
@@ -229,6 +208,27 @@ package final class MergingStore {
         return resources
     }
 
+    /// Has the window use the names and keys of a schema.
+    private func use(_ schema: MergeSchema, _ snapshot: Snapshot) throws {
+        guard let new = try window(for: schema, snapshot) else { return }
+        (window, windowSchema) = (new, schema)
+    }
+
+    /// The window with the resources that its transactions have by another schema: reads all of them. Nil if they have
+    /// the same ones.
+    private func window(for schema: MergeSchema, _ snapshot: Snapshot) throws -> MergeWindow? {
+        if windowSchema?.hasSameResources(as: schema) == true { return nil }
+        var new = MergeWindow()
+        let present = try ExchangeView(snapshot)
+        try forEachTransaction(of: Array(window.places), in: snapshot, present) { place, found in
+            let isOwn = place.stamp.peer == identifier
+            new.append(
+                place, try resources(of: found, place.stamp, schema, isOwn ? nil : snapshot),
+                isOpen: try found.kept()?.isOpen ?? false)
+        }
+        return new
+    }
+
     // MARK: Transactions of others
 
     /// Merges the next transaction of a peer. Everything that its writer knew must be merged already.
@@ -244,14 +244,15 @@ package final class MergingStore {
             let view = try ExchangeView(snapshot)
             let schema = try schema(of: view, after: transaction)
             // Its names are used here only if the transaction is applied.
-            let window =
-                schema.presentNames == windowNames ? self.window : self.window.renamed(schema.presentNames)
+            let newWindow = try window(for: schema, snapshot)
             let renamed = transaction.renamed(schema.presentNames)
             let now = StoreBase(view, schema)
             let named = MergeTransaction(stamp, renamed)
             var pasts: [PastBase] = []
+            var known: [UInt64: MergeEntry] = [:]
             let (outcome, isReplay) = try MergeReplay.merge(
-                named, into: now, window,
+                named, into: now, newWindow ?? window,
+                read: { (places) throws(StoreError) in try entries(places, &known, schema, view) },
                 past: { (place) throws(StoreError) in
                     let state = try state(asOf: place.end - 1)
                     let past = try PastBase(state, before: now, place, schema)
@@ -264,12 +265,12 @@ package final class MergingStore {
             let merged = MergedTransaction(
                 transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
                 removed: difference.removed, gone: difference.gone, order: order,
-                content: try content(transaction, order, outcome, isExact: isExact))
+                content: try content(transaction, order, outcome, isExact ? nil : difference))
             do {
                 let result = try store.apply(merged, onto: snapshot.token.number)
                 if isReplay { replays += 1 }
-                let overwritten = overwritten(by: named, renamed, now, outcome)
-                use(schema.presentNames)
+                let overwritten = try overwritten(by: named, renamed, now, outcome, schema)
+                if let newWindow { (window, windowSchema) = (newWindow, schema) }
                 note(result, transaction, outcome, isExact ? nil : difference, stamp)
                 return conflicts(outcome) + overwritten
             } catch let error as StoreError where error.code == .conflict {
@@ -294,45 +295,44 @@ package final class MergingStore {
         // A new mirror must not begin at the place that was wrong.
         record.floor = floor
         try store.setMergeState(try record.stored())
-        let (own, last, snapshot) = (unpublished, seen, try store.snapshot())
         (seen, highest, knowledge) = (floor.number, floor.lamport, floor.knowledge)
-        lastPublished = floor.published
-        (window, published, unsettled) = (MergeWindow(), [:], [:])
-        try look(upTo: snapshot)
-        unpublished = own + unpublished.filter { $0.transaction.token.number > last }
+        (lastOwn, window, marks) = (floor.published, MergeWindow(), [])
+        // Those that were taken stay so.
+        unpublished = UnpublishedTransactions(after: unpublished.next - 1)
+        try look(upTo: try store.snapshot())
     }
 
     /// The transaction for a later mirror of the store; nil if the written changes are enough.
+    ///
+    /// - Parameter difference: Nil if these are the transaction's own.
     private func content(
-        _ transaction: ExportedTransaction, _ order: UInt64, _ outcome: MergeOutcome, isExact: Bool
+        _ transaction: ExportedTransaction, _ order: UInt64, _ outcome: MergeOutcome, _ difference: MergeDifference?
     ) throws(StoreError) -> [UInt8]? {
         let isOpen = outcome.hasRefusedDeletions
-        return isExact && !isOpen ? nil : try KeptTransaction(transaction: transaction, isOpen: isOpen).encoded(order)
-    }
-
-    private func state(asOf number: UInt64) throws(StoreError) -> Snapshot {
-        do {
-            return try store.snapshot(asOf: number)
-        } catch {
-            throw error as? StoreError ?? StoreError(.damaged, "\(error)")
-        }
+        guard difference != nil || isOpen else { return nil }
+        return try KeptTransaction(
+            transaction: transaction, isOpen: isOpen, movesNames: difference?.movesNames ?? false
+        ).encoded(order)
     }
 
     private func note(
         _ result: ApplyResult, _ transaction: ExportedTransaction, _ outcome: MergeOutcome,
         _ difference: MergeDifference?, _ stamp: Stamp
     ) {
-        note(transaction.token.number, stamp)
         highest = max(highest, stamp.lamport)
-        guard let token = result.token, let entry = outcome.entries.first(where: { $0.stamp == stamp }) else { return }
-        seen = token.number
-        var merged = entry
-        // Otherwise its own changes are the difference.
-        if let difference {
-            merged.resources.formUnion(difference.resources)
-            merged.movesNames = difference.movesNames
+        guard let token = result.token else {
+            knowledge[stamp.peer] = transaction.token.number
+            return
         }
-        window.append(merged, number: token.number)
+        mark(before: token.number)
+        knowledge[stamp.peer] = transaction.token.number
+        seen = token.number
+        window.append(
+            MergeWindow.Place(
+                number: token.number, stamp: stamp, origin: transaction.token.number,
+                movesNames: difference?.movesNames ?? false),
+            // Otherwise its own changes are the difference.
+            difference.map { outcome.resources.union($0.resources) } ?? outcome.resources)
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }
@@ -340,55 +340,39 @@ package final class MergingStore {
     // MARK: Settled transactions
 
     /// Moves the floor above transactions that no later one can come before.
-    package func settle(below stable: Stamp) {
-        let (count, place) = cut(below: stable)
+    package func settle(below stable: Stamp) throws {
+        let (count, place) = try cut(below: stable)
         guard count > 0 else { return }
         floor = place
-        for (number, entry) in window.entries.prefix(count) {
-            let peer = entry.stamp.peer
-            if peer == identifier { published[number] = nil }
-            unsettled[peer]?.removeFirst()
-        }
         window.removeFirst(count)
+        marks = marks.drop { $0.number <= place.number }
         lost = lost.filter { $0.key.lamport > place.lamport }
     }
 
-    /// The place after the transactions of the window that no later one can come before, and their number.
-    private func cut(below stable: Stamp) -> (count: Int, place: MergePlace) {
-        // Usually nothing new is settled.
-        guard let first = window.entries.first, first.entry.stamp.lamport < stable.lamport else { return (0, floor) }
-        // Numbers alone decide whether a transaction comes before a place: those of one number stay together.
-        let stamps = window.entries.map { Stamp.first(with: $0.entry.stamp.lamport) }
-        let count = MergeReplay.settled(stamps, below: .first(with: stable.lamport))
-        guard let last = window.entries.prefix(count).last else { return (0, floor) }
-        var (place, highest) = (floor, [UUID: UInt64]())
-        place.number = last.number
-        for (_, entry) in window.entries.prefix(count) {
-            place.lamport = max(place.lamport, entry.stamp.lamport)
-            highest[entry.stamp.peer] = max(highest[entry.stamp.peer] ?? 0, entry.stamp.lamport)
-        }
-        for (peer, lamport) in highest {
-            guard let last = unsettled[peer]?.last(where: { $0.lamport <= lamport }) else { continue }
-            if peer == identifier {
-                place.published = published[last.number]
+    /// The place after the transactions of the window that no later one can come before, and their number. Numbers
+    /// alone decide whether a transaction comes before a place: those of one number stay together.
+    private func cut(below stable: Stamp) throws -> (count: Int, place: MergePlace) {
+        let count = window.settled(below: stable.lamport)
+        var place = floor
+        var own: UInt64?
+        for settled in window.places.prefix(count) {
+            place.number = settled.number
+            place.lamport = max(place.lamport, settled.stamp.lamport)
+            if settled.stamp.peer == identifier {
+                own = settled.origin
             } else {
-                place.knowledge[peer] = last.number
+                place.knowledge[settled.stamp.peer] = settled.origin
             }
         }
+        if let own { place.published = try store.snapshot(asOf: own).token }
         return (count, place)
     }
 
     /// The newest place that is before `stable`: its state has nothing that a transaction still to come can change.
-    package func place(before stable: Stamp) -> MergePlace { cut(below: stable).place }
+    package func place(before stable: Stamp) throws -> MergePlace { try cut(below: stable).place }
 
     /// The first transaction of the window that not every member has confirmed.
-    func firstUnconfirmed(_ confirmed: (UUID) -> UInt64) -> Stamp? {
-        unsettled.compactMap { peer, entries -> Stamp? in
-            let end = confirmed(peer)
-            let index = entries.partitioningIndex { $0.number > end }
-            return index < entries.endIndex ? Stamp(entries[index].lamport, peer) : nil
-        }.min()
-    }
+    func firstUnconfirmed(_ confirmed: (UUID) -> UInt64) -> Stamp? { window.firstUnconfirmed(confirmed) }
 
     /// The transactions of all stores up to the floor.
     package var settledContents: VersionVector { floor.contents(identifier) }
@@ -427,26 +411,9 @@ package final class MergingStore {
         if !brings { knownSchema = (view.schemaVersion, schema) }
         return schema
     }
-
-    /// Gives everything in the window the present names.
-    private func use(_ names: PresentNames) {
-        guard names != windowNames else { return }
-        window = window.renamed(names)
-        windowNames = names
-    }
 }
 
-extension ExportedTransaction {
-    /// The same, following the last transaction that its group got from this store.
-    fileprivate func following(_ previous: HistoryToken?, withSchema: Bool) -> ExportedTransaction {
-        ExportedTransaction(
-            token: token, previous: previous, microseconds: microseconds, author: author, contextName: contextName,
-            origin: nil, originPrevious: nil, holds: nil, schema: withSchema ? schema : nil, renames: renames,
-            changes: changes)
-    }
-}
-
-extension ArraySlice {
+extension RandomAccessCollection where Index == Int {
     /// The first index for which the condition is true, where it is true from some index on. Logarithmic.
     func partitioningIndex(_ isAfter: (Element) -> Bool) -> Int {
         var (low, high) = (startIndex, endIndex)

@@ -100,8 +100,7 @@ extension MirrorPeer {
     /// The writer answers. If it does not, every member does that has its transactions.
     private func note(_ request: RequestedNumbers) {
         if request.peer == me {
-            guard requested.count < unsettled.count else { return }
-            requested.formUnion(unsettled.keys.filter { request.numbers.contains($0) })
+            if requested.count < Self.mostRequests { requested.append(request.numbers) }
         } else if members.answers(for: request.peer, request.numbers.lowerBound) || isSilent(request.peer) {
             requestedOfOthers[request.peer] = request.numbers
         }
@@ -111,6 +110,7 @@ extension MirrorPeer {
     private func isSilent(_ peer: UUID) -> Bool { clock() - (lastHeard[peer] ?? 0) > Self.silentSeconds }
 
     private static let silentSeconds = 20.0
+    private static let mostRequests = 1000
 
     // MARK: Merging
 

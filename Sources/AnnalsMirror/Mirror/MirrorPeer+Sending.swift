@@ -21,23 +21,24 @@ extension MirrorPeer {
         durable = token
     }
 
+    /// Some of the own transactions that are not published: each step sends more.
     func sendOwn() throws {
         guard phase == .member, hasCaughtUp else { return }
-        unsent += try merging.takeOwn()
+        if unsent.isEmpty { unsent = try merging.takeOwn() }
         var count = 0
         defer { unsent.removeFirst(count) }
         for own in unsent {
-            let message = TransactionMessage(
-                lamport: own.lamport, knowledge: own.knowledge, isKnowledgeComplete: true,
-                transaction: own.transaction)
-            unsettled[own.transaction.token.number] = message
-            unsettledNumbers.append(own.transaction.token.number)
-            messagesBefore.append((own.transaction.token.number, nextNumber - 1))
-            try send(.transaction(message))
-            published = own.transaction.token.number
+            let number = own.transaction.token.number
+            if nextNumber > (messagesBefore.last?.message ?? discarded) + Self.messagesBetween {
+                messagesBefore.append((number, nextNumber - 1))
+            }
+            try send(.transaction(TransactionMessage(own)))
+            published = number
             count += 1
         }
     }
+
+    private static let messagesBetween: UInt64 = 100
 
     func send(_ content: MirrorMessage.Content) throws {
         let message = MirrorMessage(published: published, content)
@@ -63,7 +64,7 @@ extension MirrorPeer {
 
     /// Whether every member has all transactions that this store has, so that it may leave.
     package var mayLeave: Bool {
-        phase == .member && unsent.isEmpty && outgoing.isEmpty
+        phase == .member && unsent.isEmpty && outgoing.isEmpty && !merging.isUnpublished
             && merging.firstUnconfirmed { members.confirmed($0) } == nil
     }
 
@@ -97,14 +98,17 @@ extension MirrorPeer {
             || lastReceipt?.departed != PeerSet(members.departed)
     }
 
+    /// MM1: the transactions of this store that are still to come have higher numbers in the group's order.
+    private var promised: UInt64 { unsent.first.map { $0.lamport - 1 } ?? merging.promised }
+
     func sendReceipt() throws {
         guard hasCaughtUp else { return }
-        // MM1: a receipt promises that the next transaction has a higher number. So those that have one go first.
+        // Usually that is all that has a number in the group's order.
         try sendOwn()
         // The group relies on who is a member for this store: it must not forget that.
         if merging.savedRecord.hasOtherGroup(than: members) { try save() }
         let receipt = ReceiptMessage(
-            applied: applied, lamport: merging.lamport, microseconds: Int64(Date.now.timeIntervalSince1970 * 1_000_000),
+            applied: applied, lamport: promised, microseconds: Int64(Date.now.timeIntervalSince1970 * 1_000_000),
             settled: merging.settledContents, members: PeerSet(members.present), departed: PeerSet(members.departed))
         try send(.receipt(receipt))
         lastReceipt = receipt
@@ -112,18 +116,30 @@ extension MirrorPeer {
 
     // MARK: Answers
 
-    /// Sends requested transactions again: each once, and a bounded number. The rest is requested again.
+    /// Sends requested transactions again: a bounded number. The rest is requested again.
     func answerRequests() throws {
-        let (own, others) = (requested.sorted().prefix(Self.mostAnswers), requestedOfOthers)
+        let (own, others) = (requested, requestedOfOthers)
         (requested, requestedOfOthers) = ([], [:])
-        for number in own { if let message = unsettled[number] { try send(.transaction(message)) } }
+        var last: UInt64 = 0
+        var count = 0
+        for numbers in own.sorted(by: { $0.lowerBound < $1.lowerBound }) where count < Self.mostAnswers {
+            // Each once, and none that is still to be published.
+            let (start, end) = (max(numbers.lowerBound, last + 1), min(numbers.upperBound, published))
+            guard start <= end else { continue }
+            try answer(start...end, of: me, &count)
+            last = end
+        }
         for (writer, numbers) in others.sorted(by: { VersionVector.isBefore($0.key, $1.key) }) {
-            var count = 0
-            try merging.forEachMerged(from: writer, numbers) { message in
-                try send(.transaction(message))
-                count += 1
-                return count < Self.mostAnswers
-            }
+            count = 0
+            try answer(numbers, of: writer, &count)
+        }
+    }
+
+    private func answer(_ numbers: ClosedRange<UInt64>, of writer: UUID, _ count: inout Int) throws {
+        try merging.forEachMessage(from: writer, numbers) { message in
+            try send(.transaction(message))
+            count += 1
+            return count < Self.mostAnswers
         }
     }
 
@@ -134,8 +150,16 @@ extension MirrorPeer {
     func discard() throws {
         guard phase == .member else { return }
         let settled = merging.settledOwn
-        messagesBefore.removeFirst(messagesBefore.prefix { $0.transaction <= settled }.count)
-        let last = messagesBefore.first?.message ?? (nextNumber - 1)
+        let end = messagesBefore.partitioningIndex { $0.transaction > settled }
+        let last: UInt64
+        if settled >= published {
+            last = nextNumber - 1
+        } else if end > messagesBefore.startIndex {
+            last = messagesBefore[end - 1].message
+        } else {
+            return
+        }
+        messagesBefore.removeFirst(end - messagesBefore.startIndex)
         guard outgoing.isEmpty, last >= discarded + Self.discardDistance else { return }
         try courier.discard(through: last)
         discarded = last

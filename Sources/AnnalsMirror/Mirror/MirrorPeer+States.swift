@@ -84,7 +84,7 @@ extension MirrorPeer {
     private func begin() {
         phase = .member
         published = merging.settledOwn
-        (unsettled, unsettledNumbers, unsent, messagesBefore) = ([:], [], [], [])
+        (unsent, messagesBefore) = ([], [])
         lastReceipt = nil
         reminderSeconds = Self.firstReminderSeconds
     }
@@ -158,7 +158,7 @@ extension MirrorPeer {
         guard !stateRequests.isEmpty, phase == .member,
             let bound = members.bound(merging.lamport, merging.knowledge, isForState: true)
         else { return }
-        let place = merging.place(before: bound)
+        let place = try merging.place(before: bound)
         let contents = place.contents(me)
         // A state that makes this peer unnecessary afterwards is better. But a member that is off must not hold it up.
         let isUrgent = stateRequests.values.contains { $0 > Self.patientRequests }

@@ -5,7 +5,7 @@
 //
 // Invariants:
 // MI1  A transaction is merged after its predecessor from the same peer, and after everything that its writer knew.
-// MI2  `unsettled` has each published transaction until it is settled, so every member has confirmed it.
+// MI2  A published transaction stays in the window of the store until every member has confirmed it.
 // MI3  A peer that is not admitted to the group neither publishes nor merges: its transactions come after all that the
 //      group has settled.
 
@@ -35,12 +35,8 @@ package final class MirrorPeer {
     var published: UInt64 = 0
     /// Messages that the courier has not acknowledged.
     var outgoing: [OutgoingMessage] = []
-    /// By number (MI2).
-    var unsettled: [UInt64: TransactionMessage] = [:]
-    /// Its keys, in their order.
-    var unsettledNumbers: ArraySlice<UInt64> = []
-    /// By own transaction, the last message before it: once each member has the transaction, these may go.
-    var messagesBefore: [(transaction: UInt64, message: UInt64)] = []
+    /// For some own transactions, the last message before each: once each member has the transaction, these may go.
+    var messagesBefore: ArraySlice<(transaction: UInt64, message: UInt64)> = []
     var discarded: UInt64 = 0
     var lastReceipt: ReceiptMessage?
     /// The last transaction that is known to survive a power failure.
@@ -52,7 +48,7 @@ package final class MirrorPeer {
     /// Transactions that cannot be merged yet, by peer.
     var waiting: [UUID: WaitingTransactions] = [:]
     /// Own transactions that others have requested in this step.
-    var requested: Set<UInt64> = []
+    var requested: [ClosedRange<UInt64>] = []
     /// The same for transactions of stores that do not answer.
     var requestedOfOthers: [UUID: ClosedRange<UInt64>] = [:]
     /// Whether a step has ended before everything was merged that could be.
@@ -136,8 +132,8 @@ package final class MirrorPeer {
 
     /// Whether every member has everything that this one knows of, and this one has all that it has heard of.
     package var isQuiet: Bool {
-        phase == .member && hasCaughtUp && outgoing.isEmpty && !isUnconfirmed && missing.isEmpty && !isReceiptDue
-            && stateRequests.isEmpty
+        phase == .member && hasCaughtUp && outgoing.isEmpty && !merging.isUnpublished && !isUnconfirmed
+            && missing.isEmpty && !isReceiptDue && stateRequests.isEmpty
     }
 
     /// Whether a member has not confirmed all transactions of this store.
@@ -181,7 +177,7 @@ package final class MirrorPeer {
         let hasMerged = mergeWaiting()
         // Only now: after an error the same messages are read again.
         place = previous == .waitsForState && phase != .waitsForState ? nil : batch.place
-        settle()
+        try settle()
         try answerStateRequests()
         try remind(hasProgress: hasMerged)
         try publish()
@@ -201,14 +197,12 @@ package final class MirrorPeer {
                 + "with a new store, and bring them into it (annals export, annals apply).", path: store.path)
     }
 
-    private func settle() {
+    private func settle() throws {
         guard phase == .member else { return }
         // Without peers it is unknown which store may still come.
         guard let bound = members.bound(merging.lamport, merging.knowledge) else { return }
         let unconfirmed = merging.firstUnconfirmed { members.confirmed($0) }
-        merging.settle(below: min(bound, unconfirmed ?? bound))
-        let settled = merging.settledOwn
-        while let first = unsettledNumbers.first, first <= settled { unsettled[unsettledNumbers.removeFirst()] = nil }
+        try merging.settle(below: min(bound, unconfirmed ?? bound))
     }
 
     /// Keeps the place from which a new mirror of the store goes on.
