@@ -267,7 +267,8 @@ package final class MergingStore {
                 removed: difference.removed, gone: difference.gone, order: order,
                 content: try content(transaction, order, outcome, isExact ? nil : difference))
             do {
-                let result = try store.apply(merged, onto: snapshot.token.number)
+                // What a power failure takes back comes again: the mirror syncs before it confirms anything.
+                let result = try store.apply(merged, onto: snapshot.token.number, durability: .relaxed)
                 if isReplay { replays += 1 }
                 let overwritten = try overwritten(by: named, renamed, now, outcome, schema)
                 if let newWindow { (window, windowSchema) = (newWindow, schema) }
