@@ -31,7 +31,16 @@ enum MirrorStatusText {
         line.add("published", status.published)
         line.add("peers", status.peers.map(json))
         line.add("conflicts", UInt64(clamping: status.conflicts))
+        line.add("parked", status.parked.map(json))
         line.add("error", status.lastError.map(json))
+    }
+
+    private static func json(_ parked: Mirror.Parked) -> JSONLine {
+        var line = JSONLine()
+        line.add("store", parked.store.uuidString)
+        line.add("number", parked.number)
+        line.add("reason", json(parked.reason))
+        return line
     }
 
     private static func json(_ peer: Mirror.Peer) -> JSONLine {
@@ -77,7 +86,8 @@ enum MirrorStatusText {
             ([
                 state, "published \(status.published)", count(peers.count, "other store"),
                 count(status.conflicts, "conflict"),
-            ] + lags).joined(separator: "; ")
+            ] + lags + (status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]))
+            .joined(separator: "; ")
     }
 
     static func table(_ status: Mirror.Status) -> [String] {
@@ -86,6 +96,10 @@ enum MirrorStatusText {
                 + "\(count(status.conflicts, "conflict"))."
         ]
         if let error = status.lastError { lines.append("Last error: \(error.description)") }
+        for parked in status.parked {
+            let writer = status.peers.first { $0.identifier == parked.store }?.name ?? parked.store.uuidString
+            lines.append("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
+        }
         if status.peers.isEmpty { return lines }
         let rows =
             [["name", "merged", "newest", "lag", "confirmed", "last seen", "identifier"]]

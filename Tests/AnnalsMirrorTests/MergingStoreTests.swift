@@ -87,6 +87,8 @@ final class GroupMember {
         }
     }
 
+    func mergeParked() throws { _ = try merging.mergeParked() }
+
     /// Tries a random transaction. The store refuses many.
     func write(_ random: inout SeededRandom) throws { try RandomWriter(store: store).write(&random) }
 

@@ -217,6 +217,14 @@ extension AppliedOrigins {
         }
     }
 
+    /// Notes that a transaction is the origin of this one, and leaves the last one of its store as it is: that may be a
+    /// later one.
+    func noteAgain(_ transaction: ExportedTransaction, in draft: Draft) throws(StoreError) {
+        guard var record = try record(of: transaction.store)?.record else { return }
+        (record.first, record.firstPrevious) = (transaction.token, transaction.previous)
+        try write(record, to: draft)
+    }
+
     /// Notes that the transaction was applied or skipped. A transaction that came through a third store counts as
     /// coming from its original store: its predecessors there were exported first, except for transactions made here.
     func note(

@@ -22,16 +22,19 @@ package struct MergedTransaction: Sendable {
     package var order: UInt64
     /// The transaction in a form of the mirror, to be kept with it; nil if the changes are the transaction's own.
     package var content: [UInt8]?
+    /// Whether the transaction was noted as applied before, without these changes.
+    package var isAgain: Bool
 
     package init(
         _ transaction: ExportedTransaction, as changes: [ExportedChange],
         joined: [(name: ExportedObject, object: ExportedObject)] = [], separated: [ExportedObject] = [],
         removed: [ObjectID] = [], gone: [(main: ExportedObject, names: [ExportedObject])] = [], order: UInt64,
-        content: [UInt8]? = nil
+        content: [UInt8]? = nil, isAgain: Bool = false
     ) {
         (self.transaction, self.changes) = (transaction, changes)
         (self.joined, self.separated) = (joined, separated)
         (self.removed, self.gone, self.order, self.content) = (removed, gone, order, content)
+        self.isAgain = isAgain
     }
 }
 
@@ -51,15 +54,19 @@ extension Store {
         ) { (draft, engine) throws -> ApplyResult.Outcome in
             let base = Snapshot(draft.base, engine, identifier)
             let origins = try AppliedOrigins(base)
-            if try origins.isApplied(transaction) { return .alreadyApplied }
+            if try !merged.isAgain && origins.isApplied(transaction) { return .alreadyApplied }
             guard base.view.number == number else {
                 throw StoreError(
                     .conflict, "The store has changed since the changes were computed: compute them again.")
             }
-            try origins.requireNext(transaction)
+            if !merged.isAgain { try origins.requireNext(transaction) }
             let definitions = try ApplySchema.definitions(for: transaction, draft.catalog, isMerged: true)
             if !definitions.isEmpty { try draft.changeSchema(definitions) }
-            try origins.note(transaction, isSkipped: false, in: draft)
+            if merged.isAgain {
+                try origins.noteAgain(transaction, in: draft)
+            } else {
+                try origins.note(transaction, isSkipped: false, in: draft)
+            }
             try draft.note(MergeRecord(order: merged.order, content: merged.content), of: transaction.store, base)
             try ExportReach.write(origin: transaction.store, isSkipped: false, on: base, to: draft)
             try writeChanges(merged, base, draft)

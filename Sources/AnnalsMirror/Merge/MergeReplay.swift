@@ -90,7 +90,9 @@ package enum MergeReplay {
         while true {
             let count = settled(connected.map(\.stamp), below: new.stamp)
             guard count < connected.count else { return last }
-            let again = Array(connected[count...])
+            // It may be parked there.
+            let again = connected[count...].filter { $0.stamp != new.stamp }
+            if again.isEmpty { return last }
             let entries = try read(again)
             let changed = entries.reduce(into: Set<GroupObject>()) { $0.formUnion($1.changed) }
             let base = try past(

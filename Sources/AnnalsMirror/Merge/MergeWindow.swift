@@ -25,9 +25,14 @@ package struct MergeWindow {
         package var origin: UInt64
         /// Whether it may have made names lead to other objects than before.
         package var movesNames: Bool
+        /// Whether it is here without an effect.
+        package var isParked: Bool
 
-        package init(number: UInt64, stamp: Stamp, origin: UInt64, movesNames: Bool = false) {
-            (self.number, self.stamp, self.origin, self.movesNames) = (number, stamp, origin, movesNames)
+        package init(
+            number: UInt64, stamp: Stamp, origin: UInt64, movesNames: Bool = false, isParked: Bool = false
+        ) {
+            (self.number, self.stamp, self.origin) = (number, stamp, origin)
+            (self.movesNames, self.isParked) = (movesNames, isParked)
         }
     }
 
@@ -45,6 +50,7 @@ package struct MergeWindow {
         var peer: Int32
         var isOpen: Bool
         var movesNames: Bool
+        var isParked: Bool
     }
 
     /// Entries in pieces: an array of all would be copied while it grows.
@@ -85,7 +91,8 @@ package struct MergeWindow {
     private func place(_ entry: Int) -> Place {
         let entry = self[entry]
         return Place(
-            number: entry.number, stamp: stamp(entry), origin: entry.origin, movesNames: entry.movesNames)
+            number: entry.number, stamp: stamp(entry), origin: entry.origin, movesNames: entry.movesNames,
+            isParked: entry.isParked)
     }
 
     /// The transactions, in the order of history.
@@ -126,7 +133,7 @@ package struct MergeWindow {
             Entry(
                 number: place.number, lamport: place.stamp.lamport, origin: place.origin, parent: -1, next: index,
                 latest: index, end: UInt32(chunk.resources.count), peer: peer(place.stamp.peer), isOpen: isOpen,
-                movesNames: place.movesNames))
+                movesNames: place.movesNames, isParked: place.isParked))
         chunk.smallest = min(chunk.smallest, place.stamp.lamport)
         chunk.largest = max(chunk.largest, place.stamp)
         chunks.append(chunk)

@@ -64,7 +64,7 @@ extension MergingStore {
             if place.stamp.peer == identifier {
                 known.published = found.exported.token
             } else {
-                known.knowledge[place.stamp.peer] = place.origin
+                known.knowledge[place.stamp.peer] = max(known.knowledge[place.stamp.peer], place.origin)
             }
             return true
         }

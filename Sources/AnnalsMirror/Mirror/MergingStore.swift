@@ -43,6 +43,12 @@ package final class MergingStore {
     private var knownSchema: (version: UInt16, schema: MergeSchema)?
     /// The parts of the window's transactions that were left out.
     var lost: [Stamp: Set<MergeLoss>] = [:]
+    /// Transactions that are here without an effect, in their order of history (MK1).
+    private(set) var parked: [Stamp] = []
+    /// Why they do not fit.
+    var reasons: [Stamp: ParkedTransaction] = [:]
+    /// The schema with which they were tried last; nil for none.
+    var triedVersion: UInt16?
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
@@ -117,6 +123,13 @@ package final class MergingStore {
         return first.stamp.lamport - 1
     }
 
+    /// The present state. All its transactions are in the window.
+    func looked() throws -> Snapshot {
+        let snapshot = try store.snapshot()
+        try look(upTo: snapshot)
+        return snapshot
+    }
+
     /// Reads the transactions up to a state.
     private func look(upTo snapshot: Snapshot) throws {
         guard snapshot.token.number > seen else { return }
@@ -144,11 +157,18 @@ package final class MergingStore {
         highest = max(highest, record.order)
         let kept = try found.kept()
         mark(before: found.number)
-        knowledge[stamp.peer] = origin.number
+        // MK1: one that was parked comes again.
+        knowledge[stamp.peer] = max(knowledge[stamp.peer], origin.number)
         window.append(
             MergeWindow.Place(
-                number: found.number, stamp: stamp, origin: origin.number, movesNames: kept?.movesNames ?? false),
+                number: found.number, stamp: stamp, origin: origin.number, movesNames: kept?.movesNames ?? false,
+                isParked: kept?.isParked ?? false),
             try resources(of: found, stamp, schema, snapshot), isOpen: kept?.isOpen ?? false)
+        if kept?.isParked == true {
+            parked.append(stamp)
+        } else {
+            parked.removeAll { $0 == stamp }
+        }
     }
 
     private func note(own found: FoundTransaction, _ schema: MergeSchema) throws {
@@ -231,7 +251,8 @@ package final class MergingStore {
 
     // MARK: Transactions of others
 
-    /// Merges the next transaction of a peer. Everything that its writer knew must be merged already.
+    /// Merges the next transaction of a peer. Everything that its writer knew must be merged already. One that does not
+    /// fit the schema is parked.
     ///
     /// - Returns: What was overruled; nil if the transaction is here already.
     package func merge(_ transaction: ExportedTransaction, lamport order: UInt64) throws -> [MergeConflict]? {
@@ -241,44 +262,56 @@ package final class MergingStore {
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
             if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
-            let view = try ExchangeView(snapshot)
-            let schema = try schema(of: view, after: transaction)
-            // Its names are used here only if the transaction is applied.
-            let newWindow = try window(for: schema, snapshot)
-            let renamed = transaction.renamed(schema.presentNames)
-            let now = StoreBase(view, schema)
-            let named = MergeTransaction(stamp, renamed)
-            var pasts: [PastBase] = []
-            var known: [UInt64: MergeEntry] = [:]
-            let (outcome, isReplay) = try MergeReplay.merge(
-                named, into: now, newWindow ?? window,
-                read: { (places) throws(StoreError) in try entries(places, &known, schema, view) },
-                past: { (place) throws(StoreError) in
-                    let state = try state(asOf: place.end - 1)
-                    let past = try PastBase(state, before: now, place, schema)
-                    pasts.append(past)
-                    return past
-                }, schema)
-            let difference = try MergeDifference(outcome, from: now, schema)
-            for past in pasts { try past.requireWhole() }
-            let isExact = difference.isExactly(named)
-            let merged = MergedTransaction(
-                transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
-                removed: difference.removed, gone: difference.gone, order: order,
-                content: try content(transaction, order, outcome, isExact ? nil : difference))
             do {
-                // What a power failure takes back comes again: the mirror syncs before it confirms anything.
-                let result = try store.apply(merged, onto: snapshot.token.number, durability: .relaxed)
-                if isReplay { replays += 1 }
-                let overwritten = try overwritten(by: named, renamed, now, outcome, schema)
-                if let newWindow { (window, windowSchema) = (newWindow, schema) }
-                note(result, transaction, outcome, isExact ? nil : difference, stamp)
-                return conflicts(outcome) + overwritten
+                return try merge(transaction, stamp, onto: snapshot, isAgain: false)
             } catch let error as StoreError where error.code == .conflict {
                 // Another writer was faster.
                 continue
+            } catch let error as StoreError where Self.isForParking(error) {
+                guard try park(transaction, stamp, error, onto: snapshot) else { continue }
+                return []
             }
         }
+    }
+
+    /// - Parameter isAgain: Whether it is parked.
+    func merge(
+        _ transaction: ExportedTransaction, _ stamp: Stamp, onto snapshot: Snapshot, isAgain: Bool
+    ) throws -> [MergeConflict] {
+        let view = try ExchangeView(snapshot)
+        let schema = try schema(of: view, after: transaction)
+        // Its names are used here only if the transaction is applied.
+        let newWindow = try window(for: schema, snapshot)
+        let renamed = transaction.renamed(schema.presentNames)
+        try schema.requireFitting(renamed)
+        let now = StoreBase(view, schema)
+        let named = MergeTransaction(stamp, renamed)
+        var pasts: [PastBase] = []
+        var known: [UInt64: MergeEntry] = [:]
+        let (outcome, isReplay) = try MergeReplay.merge(
+            named, into: now, newWindow ?? window,
+            read: { (places) throws(StoreError) in try entries(places, &known, schema, view) },
+            past: { (place) throws(StoreError) in
+                let state = try state(asOf: place.end - 1)
+                let past = try PastBase(state, before: now, place, schema)
+                pasts.append(past)
+                return past
+            }, schema)
+        let difference = try MergeDifference(outcome, from: now, schema)
+        for past in pasts { try past.requireWhole() }
+        let isExact = difference.isExactly(named)
+        let merged = MergedTransaction(
+            transaction, as: difference.changes, joined: difference.joined, separated: difference.separated,
+            removed: difference.removed, gone: difference.gone, order: stamp.lamport,
+            content: try content(transaction, stamp, outcome, isExact && !isAgain ? nil : difference),
+            isAgain: isAgain)
+        // What a power failure takes back comes again: the mirror syncs before it confirms anything.
+        let result = try store.apply(merged, onto: snapshot.token.number, durability: .relaxed)
+        if isReplay { replays += 1 }
+        let overwritten = try overwritten(by: named, renamed, now, outcome, schema)
+        if let newWindow { (window, windowSchema) = (newWindow, schema) }
+        note(result, transaction, outcome, isExact ? nil : difference, stamp)
+        return conflicts(outcome) + overwritten
     }
 
     /// Goes back to the place with which the store began in the group, for a transaction that comes before the floor. A
@@ -297,7 +330,7 @@ package final class MergingStore {
         record.floor = floor
         try store.setMergeState(try record.stored())
         (seen, highest, knowledge) = (floor.number, floor.lamport, floor.knowledge)
-        (lastOwn, window, marks) = (floor.published, MergeWindow(), [])
+        (lastOwn, window, marks, parked) = (floor.published, MergeWindow(), [], [])
         // Those that were taken stay so.
         unpublished = UnpublishedTransactions(after: unpublished.next - 1)
         try look(upTo: try store.snapshot())
@@ -307,13 +340,13 @@ package final class MergingStore {
     ///
     /// - Parameter difference: Nil if these are the transaction's own.
     private func content(
-        _ transaction: ExportedTransaction, _ order: UInt64, _ outcome: MergeOutcome, _ difference: MergeDifference?
+        _ transaction: ExportedTransaction, _ stamp: Stamp, _ outcome: MergeOutcome, _ difference: MergeDifference?
     ) throws(StoreError) -> [UInt8]? {
         let isOpen = outcome.hasRefusedDeletions
         guard difference != nil || isOpen else { return nil }
         return try KeptTransaction(
-            transaction: transaction, isOpen: isOpen, movesNames: difference?.movesNames ?? false
-        ).encoded(order)
+            transaction: transaction, isOpen: isOpen, movesNames: difference?.movesNames ?? false, isParked: false
+        ).encoded(stamp.lamport)
     }
 
     private func note(
@@ -321,12 +354,10 @@ package final class MergingStore {
         _ difference: MergeDifference?, _ stamp: Stamp
     ) {
         highest = max(highest, stamp.lamport)
-        guard let token = result.token else {
-            knowledge[stamp.peer] = transaction.token.number
-            return
-        }
-        mark(before: token.number)
-        knowledge[stamp.peer] = transaction.token.number
+        if let token = result.token { mark(before: token.number) }
+        knowledge[stamp.peer] = max(knowledge[stamp.peer], transaction.token.number)
+        parked.removeAll { $0 == stamp }
+        guard let token = result.token else { return }
         seen = token.number
         window.append(
             MergeWindow.Place(
@@ -334,6 +365,18 @@ package final class MergingStore {
                 movesNames: difference?.movesNames ?? false),
             // Otherwise its own changes are the difference.
             difference.map { outcome.resources.union($0.resources) } ?? outcome.resources)
+    }
+
+    /// Notes that a transaction was parked.
+    func note(parked transaction: ExportedTransaction, _ stamp: Stamp, _ number: UInt64, _ resources: MergeResources) {
+        highest = max(highest, stamp.lamport)
+        mark(before: number)
+        knowledge[stamp.peer] = transaction.token.number
+        seen = number
+        parked.append(stamp)
+        window.append(
+            MergeWindow.Place(number: number, stamp: stamp, origin: transaction.token.number, isParked: true),
+            resources)
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }
@@ -353,7 +396,8 @@ package final class MergingStore {
     /// The place after the transactions of the window that no later one can come before, and their number. Numbers
     /// alone decide whether a transaction comes before a place: those of one number stay together.
     private func cut(below stable: Stamp) throws -> (count: Int, place: MergePlace) {
-        let count = window.settled(below: stable.lamport)
+        // MK1
+        let count = window.settled(below: parked.reduce(stable) { min($0, $1) }.lamport)
         var place = floor
         var own: UInt64?
         for settled in window.places.prefix(count) {
@@ -362,7 +406,7 @@ package final class MergingStore {
             if settled.stamp.peer == identifier {
                 own = settled.origin
             } else {
-                place.knowledge[settled.stamp.peer] = settled.origin
+                place.knowledge[settled.stamp.peer] = max(place.knowledge[settled.stamp.peer], settled.origin)
             }
         }
         if let own { place.published = try store.snapshot(asOf: own).token }

@@ -63,6 +63,22 @@ extension Mirror {
         public let loser: UUID
     }
 
+    /// A transaction of another store that does not fit the schema here. The store keeps it, and has confirmed it. It
+    /// takes effect, in its place in the group's order, when the schema has changed so that it fits.
+    public struct Parked: Sendable, Hashable {
+        /// The identifier of the store whose transaction it is.
+        public let store: UUID
+        /// The transaction's number there.
+        public let number: UInt64
+        /// What does not fit, and what to do.
+        public let reason: StoreError
+
+        init(_ parked: ParkedTransaction) {
+            (store, number) = (parked.store, parked.number)
+            reason = StoreError(StoreError.Code(rawValue: parked.reason.code), parked.reason.message)
+        }
+    }
+
     /// The state of a mirror at one moment.
     public struct Status: Sendable, Hashable {
         /// Whether `start` was called, and `stop` was not. A running mirror need not be connected: see `lastError`.
@@ -75,6 +91,9 @@ extension Mirror {
         public internal(set) var conflicts = 0
         /// The last conflicts, at most `maximumRecentConflicts`, the oldest first.
         public internal(set) var recentConflicts: [Conflict] = []
+        /// The first parked transactions, at most 100, in the order in which they came. Each change of the schema has the
+        /// mirror try all of them again.
+        public internal(set) var parked: [Parked] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
         /// connected for the first time.
         public internal(set) var weaknesses: [String] = []
@@ -89,6 +108,7 @@ extension Mirror {
         init(_ record: MirrorRecord, of store: UUID) {
             peers = record.known(store).map { Peer($0) }
             (published, conflicts) = (record.published, record.conflicts)
+            parked = (record.parked ?? []).map { Parked($0) }
             lastError = record.error.map { StoreError(StoreError.Code(rawValue: $0.code), $0.message) }
         }
 

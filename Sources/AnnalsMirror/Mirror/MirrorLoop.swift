@@ -225,10 +225,10 @@ final class MirrorLoop: Sendable {
 
     private func show(_ peer: MirrorPeer) {
         let (members, published, conflicts) = (peer.known, peer.publishedNumber, translated(peer.takeConflicts()))
-        let obstacle = peer.obstacle
+        let (obstacle, parked) = (peer.obstacle, peer.parked.map { Mirror.Parked($0) })
         board.change { status in
             (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
-            status.lastError = obstacle
+            (status.lastError, status.parked) = (obstacle, parked)
             status.add(conflicts)
         }
     }

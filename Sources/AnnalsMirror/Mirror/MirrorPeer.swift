@@ -106,6 +106,7 @@ package final class MirrorPeer {
     /// How long a step merges: then it shows what it has done, and can be ended.
     static let mergingSeconds = 0.5
     private static let unfinishedBytes = 32 << 20
+    private static let mostShown = 100
 
     /// - Parameters:
     ///   - number: Of the first message: above those of earlier mirrors of the store.
@@ -172,8 +173,8 @@ package final class MirrorPeer {
         let previous = phase
         try join(batch)
         // First: its transactions come before later ones of this store.
-        let lost = phase == .member ? try merging.remake() : []
-        note(lost)
+        note(phase == .member ? try merging.remake() : [])
+        note(phase == .member ? try merging.mergeParked() : [])
         let hasMerged = mergeWaiting()
         // Only now: after an error the same messages are read again.
         place = previous == .waitsForState && phase != .waitsForState ? nil : batch.place
@@ -218,11 +219,15 @@ package final class MirrorPeer {
         if let mark { record.mark = mark }
         (record.published, record.conflicts) = (published, conflictCount)
         record.hasLeft = record.hasLeft || members.amIGone
+        record.parked = parked.isEmpty ? nil : parked
         record.error = obstacle.map { MirrorRecord.Failure(code: $0.code.rawValue, message: $0.message) }
     }
 
     /// The reason why transactions cannot be merged.
     package var obstacle: StoreError? { obstacles.min { VersionVector.isBefore($0.key, $1.key) }?.value }
+
+    /// The first parked transactions.
+    var parked: [ParkedTransaction] { Array(merging.parkedTransactions.prefix(Self.mostShown)) }
 
     package func takeConflicts() -> [MergeConflict] {
         defer { conflicts = [] }

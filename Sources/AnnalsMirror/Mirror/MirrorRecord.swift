@@ -45,6 +45,8 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
     package var hasLeft = false
     package var published: UInt64 = 0
     package var conflicts = 0
+    /// Nil if none is parked.
+    var parked: [ParkedTransaction]?
     package var error: Failure?
 
     package init(first: MergePlace, lowest: UInt64 = 0) {
