@@ -70,6 +70,32 @@ import Testing
         try expectIntact(stores)
     }
 
+    @Test func theStatusShowsWhatIsParkedUntilItFits() async throws {
+        let folder = try TemporaryDirectory()
+        let stores = try [AttributeType.int, .string].map { type in
+            try Store(inMemory: [EntityDescription("Item", attributes: [AttributeDescription("rank", type)])])
+        }
+        let mirrors = try stores.map { try Mirror($0, group: "g", through: .folder(folder.path)) }
+        for mirror in mirrors { try await mirror.start() }
+        try await stores[0].write { try $0.insert("Item", ["rank": 7]) }
+        let shown = try await status(of: mirrors[1]) { !$0.parked.isEmpty }
+        #expect(shown.lastError == nil && shown.parked.allSatisfy { $0.store == stores[0].identifier })
+        #expect(shown.parked.allSatisfy { $0.reason.code == .schemaMismatch })
+        #expect(shown.parked.last?.reason.message.contains("rank") == true)
+        await mirrors[1].stop()
+        #expect(try Mirror.lastStatus(of: stores[1])?.parked == shown.parked)
+        try await mirrors[1].start()
+        try stores[1].changeSchema([
+            .removeAttribute("rank", from: "Item"), .addAttribute(AttributeDescription("rank", .int), to: "Item"),
+        ])
+        _ = try await status(of: mirrors[1]) {
+            try $0.parked.isEmpty && stores[1].snapshot().rows(of: "Item").count == 1
+        }
+        #expect(try stores[1].snapshot().rows(of: "Item").first?["rank"] == 7)
+        for mirror in mirrors { await mirror.stop() }
+        try expectIntact(stores)
+    }
+
     @Test func aStreamBeginsWithThePresentStatusAndEndsWithTheMirror() async throws {
         let folder = try TemporaryDirectory()
         let store = try Store(inMemory: MergeModel.entities)

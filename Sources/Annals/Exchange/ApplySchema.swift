@@ -5,12 +5,15 @@ enum ApplySchema {
     /// lacks, and the store's own entities if they are missing. These come last, so that in a new store the entities
     /// have the same numbers as in the exporting one. Throws `schemaMismatch`, `schemaRefused`.
     ///
-    /// - Parameter transaction: Nil if only the store's own entities are requested.
+    /// - Parameters:
+    ///   - transaction: Nil if only the store's own entities are requested.
+    ///   - keepsTypes: Whether an attribute that has another type there stays as it is here: then the caller looks at
+    ///     the values.
     static func definitions(
-        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog, isMerged: Bool = false
+        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog, isMerged: Bool = false, keepsTypes: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
         var changes: [SchemaChange] = []
-        if let transaction { changes = try self.changes(transaction, catalog) }
+        if let transaction { changes = try self.changes(transaction, catalog, keepsTypes) }
         for own in ReservedEntity.all + (isMerged ? [ReservedEntity.merged] : [])
         where catalog.number(ofEntity: own.name) == nil {
             changes.append(.addEntity(own.description))
@@ -21,7 +24,7 @@ enum ApplySchema {
     }
 
     private static func changes(
-        _ transaction: ExportedTransaction, _ catalog: SchemaCatalog
+        _ transaction: ExportedTransaction, _ catalog: SchemaCatalog, _ keepsTypes: Bool
     ) throws(StoreError) -> [SchemaChange] {
         guard var schema = transaction.schema else { return [] }
         // A default that refers to an object would name a different object here.
@@ -46,14 +49,14 @@ enum ApplySchema {
         }
         // A transaction may use names from before a renaming here.
         schema = NamesBefore.renamed(schema, renamed)
-        return changes + (try additions(of: schema, to: renamed))
+        return changes + (try additions(of: schema, to: renamed, keepsTypes))
     }
 
     /// The changes after which the store can hold everything that the transaction may write. A default that both have
     /// stays as it is here, because an exported insert has all values. An attribute that may be null there may be null
     /// here, too.
     private static func additions(
-        of schema: [EntityDescription], to catalog: SchemaCatalog
+        of schema: [EntityDescription], to catalog: SchemaCatalog, _ keepsTypes: Bool
     ) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
         for entity in schema {
@@ -71,6 +74,7 @@ enum ApplySchema {
                     changes.append(.addAttribute(attribute, to: entity.name))
                     continue
                 }
+                if keepsTypes, attribute.type != there.type { continue }
                 try requireSame(attribute, there, of: entity.name)
                 if attribute.isOptional, !there.isOptional {
                     changes.append(.changeAttribute(there.name, of: entity.name, isOptional: true))

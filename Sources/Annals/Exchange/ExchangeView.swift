@@ -32,7 +32,8 @@ package final class ExchangeView {
     ) throws(StoreError) -> (entities: [EntityDescription], presentNames: PresentNames) {
         var catalog = snapshot.view.catalog
         if let transaction {
-            let definitions = try ApplySchema.definitions(for: transaction, catalog, isMerged: true)
+            let definitions = try ApplySchema.definitions(
+                for: transaction, catalog, isMerged: true, keepsTypes: true)
             if !definitions.isEmpty {
                 try catalog.apply(SchemaDefinition(version: catalog.newestVersion + 1, entities: definitions))
             }

@@ -60,7 +60,8 @@ extension Store {
                     .conflict, "The store has changed since the changes were computed: compute them again.")
             }
             if !merged.isAgain { try origins.requireNext(transaction) }
-            let definitions = try ApplySchema.definitions(for: transaction, draft.catalog, isMerged: true)
+            let definitions = try ApplySchema.definitions(
+                for: transaction, draft.catalog, isMerged: true, keepsTypes: true)
             if !definitions.isEmpty { try draft.changeSchema(definitions) }
             if merged.isAgain {
                 try origins.noteAgain(transaction, in: draft)

@@ -120,7 +120,8 @@ extension MergingStore {
                 let stated = MergeState(schema, on: isOwn ? nil : base).stated(by: transaction)
                 let changed = Set(found.exported.changes.map { GroupObject($0.object, from: identifier) })
                 known[place.number] = MergeEntry(
-                    place.isParked ? MergeTransaction(place.stamp, []) : transaction, changed: changed.union(stated.changed.compactMap(\.object)))
+                    place.isParked ? MergeTransaction(place.stamp, []) : transaction,
+                    changed: changed.union(stated.changed.compactMap(\.object)))
             }
             try base.requireWhole()
         } catch {
