@@ -10,7 +10,8 @@ enum ApplySchema {
     ///   - keepsTypes: Whether an attribute that has another type there stays as it is here: then the caller looks at
     ///     the values.
     static func definitions(
-        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog, isMerged: Bool = false, keepsTypes: Bool = false
+        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog, isMerged: Bool = false,
+        keepsTypes: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
         var changes: [SchemaChange] = []
         if let transaction { changes = try self.changes(transaction, catalog, keepsTypes) }

@@ -91,8 +91,8 @@ extension Mirror {
         public internal(set) var conflicts = 0
         /// The last conflicts, at most `maximumRecentConflicts`, the oldest first.
         public internal(set) var recentConflicts: [Conflict] = []
-        /// The first parked transactions, at most 100, in the order in which they came. Each change of the schema has the
-        /// mirror try all of them again.
+        /// The first parked transactions, at most 100, in the order in which they came. After each change of the schema
+        /// the mirror tries all of them again.
         public internal(set) var parked: [Parked] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
         /// connected for the first time.
