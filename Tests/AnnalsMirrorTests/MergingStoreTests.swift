@@ -271,6 +271,8 @@ enum MergePicture: Equatable {
             try members[0].store.write { try $0.update(first, ["rank": .int(rank)]) }
         }
         try members[0].store.write { try $0.update(first, ["name": "k"]) }
+        // By then its first name is free.
+        try members[0].store.write { try $0.insert("Tag", ["name": "x"]) }
         let concurrent = try members[0].take()
         for own in concurrent { try members[2].receive(own) }
         // Now the name must be unique.
