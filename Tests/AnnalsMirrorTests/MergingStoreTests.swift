@@ -283,8 +283,12 @@ enum MergePicture: Equatable {
         for own in concurrent { try members[1].receive(own) }
         for writer in 0...2 { try exchange(from: writer, to: [0, 1, 2].filter { $0 != writer }) }
         for member in members {
-            let names = try member.store.snapshot().rows(of: "Tag").map { $0["name"]?.string }
-            #expect(names.compactMap(\.self).sorted() == ["k", "x"])
+            let tags = try member.store.snapshot().rows(of: "Tag").map {
+                "\($0["name"] ?? .null) \($0["rank"] ?? .null)"
+            }
+            // The later insertion has the values of the tag whose name it shares.
+            #expect(tags.sorted() == ["string(\"k\") null", "string(\"x\") null"])
+            #expect(member.merging.parkedCount == 0)
         }
     }
 

@@ -29,7 +29,8 @@ Checked:
 - Each object of Entry that a command has acknowledged is in each store, once, with its values. Entries are never
   changed or deleted. An entry whose command was killed may be there or not, but in all stores alike.
 - `annals verify` finds each store whole, every few seconds and at the end.
-- At the end all mirrors are without an error, and each has confirmed the transactions of all others.
+- At the end all mirrors are without an error, and each has confirmed the transactions of all others. None ever parks a
+  transaction.
 - No mirror ends by itself, none takes more than 120 seconds to end, and none ever shows an error that the faults do
   not explain.
 
@@ -610,6 +611,9 @@ class Machine:
                 note(f"{self.name} shows {code}: {status['error'].get('message')}")
                 if code not in EXPECTED_MIRROR_ERRORS:
                     fail(f"the mirror of {self.name} shows {code}: {status['error'].get('message')}")
+            # All stores have one schema.
+            for parked in status["parked"]:
+                fail(f"the mirror of {self.name} has parked a transaction: {parked}")
             self.status = status
 
     def objects(self, entity=None):

@@ -21,7 +21,7 @@ struct ParkedTransaction: Equatable, Codable {
 extension MergingStore {
     /// Whether an error is about the transaction and the schema here, so that the same will happen again.
     static func isForParking(_ error: StoreError) -> Bool {
-        [.schemaMismatch, .schemaRefused, .exportMalformed, .applyConflict, .uniqueViolation].contains(error.code)
+        [.schemaMismatch, .schemaRefused, .exportMalformed, .uniqueViolation].contains(error.code)
     }
 
     /// Keeps a transaction without an effect.
