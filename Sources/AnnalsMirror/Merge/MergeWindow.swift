@@ -48,7 +48,6 @@ package struct MergeWindow {
         /// The end of its resources among those of its chunk.
         var end: UInt32
         var peer: Int32
-        var isOpen: Bool
         var movesNames: Bool
         var isParked: Bool
     }
@@ -71,7 +70,6 @@ package struct MergeWindow {
     private var uses = ResourceTable()
     /// The entries that only read a resource: each leads to the one before it.
     private var readers: [(entry: Int32, earlier: Int32)] = []
-    private var openCount = 0
     private var peers: [UUID] = []
     /// By peer: a number that was confirmed, and its first entry that is not.
     private var unconfirmed: [(entry: Int, number: UInt64)] = []
@@ -113,14 +111,12 @@ package struct MergeWindow {
 
     // MARK: Changing
 
-    /// - Parameter isOpen: Whether not all resources of the transaction are known, because an earlier mirror has merged
-    ///   it: then it counts as connected with everything.
-    package mutating func append(_ place: Place, _ resources: MergeResources, isOpen: Bool = false) {
+    package mutating func append(_ place: Place, _ resources: MergeResources) {
         let changed = resources.changed.map { ResourceHash($0, isChanged: true) }
-        append(place, changed + resources.read.map { ResourceHash($0, isChanged: false) }, isOpen)
+        append(place, changed + resources.read.map { ResourceHash($0, isChanged: false) })
     }
 
-    private mutating func append(_ place: Place, _ resources: some Collection<ResourceHash>, _ isOpen: Bool) {
+    private mutating func append(_ place: Place, _ resources: some Collection<ResourceHash>) {
         let index = Int32(end)
         var chunk = chunks.popLast() ?? Chunk(largest: place.stamp)
         if chunk.entries.count == Chunk.count {
@@ -132,13 +128,12 @@ package struct MergeWindow {
         chunk.entries.append(
             Entry(
                 number: place.number, lamport: place.stamp.lamport, origin: place.origin, parent: -1, next: index,
-                latest: index, end: UInt32(chunk.resources.count), peer: peer(place.stamp.peer), isOpen: isOpen,
+                latest: index, end: UInt32(chunk.resources.count), peer: peer(place.stamp.peer),
                 movesNames: place.movesNames, isParked: place.isParked))
         chunk.smallest = min(chunk.smallest, place.stamp.lamport)
         chunk.largest = max(chunk.largest, place.stamp)
         chunks.append(chunk)
         end += 1
-        if isOpen { openCount += 1 }
         enter(index, resources)
     }
 
@@ -150,7 +145,6 @@ package struct MergeWindow {
     }
 
     package mutating func removeFirst(_ count: Int) {
-        for entry in first..<first + count where self[entry].isOpen { openCount -= 1 }
         first += count
         guard first == end || first > max(Self.mostRemoved, end / 2) else { return }
         rebuild()
@@ -163,7 +157,7 @@ package struct MergeWindow {
         let (old, start, count) = (self, first, end)
         self = MergeWindow()
         for index in start..<count {
-            append(old.place(index), old.resources(of: index), old[index].isOpen)
+            append(old.place(index), old.resources(of: index))
         }
     }
 
@@ -245,7 +239,6 @@ package struct MergeWindow {
     ///
     /// Constant for each resource, and for each entry that only reads one of the changed ones.
     package func latest(connectedWith resources: MergeResources) -> Stamp? {
-        if openCount > 0 { return chunks.last?.largest }
         return groups(of: resources).map { stamp(self[Int(self[Int($0)].latest)]) }.max()
     }
 
@@ -255,7 +248,6 @@ package struct MergeWindow {
     /// O(n log n) in their number.
     package func connected(with resources: MergeResources, before new: Stamp) -> [Place] {
         let rest = beginning(before: new)..<end
-        if openCount > 0 { return rest.map { place($0) } }
         var found: [Int] = []
         for root in groups(of: resources) {
             if Int(-self[Int(root)].parent) > rest.count {

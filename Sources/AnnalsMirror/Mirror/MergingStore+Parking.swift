@@ -32,7 +32,8 @@ extension MergingStore {
     ) throws -> Bool {
         let view = try ExchangeView(snapshot)
         let schema = try schema(of: view)
-        let kept = KeptTransaction(transaction: transaction, isOpen: false, movesNames: false, isParked: true)
+        var kept = KeptTransaction(transaction)
+        kept.isParked = true
         let named = MergeTransaction(stamp, transaction.renamed(schema.presentNames))
         let base = StoreBase(view, schema)
         let resources = MergeState(schema, on: base).stated(by: named)

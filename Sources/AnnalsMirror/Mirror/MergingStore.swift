@@ -163,7 +163,7 @@ package final class MergingStore {
             MergeWindow.Place(
                 number: found.number, stamp: stamp, origin: origin.number, movesNames: kept?.movesNames ?? false,
                 isParked: kept?.isParked ?? false),
-            try resources(of: found, stamp, schema, snapshot), isOpen: kept?.isOpen ?? false)
+            try resources(of: found, stamp, schema, snapshot))
         if kept?.isParked == true {
             parked.append(stamp)
         } else {
@@ -199,6 +199,7 @@ package final class MergingStore {
         let present = MergeState(schema, on: try snapshot.map { try StoreBase($0, schema) })
         return try written(by: found.exported.renamed(schema.presentNames), schema)
             .union(present.stated(by: try found.transaction(stamp, schema.presentNames)))
+            .union(try found.kept()?.objects ?? MergeResources())
     }
 
     private func written(by exported: ExportedTransaction, _ schema: MergeSchema) throws -> MergeResources {
@@ -242,9 +243,7 @@ package final class MergingStore {
         let present = try ExchangeView(snapshot)
         try forEachTransaction(of: Array(window.places), in: snapshot, present) { place, found in
             let isOwn = place.stamp.peer == identifier
-            new.append(
-                place, try resources(of: found, place.stamp, schema, isOwn ? nil : snapshot),
-                isOpen: try found.kept()?.isOpen ?? false)
+            new.append(place, try resources(of: found, place.stamp, schema, isOwn ? nil : snapshot))
         }
         return new
     }
@@ -342,11 +341,11 @@ package final class MergingStore {
     private func content(
         _ transaction: ExportedTransaction, _ stamp: Stamp, _ outcome: MergeOutcome, _ difference: MergeDifference?
     ) throws(StoreError) -> [UInt8]? {
-        let isOpen = outcome.hasRefusedDeletions
-        guard difference != nil || isOpen else { return nil }
-        return try KeptTransaction(
-            transaction: transaction, isOpen: isOpen, movesNames: difference?.movesNames ?? false, isParked: false
-        ).encoded(stamp.lamport)
+        guard difference != nil || outcome.hasRefusedDeletions else { return nil }
+        var kept = KeptTransaction(transaction)
+        if outcome.hasRefusedDeletions { kept.objects = outcome.resources }
+        kept.movesNames = difference?.movesNames ?? false
+        return try kept.encoded(stamp.lamport)
     }
 
     private func note(
