@@ -1,6 +1,6 @@
 // The transactions of a store that a transaction still to come may precede, in the order of its history.
 //
-// History has the transactions themselves. The window has their places and hashes of their resources: about 70 bytes
+// History has the transactions themselves. The window has their places and hashes of their resources: about 80 bytes
 // for a transaction of one object. So it may have millions of them, after a member was off for a week.
 //
 // Transactions that are connected form a group. The groups are a forest of entries: a new entry joins the groups with
