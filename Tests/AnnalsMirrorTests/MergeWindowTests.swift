@@ -77,7 +77,7 @@ import Testing
                 let changing = entries.filter { $0.resources.changed.contains(resource) }.map(\.place.number)
                 #expect(window.places(changing: resource).map(\.number).sorted() == changing)
             }
-            // What is left out connects with nothing more.
+            // The resources that are left out connect with nothing more.
             let further = Self.resources(&random, objects: objects)
             let rest = window.unknown(further, besides: looked).union(looked)
             #expect(Self.connected(rest, entries) == Self.connected(further.union(looked), entries))

@@ -304,7 +304,7 @@ package final class MergingStore {
             removed: difference.removed, gone: difference.gone, order: stamp.lamport,
             content: try content(transaction, stamp, outcome, isExact && !isAgain ? nil : difference),
             isAgain: isAgain)
-        // What a power failure takes back comes again: the mirror syncs before it confirms anything.
+        // The mirror syncs before it confirms. Transactions that a power failure takes back come again.
         let result = try store.apply(merged, onto: snapshot.token.number, durability: .relaxed)
         if isReplay { replays += 1 }
         let overwritten = try overwritten(by: named, renamed, now, outcome, schema)

@@ -70,7 +70,7 @@ extension Mirror {
         public let store: UUID
         /// The transaction's number there.
         public let number: UInt64
-        /// What does not fit, and what to do.
+        /// The reason, and how to mend it.
         public let reason: StoreError
 
         init(_ parked: ParkedTransaction) {
