@@ -134,7 +134,8 @@ enum ConsumersCommand {
     }
 
     private static func kinds(_ consumer: Consumer) -> [String] {
-        [(Consumer.Kind.reads, "reads"), (.writes, "writes")].filter { consumer.kind.contains($0.0) }.map(\.1)
+        [(Consumer.Kind.reads, "reads"), (.writes, "writes"), (.holds, "holds")]
+            .filter { consumer.kind.contains($0.0) }.map(\.1)
     }
 
     private static func time(_ date: Date) -> String {

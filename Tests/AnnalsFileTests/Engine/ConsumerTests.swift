@@ -304,6 +304,45 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 
+    /// Whatever removes history, and whether the consumer reads as well.
+    @Test(arguments: [.holds, [.reads, .holds], [.writes, .holds]] as [ConsumerKind])
+    func nothingRemovesHeldHistory(_ kind: ConsumerKind) throws {
+        let machine = machine()
+        let engine = try machine.create()
+        for note in 1...5 { _ = try engine.insertNotes(note...note) }
+        let held = try place(engine)
+        _ = try engine.register("mirror", kind)
+        for note in 6...9 { _ = try engine.insertNotes(note...note) }
+        #expect(try engine.estimate(before: .max, in: engine.view()).before == held.number + 1)
+        _ = try engine.deleteHistory(before: .max, authors: [nil])
+        #expect(engine.tracking.hiddenBefore(0) == held.number + 1)
+        for limits in [RetentionLimits(microseconds: 0, bytes: .max), RetentionLimits(microseconds: .max, bytes: 0)] {
+            try engine.setRetention(limits)
+            _ = try engine.insertNotes(10...10)
+            #expect(engine.tracking.horizon <= held.number)
+        }
+        _ = try engine.deleteHistory(before: .max)
+        #expect(engine.tracking.horizon == held.number)
+        // Kept by compaction, and by a program that opens the store later.
+        try engine.close()
+        let store = StoreHandle(try machine.open())
+        _ = try store.compact(.lowered)
+        #expect(try !store.current.deleteHistory(before: .max))
+        #expect(store.current.tracking.horizon == held.number)
+        // It goes as far as the consumer, and all of it when the consumer is gone.
+        let later = try place(store.current)
+        try store.current.advance([ConsumerAdvance(name: "mirror", from: held, to: later)])
+        _ = try store.current.insertNotes(11...11)
+        _ = try store.current.deleteHistory(before: .max)
+        #expect(store.current.tracking.horizon == later.number)
+        #expect(try store.current.removeConsumer("mirror"))
+        _ = try store.current.deleteHistory(before: .max)
+        #expect(try store.current.tracking.horizon == store.newest().view.number)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
     @Test func historyBeyondTheByteLimitIsRemoved() throws {
         let machine = machine()
         let engine = try machine.create()

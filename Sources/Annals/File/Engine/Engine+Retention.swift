@@ -125,7 +125,7 @@ extension Engine {
     /// The effect of removing all transactions before this one.
     package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
         let horizon = tracking.horizon
-        let first = max(min(number, view.number + 1), horizon + 1)
+        let first = max(min(number, view.number + 1, tracking.firstHeld), horizon + 1)
         assert(first > horizon, "Transactions would be cleaned that are cleaned already.")
         let regained = try space(in: view).regained(after: first - 1, self, view)
         return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)

@@ -5,8 +5,8 @@ extension Engine {
     package var tracking: TrackingState { log.current.tracking }
 
     /// Stops returning transactions below `number`: all of them, or those of some authors (nil: those without one).
-    /// Takes one frame, and frees no space before compaction. A number above the last one's means all. Returns false if
-    /// nothing changes.
+    /// Takes one frame, and frees no space before compaction. A number above the last one's means all, and one above
+    /// what a consumer holds means up to there. Returns false if nothing changes.
     ///
     /// Throws the errors of `Log.locked`.
     @discardableResult
@@ -14,7 +14,7 @@ extension Engine {
         before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
     ) throws(StoreError) -> Bool {
         try appendStandalone(durability) { (state) throws(StoreError) in
-            let limit = min(number, state.lastNumber + 1)
+            let limit = min(number, state.lastNumber + 1, state.tracking.firstHeld)
             var mark = CleaningRecord(before: 0, time: log.environment.wallClockMicroseconds())
             if let authors {
                 let numbers = Set(authors.compactMap { Self.number(ofAuthor: $0, state) })

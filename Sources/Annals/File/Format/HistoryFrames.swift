@@ -20,7 +20,9 @@ public struct ConsumerKind: OptionSet, Hashable, Sendable, Codable {
     public static let reads = ConsumerKind(rawValue: 1)
     /// It writes. This is for information only; nothing waits for it.
     public static let writes = ConsumerKind(rawValue: 2)
-    static let all: ConsumerKind = [.reads, .writes]
+    /// It holds history: nothing removes transactions after its cursor, however old or large history is.
+    public static let holds = ConsumerKind(rawValue: 4)
+    static let all: ConsumerKind = [.reads, .writes, .holds]
 }
 
 /// A reader of history, and its place.

@@ -22,6 +22,11 @@ package struct TrackingState: Equatable, Sendable {
 
     package func consumer(_ name: String) -> ConsumerRecord? { consumers.first { $0.name.hasSameBytes(as: name) } }
 
+    /// The first transaction that a consumer holds; the highest number for none.
+    package var firstHeld: UInt64 {
+        consumers.reduce(.max) { $1.kind.contains(.holds) ? min($0, $1.cursor == .max ? .max : $1.cursor + 1) : $0 }
+    }
+
     /// The number below which transactions of an author are hidden; 0 for none.
     package func hiddenBefore(_ author: UInt32) -> UInt64 { hidden.first { $0.author == author }?.before ?? 0 }
 
