@@ -14,11 +14,16 @@ extension Command {
             Continue after the last transaction that was printed, or after the one that “annals apply” names in the
             other store. Applying a transaction twice does no harm, and a gap is noticed. With --to, transactions
             that were made in that other store are left out.
+
+            With --new-identity, the transactions are those of another store, which began with the objects at --after.
+            For a store that was restored from a backup or has left its group: --after is then the last transaction
+            that the group has of it.
             """,
         operands: ["STORE"],
         options: [
             Option("after", value: "PLACE", "only transactions after this place"),
             Option("to", value: "ID", "the identifier of the receiving store"),
+            Option("new-identity", "as transactions of another store; with --after"),
             Option("limit", value: "N", "at most N transactions"),
         ], run: ExportCommand.run)
 }
@@ -28,12 +33,20 @@ enum ExportCommand {
         let place = try arguments.place(of: "after", for: .export)?.inRequest
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
+        let newIdentity = arguments.has("new-identity")
+        guard place != nil || !newIdentity else {
+            throw ToolFailure(
+                .usage,
+                "--new-identity needs --after: the last transaction that other stores have under the old identity.",
+                hint: "Try: annals help export")
+        }
         guard left > 0 else { return .done }
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
         do {
-            try store.forEachExportedTransaction(after: place, to: target) { (transaction) in
+            try store.forEachExportedTransaction(after: place, to: target, newIdentity: newIdentity) {
+                (transaction) in
                 do throws(ToolFailure) {
                     var line: [UInt8] = []
                     JSONText.appendRaw(transaction.jsonLine, to: &line)

@@ -166,9 +166,11 @@ struct MessageRandom {
         case 0:
             content = .state(StateMessage(name: text(), knowledge: vector(), lamport: number() >> 2))
         case 1:
+            let applied = vector()
             content = .receipt(
                 ReceiptMessage(
-                    applied: vector(), lamport: number() >> 2, microseconds: Int64(bitPattern: number()),
+                    applied: applied, tags: applied.entries.map { _ in number() }, lamport: number() >> 2,
+                    microseconds: Int64(bitPattern: number()),
                     settled: vector(), members: PeerSet(some(4) { $0.store() }),
                     departed: PeerSet(some(4) { $0.store() })))
         case 2:

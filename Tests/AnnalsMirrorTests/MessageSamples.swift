@@ -68,7 +68,7 @@ enum MessageSamples {
                 published: 7,
                 .receipt(
                     ReceiptMessage(
-                        applied: vector([(store, 7), (other, 13)]), lamport: 302,
+                        applied: vector([(store, 7), (other, 13)]), tags: [0, 0x0102_0304_0506_0708], lamport: 302,
                         microseconds: 1_700_000_000_000_001, settled: vector([(store, 5)]), members: PeerSet([other]),
                         departed: PeerSet([uuid(0xc3)]))))
         ),

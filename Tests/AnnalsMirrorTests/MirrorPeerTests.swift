@@ -85,6 +85,52 @@ import Testing
         #expect(try StorePicture.lines(of: members[0].store) == StorePicture.lines(of: members[1].store))
     }
 
+    /// Retention and cleaning leave what a member that is off has not confirmed. Otherwise the others could not go on.
+    @Test func aMemberThatIsOffKeepsHistory() throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let members = try [1, 2, 3].map { try GroupMember.store(seed: $0) }
+        func begin(_ store: Store, _ run: UInt64) throws -> MirrorPeer {
+            try MirrorPeer.begin(
+                store, exchange.courier(for: store.identifier.uuidString), firstNumber: run * 1_000_000,
+                instance: run, clock: { exchange.now })
+        }
+        func step(_ peers: [MirrorPeer]) throws {
+            for _ in 0..<60 {
+                for peer in peers { try peer.step() }
+                exchange.advance(by: 1)
+            }
+        }
+        func write(_ store: Store) throws { _ = try store.write { try $0.insert("Folder", ["name": "new"]) } }
+        var peers = try members.map { try begin($0, 1) }
+        for store in members { try write(store) }
+        try step(peers)
+        for peer in peers { #expect(peer.isQuiet) }
+        for store in members { try store.setRetention(.none) }
+        for round in 1...3 {
+            for store in members.prefix(2) {
+                try write(store)
+                try store.clean()
+                try store.deleteHistory(before: .max)
+            }
+            // The third one is off meanwhile, and writes.
+            try write(members[2])
+            try step(Array(peers.prefix(2)))
+            for peer in peers.prefix(2) { try peer.save() }
+            peers = try members.prefix(2).map { try begin($0, UInt64(1 + round)) } + [peers[2]]
+        }
+        try step(peers)
+        for peer in peers { #expect(peer.isQuiet && peer.obstacle == nil) }
+        let pictures = try members.map { try StorePicture.lines(of: $0) }
+        #expect(pictures[0].count == 12 && pictures.allSatisfy { $0 == pictures[0] })
+        // Then nothing holds it.
+        for (peer, store) in zip(peers, members) {
+            try peer.save()
+            try write(store)
+            try store.clean()
+            #expect(try store.oldestToken.number > 3)
+        }
+    }
+
     /// Numbers of messages follow the clock of a machine, which may go back between two runs of a mirror.
     @Test func oldReceiptsWithHigherNumbersHideNoNewOnes() throws {
         let exchange = SimulatedExchange(seed: 1)

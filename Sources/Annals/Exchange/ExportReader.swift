@@ -2,7 +2,7 @@
 //
 // Invariants:
 // ER1  Each exported transaction names the one exported before it, so a missing one is found when they are applied. The
-//     receiver has everything in those that are left out.
+//     receiver has everything in those that are left out, or gets it from its group.
 // ER2  An object is named by the store in which it was first inserted, in every exchange. So a name means the same
 //     object in every store.
 
@@ -11,7 +11,11 @@ internal import FoundationEssentials
 /// Turns transactions of one view into values. For one thread.
 struct ExportReader {
     let view: View
+    /// The identifier in tokens and in names of own objects.
     let store: UUID
+    /// For a new identity: a state whose own objects keep the name that they have in other stores, and the store of
+    /// these names.
+    private let shared: (state: View, store: UUID)?
     /// The receiving store. Transactions that were made there are left out. Nil for any store.
     let target: UUID?
     private var map: ObjectMap
@@ -30,10 +34,15 @@ struct ExportReader {
         var positions: [Int]?
     }
 
-    /// - Parameter names: A state whose names of objects are used.
-    init(_ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil) throws(StoreError) {
+    /// - Parameters:
+    ///   - names: A state whose names of objects are used.
+    ///   - shared: The last state that the store has in common with others under its identifier. It gets another one.
+    init(
+        _ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil, apartFrom shared: Snapshot? = nil
+    ) throws(StoreError) {
         view = snapshot.view
-        store = snapshot.storeIdentifier
+        store = shared?.identifierOfContinuation ?? snapshot.storeIdentifier
+        self.shared = shared.map { ($0.view, $0.storeIdentifier) }
         self.target = target
         map = try ObjectMap(names ?? snapshot)
     }
@@ -43,6 +52,7 @@ struct ExportReader {
     /// Whether a transaction is exported (ER1).
     func includes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
         guard let record = try transaction.appliedRecord() else { return true }
+        if let shared, try transaction.mergeRecord(of: shared.store) != nil { return false }
         if let target, record.origin.storeIdentifier == target { return false }
         return !record.isSkipped
     }
@@ -60,8 +70,10 @@ struct ExportReader {
             changes.append(try read(change, version))
             return true
         }
+        var token = transaction.token
+        if shared != nil { token = HistoryToken(storeIdentifier: store, number: token.number, tag: token.tag) }
         return ExportedTransaction(
-            token: transaction.token, previous: previous, microseconds: transaction.microseconds,
+            token: token, previous: previous, microseconds: transaction.microseconds,
             author: transaction.author, contextName: transaction.contextName, origin: record?.origin,
             originPrevious: record.flatMap { $0.first == nil ? $0.previous : $0.firstPrevious },
             holds: record?.isState ?? false ? try transaction.heldPlaces() : nil,
@@ -220,8 +232,9 @@ struct ExportReader {
 
     /// The name of an object in every store: ER2.
     mutating func name(of object: ObjectID) throws(StoreError) -> ExportedObject {
-        guard let foreign = try map.foreign(of: object) else { return ExportedObject(object) }
-        return ExportedObject(foreign.id, of: foreign.store)
+        if let foreign = try map.foreign(of: object) { return ExportedObject(foreign.id, of: foreign.store) }
+        if let shared, try shared.state.contains(object) { return ExportedObject(object, of: shared.store) }
+        return ExportedObject(object)
     }
 
     // MARK: The schema
@@ -263,6 +276,18 @@ struct ExportReader {
             }
         }
         return renames
+    }
+}
+
+extension Snapshot {
+    /// The identifier under which changes after this state are exported with a new identity: the same for the same
+    /// state, so that a store notices what it has applied (RFC 9562, version 8).
+    fileprivate var identifierOfContinuation: UUID {
+        let (own, token) = (storeIdentifier.stored, token)
+        return UUID(
+            UUIDBytes(
+                high: (own.high ^ token.tag) & ~0xF000 | 0x8000,
+                low: (own.low ^ token.tag.byteSwapped &+ token.number) & ~(3 << 62) | 1 << 63))
     }
 }
 

@@ -25,6 +25,12 @@ extension Store {
     /// A cleaned place is still valid if no transaction to export was cleaned after it. Cleaned transactions that
     /// `target` leaves out do not matter, if every call names that target and they were not cleaned by author.
     ///
+    /// With a new identity, the transactions are exported as those of another store, which began with the objects that
+    /// this store had at `place`. Use it for a store that was restored from a backup, or has left its group: others have
+    /// other transactions under its identifier, or take no more of them. `place` is then the last one that they have in
+    /// common. Transactions that a mirror has merged are left out. The same place gives the same new identifier, so
+    /// transactions that are applied twice are noticed.
+    ///
     /// Takes memory for one transaction at a time, and the first may contain all objects. Transactions that are not
     /// durable yet are exported too. If a power failure must not remove transactions that other stores have, export up
     /// to the snapshot of a durable place.
@@ -33,17 +39,18 @@ extension Store {
     ///   - place: The transaction to begin after: use the other store's `lastApplied`. Nil for everything.
     ///   - target: The identifier of the receiving store: transactions that were made there are left out. Nil for any
     ///     store.
-    ///   - snapshot: The state to stop at; nil for the newest.
+    ///   - newIdentity: Whether to export as another store. It needs a place.
     ///   - body: Called with each transaction. Return false to stop.
     ///
-    /// Throws as `forEachTransaction`, and errors of `body`.
+    /// Throws as `forEachTransaction`, `invalidArgument` for a new identity without a place, and errors of `body`.
     public func forEachExportedTransaction(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
-        _ body: (ExportedTransaction) throws -> Bool
+        newIdentity: Bool = false, _ body: (ExportedTransaction) throws -> Bool
     ) throws {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try reading(end, end.engine)
-        var reader = try ExportReader(end, to: target)
+        let shared = newIdentity ? try self.shared(place, end) : nil
+        var reader = try ExportReader(end, to: target, apartFrom: shared)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
         // Before the first call of `body`: a receiver that cannot continue after the state has no use for it.
@@ -55,7 +62,9 @@ extension Store {
             previous = exported.token
         }
         guard let (resolved, oldest) = rest else { return }
-        if state == nil { previous = try lastExported(upTo: resolved.range.after, reader, oldest, end) }
+        if state == nil, shared == nil {
+            previous = try lastExported(upTo: resolved.range.after, reader, oldest, end)
+        }
         var isFirst = state == nil
         var failure: (any Error)?
         try forEachTransaction(resolved) { (transaction) throws(StoreError) -> Bool in
@@ -69,6 +78,18 @@ extension Store {
             }
         }
         if let failure { throw failure }
+    }
+
+    /// The last state in common with other stores.
+    private func shared(_ place: HistoryRequest.Place?, _ end: Snapshot) throws(StoreError) -> Snapshot {
+        guard let place else {
+            throw StoreError(
+                .invalidArgument,
+                "An export with a new identity begins after the last transaction that other stores have under the old "
+                    + "one: give that place. For a copy of everything, use a backup with a new identity.", path: path)
+        }
+        let number = try ResolvedRequest(HistoryRequest(after: place), self, end).range.after
+        return Snapshot(try end.engine.view(asOf: number), end.engine, identifier)
     }
 
     /// The state with which the export begins; nil if it begins with history. That is so if history has every
@@ -171,11 +192,11 @@ extension Store {
 
     /// The same transactions as values. They are all in memory at once: use `limit`. Throws `StoreError`.
     public func export(
-        after place: HistoryRequest.Place? = nil, to target: UUID? = nil, limit: Int? = nil
+        after place: HistoryRequest.Place? = nil, to target: UUID? = nil, newIdentity: Bool = false, limit: Int? = nil
     ) throws -> [ExportedTransaction] {
         var transactions: [ExportedTransaction] = []
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
-        try forEachExportedTransaction(after: place, to: target) { (transaction) in
+        try forEachExportedTransaction(after: place, to: target, newIdentity: newIdentity) { (transaction) in
             transactions.append(transaction)
             return limit.map { transactions.count < $0 } ?? true
         }

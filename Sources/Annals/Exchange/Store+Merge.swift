@@ -225,7 +225,7 @@ extension Draft {
 
 extension HistoryTransactionView {
     /// `own` is the store itself, whose record is not about a transaction.
-    fileprivate func mergeRecord(of own: UUID) throws(StoreError) -> MergeRecord? {
+    func mergeRecord(of own: UUID) throws(StoreError) -> MergeRecord? {
         let context = context
         let view = context.pointee.view
         guard !view.reservedEntities.isEmpty, let number = view.catalog.number(ofEntity: ReservedEntity.merged.name)

@@ -130,8 +130,10 @@ extension ContentReader {
 
     fileprivate mutating func readReceipt() throws(StoreError) -> ReceiptMessage {
         let applied = try readVector()
+        var tags: [UInt64] = []
+        for _ in applied.entries { tags.append(try input.readFixed(UInt64.self)) }
         return ReceiptMessage(
-            applied: applied, lamport: try readLamport(), microseconds: try input.readFixed(Int64.self),
+            applied: applied, tags: tags, lamport: try readLamport(), microseconds: try input.readFixed(Int64.self),
             settled: try readVector(), members: try readPeers(), departed: try readPeers())
     }
 

@@ -73,6 +73,7 @@ extension MirrorMessage.Content {
             writer.out.append(varint: message.lamport)
         case .receipt(let message):
             writer.append(message.applied)
+            for tag in message.tags { writer.out.append(fixed: tag) }
             writer.out.append(varint: message.lamport)
             writer.out.append(fixed: message.microseconds)
             writer.append(message.settled)

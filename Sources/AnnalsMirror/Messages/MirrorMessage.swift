@@ -84,6 +84,9 @@ package struct StateMessage: Hashable, Sendable {
 package struct ReceiptMessage: Hashable, Sendable {
     /// All entries.
     package var applied: VersionVector
+    /// The tag of each of these transactions; 0 if the sender does not know it. By them a peer notices that an older
+    /// state has replaced its store.
+    package var tags: [UInt64]
     package var lamport: UInt64
     /// Microseconds since 1970, UTC, on the sender's clock. Only for showing the lag.
     package var microseconds: Int64
@@ -94,12 +97,21 @@ package struct ReceiptMessage: Hashable, Sendable {
     /// Peers that have left, or were declared lost.
     package var departed: PeerSet
 
+    /// - Parameter tags: One for each entry of `applied`; nil if none is known.
     package init(
-        applied: VersionVector, lamport: UInt64, microseconds: Int64, settled: VersionVector = VersionVector(),
-        members: PeerSet = PeerSet(), departed: PeerSet = PeerSet()
+        applied: VersionVector, tags: [UInt64]? = nil, lamport: UInt64, microseconds: Int64,
+        settled: VersionVector = VersionVector(), members: PeerSet = PeerSet(), departed: PeerSet = PeerSet()
     ) {
         (self.applied, self.lamport, self.microseconds) = (applied, lamport, microseconds)
+        self.tags = tags ?? Array(repeating: 0, count: applied.entries.count)
         (self.settled, self.members, self.departed) = (settled, members, departed)
+        assert(self.tags.count == applied.entries.count, "Each applied transaction has a tag.")
+    }
+
+    /// The last transaction of a peer that the sender has applied; nil without one, or without its tag.
+    package func token(of peer: UUID) -> HistoryToken? {
+        guard let index = applied.entries.firstIndex(where: { $0.peer == peer }), tags[index] > 0 else { return nil }
+        return HistoryToken(storeIdentifier: peer, number: applied.entries[index].number, tag: tags[index])
     }
 }
 

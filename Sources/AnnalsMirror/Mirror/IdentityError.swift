@@ -14,7 +14,9 @@ extension StoreError.Code {
 enum IdentityError {
     /// Remedies for a store that is to go on in the group under another identity.
     private static let anotherIdentity =
-        "To have this data in the group, begin with an empty store, which gets everything from the group. To use the "
+        "To have this data in the group, begin with an empty store, which gets everything from the group. Changes that "
+        + "were made in the copy can be brought into it: “annals export COPY --after N --new-identity | annals apply "
+        + "NEW -”, where N is the last transaction before it was copied. To use the "
         + "copy outside the group, give it an identity of its own (`annals backup --new-identity`)."
 
     static func copied(_ comparison: StoreMark.Comparison, path: String) -> StoreError {
@@ -37,7 +39,8 @@ enum IdentityError {
     /// - Parameters:
     ///   - number: Of the transaction that the group has.
     ///   - newest: The store's newest one; nil if it has another transaction with the number.
-    static func restored(_ number: UInt64, newest: UInt64?) -> StoreError {
+    ///   - common: The last transaction that this store is known to have in common with the group.
+    static func restored(_ number: UInt64, newest: UInt64?, common: UInt64) -> StoreError {
         let finding =
             newest.map { "transaction \(number) of this store, whose newest one is \($0)" }
             ?? "another transaction \(number) of this store than the store itself"
@@ -45,9 +48,10 @@ enum IdentityError {
             .storeRestored,
             "The group has \(finding). It was restored from a backup or a snapshot, or a copy of it publishes under "
                 + "its name, so it does not publish. Move it away, and begin with an empty store, which gets "
-                + "everything from the group. Changes that only this store has are still in it: export them with "
-                + "`annals export`."
-        )
+                + "everything from the group. Then bring what was changed here since it was restored into that store: "
+                + "“annals export OLD --after \(common) --new-identity | annals apply NEW -”. The group has transaction "
+                + "\(common) too. “annals history OLD” shows whether the first ones after it are older than the "
+                + "restoring; begin after those.")
     }
 
     /// No other kind of file is removed or overwritten.

@@ -52,14 +52,14 @@ package final class MergingStore {
     /// The number of merges that had to replay.
     package private(set) var replays = 0
 
-    /// The consumer of the store's history that keeps the window from being cleaned.
+    /// The consumer that holds the store's history for the window (MG4).
     package static let consumer = "annals.mirror"
 
     /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since, although the
     /// mirror's consumer needed it.
     package init(_ store: Store) throws {
         self.store = store
-        try store.registerConsumer(Self.consumer, at: .oldest)
+        try store.registerConsumer(Self.consumer, kind: [.reads, .holds], at: .oldest)
         if let record = try MirrorRecord.load(store) {
             self.record = record
         } else {
@@ -376,6 +376,14 @@ package final class MergingStore {
         window.append(
             MergeWindow.Place(number: number, stamp: stamp, origin: transaction.token.number, isParked: true),
             resources)
+    }
+
+    /// The tags of the last merged transactions of other stores; 0 for one that is not known.
+    func tags(of vector: VersionVector) throws -> [UInt64] {
+        let known = try store.appliedOrigins
+        return vector.entries.map { entry in
+            known.first { $0.storeIdentifier == entry.peer && $0.number == entry.number }?.tag ?? 0
+        }
     }
 
     func noteSaved(_ record: MirrorRecord) { self.record = record }

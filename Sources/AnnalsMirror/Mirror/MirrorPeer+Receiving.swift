@@ -14,6 +14,7 @@ extension MirrorPeer {
             if let number = Self.ownNumber(in: message, me) {
                 try ownHistory.requireKnown(number, newest: store.snapshot().token.number)
             }
+            if case .receipt(let receipt) = message.content { try check(receipt, from: sender) }
         }
     }
 
@@ -32,6 +33,22 @@ extension MirrorPeer {
         case .transaction(let message): message.knowledge[me] > 0 ? message.knowledge[me] : nil
         case .receipt(let receipt): receipt.applied[me] > 0 ? receipt.applied[me] : nil
         default: nil
+        }
+    }
+
+    /// Whether another peer has the transactions of this store. It applies no more of them if not, so it is enough to
+    /// look from time to time.
+    private func check(_ receipt: ReceiptMessage, from sender: UUID) throws {
+        guard let token = receipt.token(of: me), clock() >= nextCheck[sender] ?? 0 else { return }
+        nextCheck[sender] = clock() + Self.checkSeconds
+        try requireKnown(token)
+    }
+
+    private static let checkSeconds = 1.0
+
+    private func requireKnown(_ token: HistoryToken) throws {
+        try ownHistory.requireKnown(token, newest: store.snapshot().token.number) {
+            (number) throws(StoreError) in try store.tag(ofTransaction: number)
         }
     }
 
@@ -57,11 +74,7 @@ extension MirrorPeer {
     /// The messages that were there when this run began are read.
     func catchUp() throws {
         guard !hasCaughtUp else { return }
-        if let newestOwn {
-            try ownHistory.requireKnown(newestOwn, newest: store.snapshot().token.number) {
-                (number) throws(StoreError) in try store.tag(ofTransaction: number)
-            }
-        }
+        if let newestOwn { try requireKnown(newestOwn) }
         hasCaughtUp = true
     }
 

@@ -107,8 +107,10 @@ extension MirrorPeer {
         try sendOwn()
         // The group relies on who is a member for this store: it must not forget that.
         if merging.savedRecord.hasOtherGroup(than: members) { try save() }
+        let applied = applied
         let receipt = ReceiptMessage(
-            applied: applied, lamport: promised, microseconds: Int64(Date.now.timeIntervalSince1970 * 1_000_000),
+            applied: applied, tags: try merging.tags(of: applied), lamport: promised,
+            microseconds: Int64(Date.now.timeIntervalSince1970 * 1_000_000),
             settled: merging.settledContents, members: PeerSet(members.present), departed: PeerSet(members.departed))
         try send(.receipt(receipt))
         lastReceipt = receipt

@@ -66,6 +66,8 @@ package final class MirrorPeer {
     /// show that an older state of the store has replaced it.
     var hasCaughtUp = false
     var ownHistory: OwnHistoryCheck
+    /// By peer, when its receipt is compared with the own history again, by `clock`.
+    var nextCheck: [UUID: Double] = [:]
     /// The last own transaction in these messages.
     var newestOwn: HistoryToken?
 
@@ -119,7 +121,8 @@ package final class MirrorPeer {
         (self.merging, self.courier, self.clock) = (merging, courier, clock)
         (self.name, self.instance) = (name, instance)
         ownHistory = OwnHistoryCheck(
-            store: merging.store.identifier, instance: instance, earlier: Set(merging.savedRecord.instances))
+            store: merging.store.identifier, instance: instance, earlier: Set(merging.savedRecord.instances),
+            common: merging.savedRecord.published)
         nextNumber = number
         discarded = number - 1
         let record = merging.savedRecord
@@ -195,7 +198,9 @@ package final class MirrorPeer {
         StoreError(
             .leftGroup,
             "This store has left its group, or was declared lost there. Its later transactions are here only: join "
-                + "with a new store, and bring them into it (annals export, annals apply).", path: store.path)
+                + "with a new store, and bring them into it: “annals export OLD --after N --new-identity | annals "
+                + "apply NEW -”. N is the last transaction of this store that the group has: see “merged” in “annals "
+                + "mirror status” of another store.", path: store.path)
     }
 
     private func settle() throws {

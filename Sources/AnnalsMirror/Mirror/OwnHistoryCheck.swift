@@ -13,6 +13,8 @@ package struct OwnHistoryCheck {
     private let instance: UInt64
     /// Of earlier mirrors of this store.
     private let earlier: Set<UInt64>
+    /// The last transaction that this store is known to have in common with the group.
+    private let common: UInt64
     private var hasReadOwnJoin = false
 
     /// - Parameters:
@@ -20,8 +22,9 @@ package struct OwnHistoryCheck {
     ///   - instance: The number in the join messages of this mirror. Keep it for as long as the mirror runs, over all
     ///     its connections.
     ///   - earlier: The numbers of mirrors that this one has replaced. A courier may deliver their messages late.
-    package init(store: UUID, instance: UInt64, earlier: Set<UInt64> = []) {
-        (self.store, self.instance, self.earlier) = (store, instance, earlier)
+    ///   - common: The last transaction that earlier mirrors have published.
+    package init(store: UUID, instance: UInt64, earlier: Set<UInt64> = [], common: UInt64 = 0) {
+        (self.store, self.instance, self.earlier, self.common) = (store, instance, earlier, common)
     }
 
     /// Checks a transaction of this store in a message: its token, or the place that another message names.
@@ -39,7 +42,7 @@ package struct OwnHistoryCheck {
         guard token.storeIdentifier == store, token.number > 0 else { return }
         try requireKnown(token.number, newest: newest)
         if let found = try tag(token.number), found != token.tag {
-            throw IdentityError.restored(token.number, newest: nil)
+            throw IdentityError.restored(token.number, newest: nil, common: common)
         }
     }
 
@@ -47,7 +50,7 @@ package struct OwnHistoryCheck {
     ///
     /// - Throws: `storeRestored`.
     package func requireKnown(_ number: UInt64, newest: UInt64) throws(StoreError) {
-        if number > newest { throw IdentityError.restored(number, newest: newest) }
+        if number > newest { throw IdentityError.restored(number, newest: newest, common: common) }
     }
 
     /// Checks a join message that this store has sent.
