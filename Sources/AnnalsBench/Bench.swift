@@ -56,9 +56,12 @@ struct BenchArguments {
           object_memory what 100,000 objects take, beside the same values alone
           mirror    merges N transactions of one row each into another store, through the mirror's code
           mirror_conflicts  the same with updates, each hundredth of which meets a later one of the other store
+          mirror_live  over the NATS server at --nats: how long a commit takes to another store, beside a bare message;
+                    how often idle mirrors wake; what a mirror costs a writer
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)
+        --nats ADDRESS is the server of mirror_live, with JetStream: nats://127.0.0.1:4222
         --seconds S is how long each part of contention and of a writer beside a compaction lasts (3)
         --no-history is accepted and does nothing: there is no store without history
         """
@@ -70,6 +73,7 @@ struct BenchArguments {
     var isDurable = false
     var hasIndex = false
     var tag = ""
+    var nats = ""
     var seconds = 3.0
     /// On the monotonic clock.
     var start = 0.0
@@ -89,6 +93,7 @@ struct BenchArguments {
             case "--path": path = try Self.value(option, &rest)
             case "--seconds": seconds = try Self.real(option, &rest)
             case "--start": start = try Self.real(option, &rest)
+            case "--nats": nats = try Self.value(option, &rest)
             case "--tag": tag = try Self.value(option, &rest)
             case "--rows": rows = try Self.number(option, &rest)
             case "--batch": batch = try Self.number(option, &rest)

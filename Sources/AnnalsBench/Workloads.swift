@@ -40,6 +40,7 @@ struct Workloads {
         case "compaction_compactor": try Compaction(arguments: arguments).compact()
         case "mirror": try mirror { try $0.run(report: $1) }
         case "mirror_conflicts": try mirror { try $0.runWithConflicts(report: $1) }
+        case "mirror_live": try mirrorLive()
         case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
         case let name where name.hasPrefix("typed_"):
             let typed = Typed(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
@@ -55,6 +56,12 @@ struct Workloads {
         let (store, items) = try makeStore()
         let mirroring = Mirroring(arguments: arguments, source: store, items: items, options: options)
         try run(mirroring) { report(arguments.rows, $0, arguments.rows, $1) }
+    }
+
+    private func mirrorLive() throws {
+        let live = LiveMirror(arguments: arguments) { try makeStore($0).0 }
+        nonisolated(unsafe) let workload = live
+        try TaskEnd.run { try await workload.run() }
     }
 
     // MARK: The store
@@ -83,7 +90,8 @@ struct Workloads {
         return (store, try store.entity("Item"))
     }
 
-    func makeStore() throws -> (Store, EntityHandle) {
+    func makeStore(_ name: String = "bench") throws -> (Store, EntityHandle) {
+        let file = arguments.path + "/\(name).annals"
         try FileManager.default.createDirectory(atPath: arguments.path, withIntermediateDirectories: true)
         if FileManager.default.fileExists(atPath: file) { try FileManager.default.removeItem(atPath: file) }
         let store = try Store(at: file, entities: [item(hasIndex: arguments.hasIndex)], options: options)
