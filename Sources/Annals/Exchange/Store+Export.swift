@@ -26,10 +26,10 @@ extension Store {
     /// `target` leaves out do not matter, if every call names that target and they were not cleaned by author.
     ///
     /// With a new identity, the transactions are exported as those of another store, which began with the objects that
-    /// this store had at `place`. Use it for a store that was restored from a backup, or has left its group: others have
-    /// other transactions under its identifier, or take no more of them. `place` is then the last one that they have in
-    /// common. Transactions that a mirror has merged are left out. The same place gives the same new identifier, so
-    /// transactions that are applied twice are noticed.
+    /// this store had at `place`. Use it for a store that was restored from a backup, or has left its group: the other
+    /// stores have other transactions under its identifier, or take no more of them. `place` is then the last one in
+    /// common. Transactions that a mirror has merged are left out. The same place gives the same new identifier, so a
+    /// store notices what it has applied already.
     ///
     /// Takes memory for one transaction at a time, and the first may contain all objects. Transactions that are not
     /// durable yet are exported too. If a power failure must not remove transactions that other stores have, export up

@@ -49,9 +49,9 @@ enum IdentityError {
             "The group has \(finding). It was restored from a backup or a snapshot, or a copy of it publishes under "
                 + "its name, so it does not publish. Move it away, and begin with an empty store, which gets "
                 + "everything from the group. Then bring what was changed here since it was restored into that store: "
-                + "“annals export OLD --after \(common) --new-identity | annals apply NEW -”. The group has transaction "
-                + "\(common) too. “annals history OLD” shows whether the first ones after it are older than the "
-                + "restoring; begin after those.")
+                + "“annals export OLD --after \(common) --new-identity | annals apply NEW -”. The group has "
+                + "transaction \(common), too. If “annals history OLD” shows that the first ones after it are older "
+                + "than the restoring, begin after those.")
     }
 
     /// No other kind of file is removed or overwritten.
