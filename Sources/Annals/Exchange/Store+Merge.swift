@@ -54,6 +54,7 @@ extension Store {
         ) { (draft, engine) throws -> ApplyResult.Outcome in
             let base = Snapshot(draft.base, engine, identifier)
             let origins = try AppliedOrigins(base)
+            draft.keepsTimes = true
             if try !merged.isAgain && origins.isApplied(transaction) { return .alreadyApplied }
             guard base.view.number == number else {
                 throw StoreError(
@@ -151,6 +152,7 @@ extension Store {
     ) throws {
         _ = try writeDraft(nil, nil, nil, validates: false) { draft, engine in
             let base = Snapshot(draft.base, engine, identifier)
+            draft.keepsTimes = true
             var application = StateApplication(base, draft, of: identifier, isReplacement: true)
             try parts { try application.apply($0) }
             guard application.isComplete else { throw StateApplication.malformed("its end is missing") }

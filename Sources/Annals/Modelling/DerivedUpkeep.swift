@@ -8,6 +8,8 @@
 //      rules.
 // DU3  After a revert and a transaction of another store, attributes that an object derives from its own properties
 //      match them. Typed writes have computed these before.
+// DU4  The time of an object's last change is set with each change that has none, but never in a merge: all stores of a
+//      group have the time that the writer set.
 
 internal import FoundationEssentials
 
@@ -170,10 +172,11 @@ private struct DerivedWork {
         }
     }
 
-    /// Typed writes set the time themselves; delete rules and writes without types do not.
+    /// Typed writes set the time themselves; delete rules and writes without types do not (DU4).
     private mutating func noteTime(
         _ change: ChangeView, _ row: RowImage, _ position: Int, _ layout: RowLayout
     ) throws(StoreError) {
+        if draft.keepsTimes { return }
         if change.kind == .update {
             if change.contains(attributePosition: position) { return }
         } else if try row.value(at: position) != layout.entity.attributes[position].valueBeforeItExisted {
@@ -255,9 +258,9 @@ private struct DerivedWork {
         }
     }
 
-    /// A derived value changes its object, too.
+    /// A derived value changes its object, too (DU4).
     private mutating func noteTimeOfAmended(_ object: ObjectID) {
-        guard let position = plan.lastChanges[object.entityNumber], let values = amendments[object],
+        guard !draft.keepsTimes, let position = plan.lastChanges[object.entityNumber], let values = amendments[object],
             !values.contains(where: { $0.position == position })
         else { return }
         amendments[object]?.append(Self.now(position))

@@ -43,6 +43,8 @@ package final class Draft {
     /// Whether the commit conflicts with any commit after `base`, because the draft relies on objects that it does not
     /// change.
     @exclusivity(unchecked) package var needsNewestState = false
+    /// Whether the changes have been made in other stores, and the objects keep the times that these have set.
+    @exclusivity(unchecked) package var keepsTimes = false
 
     /// The objects inserted or updated since the first call of `noteWritten`, once for each write; nil before.
     @exclusivity(unchecked) private(set) var written: [ObjectID]?
@@ -98,7 +100,7 @@ package final class Draft {
         areRulesApplied = false
         if !losses.isEmpty { losses = [:] }
         if written != nil { written = nil }
-        needsNewestState = false
+        (needsNewestState, keepsTimes) = (false, false)
     }
 
     /// From now on, `written` gets every inserted or updated object.
