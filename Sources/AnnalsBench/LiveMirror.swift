@@ -13,7 +13,6 @@ struct LiveMirror {
     private static let warmUp = 20
     private static let bodyBytes = 400
     private static let longestWaitSeconds = 30.0
-    private static let pauseMicroseconds: UInt32 = 20
     /// Between two measured messages, so that one is not waiting for the end of another.
     private static let distanceMicroseconds: UInt32 = 5_000
 
@@ -27,7 +26,7 @@ struct LiveMirror {
         for mirror in mirrors { try await mirror.start() }
         var number: UInt64 = 1
         try write(&number, to: first)
-        try wait(for: number - 1, in: second)
+        try wait(for: number - 1, in: second, try second.changeWatcher())
         for _ in 0..<Self.rounds {
             report("mirror_bare", try bare(group))
             report("mirror_latency", try latency(&number, from: first, to: second))
@@ -58,21 +57,22 @@ struct LiveMirror {
     }
 
     /// Waits until a store has that many rows.
-    private func wait(for count: UInt64, in store: Store) throws {
+    private func wait(for count: UInt64, in store: Store, _ watcher: ChangeWatcher) throws {
         let end = seconds() + Self.longestWaitSeconds
         while try store.snapshot().count(of: "Item") < count {
+            _ = try watcher.next(timeout: .seconds(1))
             guard seconds() < end else { throw BenchError(message: "a row has not arrived") }
-            usleep(Self.pauseMicroseconds)
         }
     }
 
     /// From the start of a commit until the other store has it.
     private func latency(_ number: inout UInt64, from first: Store, to second: Store) throws -> Latencies {
         var latencies = Latencies()
+        let watcher = try second.changeWatcher()
         for _ in 0..<Int(arguments.rows) + Self.warmUp {
             let start = seconds()
             try write(&number, to: first)
-            try wait(for: number - 1, in: second)
+            try wait(for: number - 1, in: second, watcher)
             latencies.microseconds.append((seconds() - start) * 1e6)
             usleep(Self.distanceMicroseconds)
         }
@@ -94,12 +94,16 @@ struct LiveMirror {
         let base = UInt64(Date.now.timeIntervalSince1970 * 1_000_000)
         let (isReady, hasCome) = (Gate(), Gate())
         let thread = try CountingThread {
+            // After an error nothing waits any more.
+            defer { for _ in 0...count { hasCome.raise() } }
+            defer { isReady.raise() }
             var place = try reader.newestPlace()
             isReady.raise()
             var seen = 0
+            let end = seconds() + longest
             while seen < count {
                 let batch = try reader.messages(after: place, maximumBytes: 1 << 20, waitSeconds: longest)
-                guard !batch.messages.isEmpty else { throw BenchError(message: "a message has not arrived") }
+                guard seconds() < end else { throw BenchError(message: "a message has not arrived") }
                 place = batch.place
                 for _ in batch.messages { hasCome.raise() }
                 seen += batch.messages.count

@@ -34,13 +34,18 @@ extension Command {
             the machine. So give the token and the password by the variables ANNALS_NATS_TOKEN and
             ANNALS_NATS_PASSWORD. They are used if the address has no credentials.
 
+            With --direction publish or receive, the mirror does only that; the rest waits for a mirror with both. Until
+            then all stores of the group may keep their history for it.
+
             The state is printed when it changes, at most once a second. In jsonl each line is a whole state, and has
             the conflicts since the line before, at most 100 of them. Standard error has each error and each weak
             point of the engine once. The mirror tries again after every error.
             """,
         operands: ["STORE"],
-        options: connection + [Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)")],
-        run: MirrorRunCommand.run)
+        options: connection + [
+            Option("direction", value: "WHICH", "both (the default), publish or receive"),
+            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+        ], run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(
         "mirror status", "Prints what the mirror of a store has recorded last.",
@@ -86,11 +91,13 @@ enum MirrorRunCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
         let (group, route) = try connection(arguments)
+        let direction = try direction(arguments)
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite)
         defer { try? store.close() }
         let mirror = try storing {
-            try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
+            try Mirror(
+                store, group: group, through: route, name: arguments.value(of: "name"), direction: direction)
         }
         let reporter = MirrorReporter(output, isJSON: format == "jsonl")
         try ToolTask.wait {
@@ -112,6 +119,14 @@ enum MirrorRunCommand {
 
     private static func refusal(_ message: String) -> ToolFailure {
         ToolFailure(.usage, message, hint: "Try: annals help mirror run")
+    }
+
+    private static func direction(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Direction {
+        guard let text = arguments.value(of: "direction") else { return .both }
+        guard let direction = Mirror.Direction(rawValue: text) else {
+            throw refusal("--direction is both, publish or receive, not “\(text)”.")
+        }
+        return direction
     }
 
     /// The group and the engine that the options name.

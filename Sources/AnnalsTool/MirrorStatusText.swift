@@ -21,6 +21,8 @@ enum MirrorStatusText {
     static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
         var line = JSONLine()
         line.add("running", status.isRunning)
+        line.add("bytesSent", status.bytesSent)
+        line.add("bytesReceived", status.bytesReceived)
         add(status, to: &line)
         line.add("newConflicts", status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json))
         line.addRaw("weaknesses", "[" + status.weaknesses.map(JSONLine.quoted).joined(separator: ",") + "]")
@@ -50,6 +52,7 @@ enum MirrorStatusText {
         line.add("merged", peer.merged)
         line.add("newest", peer.newest)
         line.add("lag", peer.lag)
+        line.addRaw("lagSeconds", peer.lagSeconds.map { String(Int($0)) } ?? "null")
         line.add("confirmed", peer.confirmed)
         line.addRaw("lastSeen", peer.lastSeen.map { JSONLine.quoted(time($0)) } ?? "null")
         line.add("left", peer.hasLeft)
@@ -102,10 +105,11 @@ enum MirrorStatusText {
         }
         if status.peers.isEmpty { return lines }
         let rows =
-            [["name", "merged", "newest", "lag", "confirmed", "last seen", "identifier"]]
+            [["name", "merged", "newest", "lag", "seconds", "confirmed", "last seen", "identifier"]]
             + status.peers.map { peer in
                 [
-                    peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)", "\(peer.confirmed)",
+                    peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
+                    peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
                     peer.hasLeft ? "has left" : peer.lastSeen.map(time) ?? "never", peer.identifier.uuidString,
                 ]
             }
@@ -115,7 +119,7 @@ enum MirrorStatusText {
             zip(row.indices, row).map { column, text in
                 let space = String(repeating: " ", count: widths[column] - Output.escaped(text).count)
                 // Numbers are aligned at their last digit.
-                return (1...4).contains(column) ? space + text : column == 6 ? text : text + space
+                return (1...5).contains(column) ? space + text : column == 7 ? text : text + space
             }.joined(separator: "  ")
         }
         return lines

@@ -1,5 +1,5 @@
-// Waiting for a newer state in a task. Every part of the library that follows a store in a task waits here: contexts,
-// lists of results, settings, and trackers.
+// Waiting for a newer state. Every part of the library that follows a store in a task waits here: contexts, lists of
+// results, settings, and trackers. Mirrors wait in a thread.
 
 /// Waits for states of a store, for code that reads only the present content and needs no history.
 ///
@@ -40,6 +40,29 @@ public final class SnapshotWatcher: Sendable {
 
     /// Ends a waiting `next`, and all later calls: they return nil. Any thread may call it.
     public func stop() { wait.stop() }
+}
+
+/// The same for a thread, with the least delay.
+package final class StateWatcher: Sendable {
+    private let wait: ChangeWait
+
+    package init(_ store: Store) throws(StoreError) { wait = try ChangeWait(store, asynchronously: false) }
+
+    /// Returns the place of the newest state as soon as it has a transaction after this number; nil if `stop` was
+    /// called. Throws as `SnapshotWatcher.next`.
+    package func next(after last: UInt64) throws(StoreError) -> HistoryToken? {
+        let identifier = wait.store.identifier
+        let outcome = try wait.find(until: nil) { (engine) throws(StoreError) -> HistoryToken? in
+            try engine.requireNotForked()
+            let view = try engine.viewOfThisFile()
+            guard view.number > last else { return nil }
+            return HistoryToken(storeIdentifier: identifier, number: view.number, tag: view.tag)
+        }
+        guard case .found(let token) = outcome else { return nil }
+        return token
+    }
+
+    package func stop() { wait.stop() }
 }
 
 extension Store {

@@ -12,6 +12,8 @@ extension Mirror {
         public let name: String
         /// The number of its last transaction that was merged here; 0 for none.
         public let merged: UInt64
+        /// When that one was committed, by the clock of its machine; nil for none, and if it came with a state.
+        public let mergedAt: Date?
         /// The number of its last transaction that this mirror has heard of.
         public let newest: UInt64
         /// The number of the last transaction of this store that it has confirmed: it has all up to there.
@@ -25,10 +27,17 @@ extension Mirror {
         /// be consecutive for its group, because merged transactions have numbers, too.
         public var lag: UInt64 { newest > merged ? newest - merged : 0 }
 
+        /// The age of its last transaction that was merged here, in seconds, if later ones are missing; 0 if none is,
+        /// nil if unknown. Only as right as the clocks of both machines.
+        public var lagSeconds: Double? {
+            lag == 0 ? 0 : mergedAt.map { max(0, Date.now.timeIntervalSince($0)) }
+        }
+
         init(_ member: MirrorMember) {
             identifier = member.identifier
             name = member.name.isEmpty ? member.identifier.uuidString : member.name
             (merged, newest, confirmed) = (member.merged, member.newest, member.confirmed)
+            mergedAt = member.mergedAt
             (lastSeen, hasLeft) = (member.lastSeen, member.hasLeft)
         }
     }
@@ -85,6 +94,10 @@ extension Mirror {
         public internal(set) var isRunning = false
         /// The number of the last transaction of this store that was published; 0 for none.
         public internal(set) var published: UInt64 = 0
+        /// The bytes of messages that this mirror has sent and received since it was made, those that came twice
+        /// included. States are not counted.
+        public internal(set) var bytesSent: UInt64 = 0
+        public internal(set) var bytesReceived: UInt64 = 0
         /// The other stores of the group, in the order of their identifiers.
         public internal(set) var peers: [Peer] = []
         /// The number of conflicts since the mirror was made.
@@ -95,7 +108,7 @@ extension Mirror {
         /// the mirror tries all of them again.
         public internal(set) var parked: [Parked] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
-        /// connected for the first time.
+        /// connected for the first time. Also what waits because of the mirror's direction.
         public internal(set) var weaknesses: [String] = []
         /// The last error, with what to do; nil since the last success. The mirror tries again by itself.
         public internal(set) var lastError: StoreError?

@@ -26,6 +26,8 @@ public final class Mirror: Sendable {
     public let group: String
     /// The name that the other stores of the group show to people. It need not be unique.
     public let name: String
+    /// Whether the mirror publishes, receives, or does both.
+    public let direction: Direction
     private let route: Route
     private let running = Mutex(MirrorLoop?.none)
     private let board = MirrorStatusBoard()
@@ -40,9 +42,12 @@ public final class Mirror: Sendable {
     ///   - group: The name of the stores that mirror each other: 1 to 64 bytes. Letters and digits are best.
     ///   - route: The engine that carries the messages.
     ///   - name: Shown to people by the other stores; 1 to 255 bytes. Nil is the name of this machine.
+    ///   - direction: For a while, or for good. What the other direction would do waits.
     /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, `tooManyFiles`.
-    public init(_ store: Store, group: String, through route: Route, name: String? = nil) throws {
-        (self.store, self.group, self.route) = (store, group, route)
+    public init(
+        _ store: Store, group: String, through route: Route, name: String? = nil, direction: Direction = .both
+    ) throws {
+        (self.store, self.group, self.route, self.direction) = (store, group, route, direction)
         self.name = name ?? Self.nameOfMachine
         guard (1...Self.maximumNameBytes).contains(self.name.utf8.count) else {
             throw StoreError(
@@ -128,7 +133,7 @@ public final class Mirror: Sendable {
             guard running == nil else { return }
             let interruption = try Interruption()
             let courier = try route.open(group, store.identifier.uuidString, interruption)
-            let loop = MirrorLoop(store, name, courier, interruption, board)
+            let loop = MirrorLoop(store, name, direction, courier, interruption, board)
             try loop.start()
             running = loop
         }

@@ -15,10 +15,9 @@ final class MirrorLoop: Sendable {
     /// For people.
     private let name: String
     private let interruption: Interruption
+    private let direction: Mirror.Direction
     private let board: MirrorStatusBoard
     private let isStopping = Atomic(false)
-    /// Whether the thread waits for messages: then a transaction of this store ends the wait.
-    private let isWaiting = Atomic(false)
     private let shared = Mutex(Shared())
     /// Used by the thread only (ML1).
     private nonisolated(unsafe) let courier: any Courier
@@ -26,6 +25,8 @@ final class MirrorLoop: Sendable {
     private let instance = UInt64.random(in: .min ... .max)
     /// Whether the group may know of this mirror. Used by the thread only.
     private nonisolated(unsafe) var hasJoined = false
+    /// Of the engine. Used by the thread only.
+    private nonisolated(unsafe) var weaknesses: [String] = []
 
     /// Something that a program wants from the group.
     enum Wish: Sendable {
@@ -36,7 +37,7 @@ final class MirrorLoop: Sendable {
 
     private struct Shared {
         var wishes: [(Wish, CheckedContinuation<Void, any Error>)] = []
-        var signals: Task<Void, Never>?
+        var signals: MirrorSignals?
         var waiters: [CheckedContinuation<Void, Never>] = []
         var hasEnded = false
     }
@@ -49,30 +50,30 @@ final class MirrorLoop: Sendable {
     private static let savePeriod: Duration = .seconds(saveSeconds)
 
     init(
-        _ store: Store, _ name: String, _ courier: sending any Courier, _ interruption: Interruption,
-        _ board: MirrorStatusBoard
+        _ store: Store, _ name: String, _ direction: Mirror.Direction, _ courier: sending any Courier,
+        _ interruption: Interruption, _ board: MirrorStatusBoard
     ) {
-        (self.store, self.name, self.courier) = (store, name, courier)
+        (self.store, self.name, self.direction, self.courier) = (store, name, direction, courier)
         (self.interruption, self.board) = (interruption, board)
     }
 
     func start() throws {
-        let signals = try store.changes()
-        _ = try BackgroundThread(name: "annals-mirror") { self.run() }
-        board.change { $0.isRunning = true }
-        let task = Task {
-            do {
-                for try await _ in signals where isWaiting.load(ordering: .acquiring) { interruption.interrupt() }
-            } catch {}
+        let signals = try MirrorSignals(store, interruption)
+        shared.withLock { $0.signals = signals }
+        do {
+            _ = try BackgroundThread(name: "annals-mirror") { self.run(signals) }
+        } catch {
+            signals.stop()
+            throw error
         }
-        shared.withLock { $0.signals = task }
+        board.change { $0.isRunning = true }
     }
 
     var isEnding: Bool { isStopping.load(ordering: .acquiring) }
 
     func stop() {
         isStopping.store(true, ordering: .releasing)
-        shared.withLock { $0.signals }?.cancel()
+        shared.withLock { $0.signals }?.stop()
         interruption.interrupt()
     }
 
@@ -91,12 +92,12 @@ final class MirrorLoop: Sendable {
 
     private var goesOn: Bool { !isStopping.load(ordering: .acquiring) }
 
-    private func run() {
+    private func run(_ signals: MirrorSignals) {
         var lease: MirrorLease?
         while goesOn {
             do {
                 if lease?.isInPlace != true { lease = try MirrorLease.take(store) }
-                try mirror(lease)
+                try mirror(lease, signals)
             } catch {
                 // An error of the call that `stop` has ended is none.
                 guard goesOn else { break }
@@ -110,6 +111,7 @@ final class MirrorLoop: Sendable {
                 if isFinal || hasJoined && [.storeCopied, .storeRestored].contains(error.code) { awaitStop(error) }
             }
         }
+        signals.stop()
         // Before `stop` returns, so that another mirror can start.
         lease = nil
         board.change { $0.isRunning = false }
@@ -135,7 +137,7 @@ final class MirrorLoop: Sendable {
         }
     }
 
-    private func mirror(_ lease: MirrorLease?) throws {
+    private func mirror(_ lease: MirrorLease?, _ signals: MirrorSignals) throws {
         clear()
         let found = try lease?.mark()
         if let found, let record = try MirrorRecord.load(store) { try lease?.requireOwn(record.mark, found: found) }
@@ -143,7 +145,9 @@ final class MirrorLoop: Sendable {
         // Above the numbers of earlier mirrors of the store, unless the clock went back: then an engine may take a
         // message for an older one, and it is requested again.
         let number = UInt64(max(1, Date.now.timeIntervalSince1970 * 1_000_000))
-        let peer = try MirrorPeer.begin(store, courier, firstNumber: number, name: name, instance: instance) {
+        let peer = try MirrorPeer.begin(
+            store, courier, firstNumber: number, name: name, instance: instance, direction: direction
+        ) {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
         }
@@ -157,8 +161,12 @@ final class MirrorLoop: Sendable {
                 try carryOutWishes(peer)
                 let wait = min(peer.pauseSeconds, isChanged ? Self.saveSeconds : Self.longestWaitSeconds)
                 let isNew = try peer.step(waitSeconds: wait) { waits in
-                    isWaiting.store(waits, ordering: .sequentiallyConsistent)
-                    if !waits { clear() }
+                    if waits {
+                        signals.begin()
+                    } else {
+                        signals.end()
+                        clear()
+                    }
                 }
                 isChanged = isChanged || isNew
                 if !hasAsked { try askForWeaknesses() }
@@ -197,6 +205,7 @@ final class MirrorLoop: Sendable {
             switch wish {
             case .leave:
                 // The other members need the rest first.
+                peer.direction = .both
                 if peer.mayLeave { try peer.leave() }
                 guard peer.hasLeft else { return }
                 _ = try store.removeConsumer(MergingStore.consumer)
@@ -209,8 +218,7 @@ final class MirrorLoop: Sendable {
     }
 
     private func askForWeaknesses() throws {
-        let weaknesses = try courier.weaknesses()
-        board.change { $0.weaknesses = weaknesses }
+        weaknesses = try courier.weaknesses()
     }
 
     private func clear() {
@@ -225,11 +233,15 @@ final class MirrorLoop: Sendable {
 
     private func show(_ peer: MirrorPeer) {
         let (members, published, conflicts) = (peer.known, peer.publishedNumber, translated(peer.takeConflicts()))
+        let (bytes, weaknesses) = (peer.takeBytes(), weaknesses + [peer.waits].compactMap(\.self))
         let (obstacle, parked) = (peer.obstacle, peer.parked.map { Mirror.Parked($0) })
         board.change { status in
             (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
             (status.lastError, status.parked) = (obstacle, parked)
             status.add(conflicts)
+            status.weaknesses = weaknesses
+            status.bytesSent += bytes.sent
+            status.bytesReceived += bytes.received
         }
     }
 

@@ -24,6 +24,8 @@ package struct MirrorMembers: Equatable, Sendable {
         package var newest: UInt64 = 0
         /// MM1.
         package var bound: UInt64 = 0
+        /// When its last transaction that was merged here was committed, in seconds since 1970, by its clock.
+        package var mergedAt: Double?
         /// It waits for a state.
         package var wantsState = false
         /// When its last message came, in seconds since 1970, by this machine's clock.
@@ -69,6 +71,8 @@ package struct MirrorMembers: Equatable, Sendable {
     }
 
     package mutating func saw(_ peer: UUID, at seconds: Double) { change(peer) { $0.lastSeen = seconds } }
+
+    package mutating func merged(_ peer: UUID, from seconds: Double) { change(peer) { $0.mergedAt = seconds } }
 
     package mutating func wantsState(_ peer: UUID) { change(peer) { $0.wantsState = true } }
 

@@ -90,7 +90,7 @@ extension MirrorPeer {
             guard writer != me else { return }
             members.note(writer, newest: number)
             for entry in message.knowledge.entries { members.note(entry.peer, newest: entry.number) }
-            guard phase != .waitsForState, number > merging.knowledge[writer] else { return }
+            guard phase != .waitsForState, receives, number > merging.knowledge[writer] else { return }
             waiting[writer, default: WaitingTransactions()].insert(message)
         case .receipt(let receipt):
             (highestHeard, hasHeardGroup) = (max(highestHeard, receipt.lamport), true)
@@ -131,7 +131,7 @@ extension MirrorPeer {
     /// up only those that need it.
     func mergeWaiting() -> Bool {
         hasMoreToMerge = false
-        guard phase == .member else { return false }
+        guard phase == .member, receives else { return false }
         var hasMerged = false
         var goesOn = true
         obstacles = [:]
@@ -151,6 +151,7 @@ extension MirrorPeer {
                         break
                     }
                     waiting[writer]?.removeFirst()
+                    members.merged(writer, from: Double(message.transaction.microseconds) / 1e6)
                     members.raiseBound(of: writer, to: message.lamport + 1)
                     (hasMerged, goesOn) = (true, true)
                 }
@@ -199,7 +200,8 @@ extension MirrorPeer {
 
     /// By peer: the numbers of transactions that are missing here.
     var missing: [RequestedNumbers] {
-        members.all.keys.sorted(by: VersionVector.isBefore).compactMap { peer in
+        guard receives else { return [] }
+        return members.all.keys.sorted(by: VersionVector.isBefore).compactMap { peer in
             let (known, gap) = chain(of: peer)
             let last = members.last(of: peer, known: merging.knowledge[peer])
             let end = min(gap ?? last, last)

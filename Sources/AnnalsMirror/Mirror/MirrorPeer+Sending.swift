@@ -10,6 +10,7 @@ extension MirrorPeer {
         guard !outgoing.isEmpty else { return }
         try makeDurable()
         try courier.append(outgoing)
+        bytesSent += outgoing.reduce(0) { $0 + UInt64($1.body.count) }
         outgoing = []
     }
 
@@ -24,6 +25,10 @@ extension MirrorPeer {
     /// Some of the own transactions that are not published: each step sends more.
     func sendOwn() throws {
         guard phase == .member, hasCaughtUp else { return }
+        guard publishes else {
+            _ = try merging.looked()
+            return
+        }
         if unsent.isEmpty { unsent = try merging.takeOwn() }
         var count = 0
         defer { unsent.removeFirst(count) }
@@ -35,6 +40,19 @@ extension MirrorPeer {
             try send(.transaction(TransactionMessage(own)))
             published = number
             count += 1
+        }
+    }
+
+    /// What waits because of the direction, for people; nil if nothing does.
+    var waits: String? {
+        guard phase == .member else { return nil }
+        return switch direction {
+        case .both: nil
+        case .publish: "This mirror only publishes: the other stores keep the history that this one lacks."
+        case .receive:
+            merging.isUnpublished
+                ? "This mirror only receives: transactions of this store wait, and all stores keep their history since "
+                    + "the first of them." : nil
         }
     }
 

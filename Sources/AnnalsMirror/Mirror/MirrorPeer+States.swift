@@ -17,15 +17,17 @@ extension MirrorPeer {
     ///   - number: Of the first message: above those of earlier mirrors of the store.
     ///   - name: For people.
     ///   - instance: A random number.
+    ///   - direction: Once the store is a member.
     ///   - clock: Returns seconds; it never goes back.
     package static func begin(
         _ store: Store, _ courier: any Courier, firstNumber number: UInt64, name: String = "", instance: UInt64,
-        clock: @escaping () -> Double
+        direction: Mirror.Direction = .both, clock: @escaping () -> Double
     ) throws -> MirrorPeer {
         // Before anything holds history for it.
         if try MirrorRecord.load(store)?.hasLeft == true { throw leftGroup(store) }
         let peer = MirrorPeer(
-            try MergingStore(store), courier, firstNumber: number, name: name, instance: instance, clock: clock)
+            try MergingStore(store), courier, firstNumber: number, name: name, instance: instance,
+            direction: direction, clock: clock)
         // Before a message of this run is sent.
         try peer.save()
         try peer.announce()

@@ -8,6 +8,8 @@
 // MI2  A published transaction stays in the window of the store until every member has confirmed it.
 // MI3  A peer that is not admitted to the group neither publishes nor merges: its transactions come after all that the
 //      group has settled.
+// MI4  A store that only publishes confirms nothing new, and one that only receives promises nothing above its first
+//      transaction that waits. So the group keeps everything that they still need, or will still send.
 
 public import Annals
 package import FoundationEssentials
@@ -27,6 +29,11 @@ package final class MirrorPeer {
     /// Kept in the record.
     package var mark: StoreMark?
 
+    /// A store that joins takes what it needs for that in any case.
+    var direction: Mirror.Direction
+    var publishes: Bool { direction != .receive }
+    var receives: Bool { direction != .publish || phase != .member }
+
     // Sending.
     var nextNumber: UInt64
     /// Own transactions that are not in a message yet.
@@ -35,6 +42,8 @@ package final class MirrorPeer {
     var published: UInt64 = 0
     /// Messages that the courier has not acknowledged.
     var outgoing: [OutgoingMessage] = []
+    /// Bytes of messages since the last look.
+    var (bytesSent, bytesReceived): (UInt64, UInt64) = (0, 0)
     /// For some own transactions, the last message before each: once each member has the transaction, these may go.
     var messagesBefore: ArraySlice<(transaction: UInt64, message: UInt64)> = []
     var discarded: UInt64 = 0
@@ -115,9 +124,10 @@ package final class MirrorPeer {
     ///   - clock: Returns seconds; it never goes back.
     package init(
         _ merging: MergingStore, _ courier: any Courier, firstNumber number: UInt64 = 1, name: String = "",
-        instance: UInt64 = 0, clock: @escaping () -> Double
+        instance: UInt64 = 0, direction: Mirror.Direction = .both, clock: @escaping () -> Double
     ) {
         store = merging.store
+        self.direction = direction
         (self.merging, self.courier, self.clock) = (merging, courier, clock)
         (self.name, self.instance) = (name, instance)
         ownHistory = OwnHistoryCheck(
@@ -136,7 +146,7 @@ package final class MirrorPeer {
 
     /// Whether every member has everything that this one knows of, and this one has all that it has heard of.
     package var isQuiet: Bool {
-        phase == .member && hasCaughtUp && outgoing.isEmpty && !merging.isUnpublished && !isUnconfirmed
+        phase == .member && hasCaughtUp && outgoing.isEmpty && !(publishes && merging.isUnpublished) && !isUnconfirmed
             && missing.isEmpty && !isReceiptDue && stateRequests.isEmpty
     }
 
@@ -164,12 +174,15 @@ package final class MirrorPeer {
         do {
             defer { if hasCaughtUp { waits(false) } }
             // A transaction that came before the wait began has ended no wait.
-            let isIdle = try hasCaughtUp && !hasMoreToMerge && (phase != .member || !merging.hasNews)
+            let isIdle = try hasCaughtUp && !hasMoreToMerge && (phase != .member || !publishes || !merging.hasNews)
             // Only one message: otherwise more and more would wait while merging is slower than reading.
             batch = try courier.messages(
                 after: place, maximumBytes: hasMoreToMerge ? 1 : Self.batchBytes, waitSeconds: isIdle ? seconds : 0)
         }
-        for message in batch.messages { try receive(message) }
+        for message in batch.messages {
+            bytesReceived += UInt64(message.body.count)
+            try receive(message)
+        }
         if batch.messages.isEmpty { try catchUp() }
         try requireMembership()
         try answerRequests()
@@ -237,6 +250,11 @@ package final class MirrorPeer {
     package func takeConflicts() -> [MergeConflict] {
         defer { conflicts = [] }
         return conflicts
+    }
+
+    func takeBytes() -> (sent: UInt64, received: UInt64) {
+        defer { (bytesSent, bytesReceived) = (0, 0) }
+        return (bytesSent, bytesReceived)
     }
 
     package var publishedNumber: UInt64 { published }
