@@ -53,6 +53,46 @@ import Testing
         try expectIntact([store])
     }
 
+    /// Their changes are in no transaction.
+    @Test func entitiesWithoutHistoryStayAndAreNamed() async throws {
+        let folder = try TemporaryDirectory()
+        let entities = [
+            EntityDescription("Line", attributes: [AttributeDescription("text", .string)], history: .off),
+            EntityDescription("Note", attributes: [AttributeDescription("text", .string)]),
+        ]
+        let stores = try (0..<2).map { _ in try Store(inMemory: entities) }
+        let mirrors = try stores.map { try Mirror($0, group: "g", through: .folder(folder.path)) }
+        for mirror in mirrors { try await mirror.start() }
+        for (index, store) in stores.enumerated() {
+            try await store.write {
+                try $0.insert("Line", ["text": "line"])
+                try $0.insert("Note", ["text": .string("note \(index)")])
+            }
+        }
+        for (store, mirror) in zip(stores, mirrors) {
+            _ = try await status(of: mirror) { _ in try store.snapshot().count(of: "Note") == 2 }
+            #expect(mirror.status.weaknesses.contains { $0.hasPrefix("Objects of Line are not mirrored") })
+            #expect(try store.snapshot().count(of: "Line") == 1)
+            await mirror.stop()
+        }
+        try expectIntact(stores)
+    }
+
+    @Test func aStoreThatIsOpenForReadingIsAnError() async throws {
+        let folder = try TemporaryDirectory()
+        let store = try Store(at: folder.path("store"), entities: MergeModel.entities)
+        var options = Store.Options()
+        options.access = .readOnly
+        let reader = try Store(at: folder.path("store"), options: options)
+        let mirror = try Mirror(reader, group: "g", through: .folder(folder.path))
+        try await mirror.start()
+        let shown = try await status(of: mirror) { $0.lastError != nil }
+        #expect(shown.lastError?.code == .readOnly)
+        await mirror.stop()
+        for store in [reader, store] { try store.close() }
+        try expectIntact([store])
+    }
+
     @Test func aMissingFolderIsAnErrorOfTheStatusUntilItExists() async throws {
         let folder = try TemporaryDirectory()
         let stores = [try Store(inMemory: MergeModel.entities)]

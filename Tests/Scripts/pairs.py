@@ -13,7 +13,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 PAGE = TESTS / "pairs.md"
-TARGETS = ["AnnalsTests", "AnnalsFileTests", "NotesTests"]
+TARGETS = ["AnnalsTests", "AnnalsFileTests", "AnnalsMirrorTests", "NotesTests"]
 # A declaration at the left margin.
 DECLARATION = re.compile(r"^(?!//)(?:\S.*\s)?(?:struct|class|actor|enum|extension) (\w+)\b")
 # A test has its attribute on the same line or above, without another function or attribute in between.

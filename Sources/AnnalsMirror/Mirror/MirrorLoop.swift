@@ -25,7 +25,7 @@ final class MirrorLoop: Sendable {
     private let instance = UInt64.random(in: .min ... .max)
     /// Whether the group may know of this mirror. Used by the thread only.
     private nonisolated(unsafe) var hasJoined = false
-    /// Of the engine. Used by the thread only.
+    /// Of the engine and the store. Used by the thread only.
     private nonisolated(unsafe) var weaknesses: [String] = []
 
     /// Something that a program wants from the group.
@@ -218,7 +218,14 @@ final class MirrorLoop: Sendable {
     }
 
     private func askForWeaknesses() throws {
-        weaknesses = try courier.weaknesses()
+        weaknesses = try courier.weaknesses() + withoutHistory()
+    }
+
+    private func withoutHistory() throws -> [String] {
+        try store.snapshot().entities.filter { $0.history != .full }.map { entity in
+            "Objects of \(entity.name) are not mirrored, because the history of the entity is off: turn it on, or keep "
+                + "them in another store."
+        }
     }
 
     private func clear() {
