@@ -1,4 +1,4 @@
-// A mirrored store with all that reads and writes a store through types: contexts, results, batches, trackers. The other
+// A mirrored store with all that reads and writes a store through types: contexts, results, batches, trackers. Other
 // pairs are in MirrorPairTests.
 
 import Annals
@@ -184,7 +184,7 @@ private struct Book: Entity {
     }
 
     /// Other handles and tasks write while the mirror merges.
-    @Test func otherHandlesAndTasksWriteMeanwhile() async throws {
+    @Test func mergingGoesOnWhileOtherHandlesAndTasksWrite() async throws {
         let path = folder.path("first")
         let other = try Store(at: path, entities: [Shelf.self, Book.self])
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -116,7 +116,6 @@ def main():
         children.append(subprocess.Popen(
             ["nats-server", "-js", "-sd", folder + "/nats", "-a", "127.0.0.1", "-p", "4399"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        time.sleep(0.5)
     for index in range(2):
         write(index, 0)
     other, mirror = start(1), start(0)
