@@ -43,6 +43,7 @@ extension Command {
             """,
         operands: ["STORE"],
         options: connection + [
+            Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: MirrorRunCommand.run)
@@ -93,7 +94,7 @@ enum MirrorRunCommand {
         let (group, route) = try connection(arguments)
         let direction = try direction(arguments)
         let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite)
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
         defer { try? store.close() }
         let mirror = try storing {
             try Mirror(

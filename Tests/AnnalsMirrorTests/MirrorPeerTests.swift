@@ -131,6 +131,39 @@ import Testing
         }
     }
 
+    /// Also right after a start, when transactions that are not settled are still to be published again.
+    @Test func theLastPublishedTransactionIsRemembered() throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores = try [1, 2].map { try GroupMember.store(seed: $0) }
+        func begin(_ store: Store, _ run: UInt64) throws -> MirrorPeer {
+            try MirrorPeer.begin(
+                store, exchange.courier(for: store.identifier.uuidString), firstNumber: run * 1_000_000,
+                instance: run, clock: { exchange.now })
+        }
+        let peers = try stores.map { try begin($0, 1) }
+        for _ in 0..<20 {
+            for peer in peers { try peer.step() }
+            exchange.advance(by: 1)
+        }
+        func write() throws { _ = try stores[0].write { try $0.insert("Folder", ["name": "new"]) } }
+        // The other one does not confirm it.
+        try write()
+        for _ in 0..<3 { try peers[0].step() }
+        let published = peers[0].publishedNumber
+        #expect(published > 0)
+        // The courier does not acknowledge it.
+        exchange.cutOff(stores[0].identifier.uuidString)
+        try write()
+        #expect(throws: StoreError.self) { try peers[0].step() }
+        #expect(peers[0].publishedNumber == published)
+        exchange.join(stores[0].identifier.uuidString)
+        try peers[0].save()
+        for run in 2...3 {
+            #expect(try begin(stores[0], UInt64(run)).publishedNumber == published)
+            #expect(try MirrorRecord.load(stores[0])?.published == published)
+        }
+    }
+
     /// Numbers of messages follow the clock of a machine, which may go back between two runs of a mirror.
     @Test func oldReceiptsWithHigherNumbersHideNoNewOnes() throws {
         let exchange = SimulatedExchange(seed: 1)

@@ -10,6 +10,7 @@ extension MirrorPeer {
         guard !outgoing.isEmpty else { return }
         try makeDurable()
         try courier.append(outgoing)
+        acknowledged = published
         bytesSent += outgoing.reduce(0) { $0 + UInt64($1.body.count) }
         outgoing = []
     }

@@ -40,6 +40,8 @@ package final class MirrorPeer {
     var unsent: [OwnTransaction] = []
     /// The last own transaction in earlier messages.
     var published: UInt64 = 0
+    /// The last own transaction in messages that the courier has acknowledged.
+    var acknowledged: UInt64 = 0
     /// Messages that the courier has not acknowledged.
     var outgoing: [OutgoingMessage] = []
     /// Bytes of messages since the last look.
@@ -235,7 +237,7 @@ package final class MirrorPeer {
             record.instances = record.instances.suffix(MirrorRecord.mostInstances - 1) + [instance]
         }
         if let mark { record.mark = mark }
-        (record.published, record.conflicts) = (published, conflictCount)
+        (record.published, record.conflicts) = (publishedNumber, conflictCount)
         record.hasLeft = record.hasLeft || members.amIGone
         record.parked = parked.isEmpty ? nil : parked
         record.error = obstacle.map { MirrorRecord.Failure(code: $0.code.rawValue, message: $0.message) }
@@ -257,7 +259,8 @@ package final class MirrorPeer {
         return (bytesSent, bytesReceived)
     }
 
-    package var publishedNumber: UInt64 { published }
+    /// The last own transaction that the courier has acknowledged, to any mirror of the store.
+    package var publishedNumber: UInt64 { max(acknowledged, merging.savedRecord.published) }
 }
 
 extension StoreError.Code {
