@@ -203,12 +203,25 @@ import Testing
         }
     }
 
-    @Test(arguments: 1...24 as ClosedRange<UInt64>)
+    private static let operations = 300
+
+    /// One for each group. `Tests/run long mirror` gives a first seed and a number of operations.
+    private static let seeds: [UInt64] = {
+        func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
+        guard let seed = number("ANNALS_MIRROR_SEED"), let all = number("ANNALS_MIRROR_OPERATIONS") else {
+            return Array(1...24)
+        }
+        let groups = max(1, all / UInt64(operations))
+        print("mirror, seed \(seed): \(groups) groups")
+        return (0..<groups).map { seed << 16 | $0 }
+    }()
+
+    @Test(arguments: Self.seeds)
     func groupsThatChangeBecomeEqual(seed: UInt64) throws {
         var random = SeededRandom(seed << 20)
         let group = Group(seed: seed, seed % 3 == 0 ? .none : .rough)
         for _ in 0..<2 { try group.addStore() }
-        for _ in 0..<300 {
+        for _ in 0..<Self.operations {
             let index = try #require(group.present.randomElement(using: &random))
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<45: try group.write(index, &random)

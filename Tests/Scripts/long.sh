@@ -16,6 +16,7 @@
 #   processes   processes with a context each, which are killed, against a model in memory
 #   tracker     processes with a tracker each, which are killed, stopped and kept away; 80 operations take a second
 #   equal       values are found by all that are equal to them; an operation is a value
+#   mirror      groups of mirrored stores that join, leave, are lost and restart, over a courier with faults
 #   flips       a bit of the file flips, and a mapped handle compacts or backs up; an operation is a trial
 # Exit status 1 at the first difference, with the output of the test. SCRATCH names the build folder, CONFIGURATION
 # debug or release.
@@ -41,6 +42,7 @@ processes) suite=ContextProcessTests ;;
 tracker) suite=TrackerProcessTests each=200000 ;;
 equal) suite=Equal each=2000 ;;
 flips) suite=FlippedBitTests each=500 ;;
+mirror) target=AnnalsMirrorTests suite=MirrorChurnTests/groupsThatChangeBecomeEqual each=15000 ;;
 *)
     sed -n '/^# Usage/,/^# Exit/s/^# //p' "$0" | sed '$d' >&2
     exit 2
