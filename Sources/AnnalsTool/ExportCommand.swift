@@ -34,6 +34,11 @@ enum ExportCommand {
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
         let newIdentity = arguments.has("new-identity")
+        guard !newIdentity || !arguments.has("limit") else {
+            throw ToolFailure(
+                .usage, "--new-identity exports everything after its place: leave --limit out.",
+                hint: "Try: annals help export")
+        }
         guard place != nil || !newIdentity else {
             throw ToolFailure(
                 .usage,

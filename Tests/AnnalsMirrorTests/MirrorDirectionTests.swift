@@ -85,6 +85,53 @@ import Testing
         #expect(try names(in: stores[0]) == (direction == .receive ? ["group"] : ["brought along", "group"]))
     }
 
+    /// A state has no transaction that only its store has: the group could not go on without that store.
+    @Test(arguments: [0, 1])
+    func aStateHasNothingThatWaits(receiver: Int) throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores = try [1, 2, 3].map { try GroupMember.store(seed: $0) }
+        var peers = try stores.prefix(2).map { try begin($0, exchange, run: 1, .both) }
+        for store in stores.prefix(2) { try insert("\(store.identifier)", in: store) }
+        try step(peers, exchange)
+        for peer in peers { try peer.save() }
+        peers[receiver] = try begin(stores[receiver], exchange, run: 2, .receive)
+        // What is settled comes by a state only.
+        exchange.beginAgain()
+        try insert("waits", in: stores[receiver])
+        try insert("later", in: stores[1 - receiver])
+        try step(peers, exchange)
+        peers.append(try begin(stores[2], exchange, run: 1, .both))
+        try step(peers, exchange)
+        #expect(peers[2].phase == .member)
+        try insert("joined", in: stores[2])
+        try step(peers, exchange)
+        #expect(try names(in: stores[1 - receiver]).contains("joined"))
+        #expect(try !names(in: stores[2]).contains("waits"))
+        peers[receiver] = try begin(stores[receiver], exchange, run: 3, .both)
+        try step(peers, exchange)
+        for peer in peers { #expect(peer.isQuiet) }
+        for store in stores { #expect(try names(in: store) == names(in: stores[0])) }
+        #expect(try names(in: stores[0]).count == 5)
+    }
+
+    /// A store that only receives still answers for the transactions that it has published before.
+    @Test func publishedTransactionsAreSentAgain() throws {
+        var exchange = SimulatedExchange(seed: 1)
+        let stores = try [1, 2].map { try GroupMember.store(seed: $0) }
+        var peers = try stores.map { try begin($0, exchange, run: 1, .both) }
+        try step(peers, exchange)
+        try insert("published", in: stores[0])
+        for _ in 0..<3 { try peers[0].step() }
+        for peer in peers { try peer.save() }
+        // The engine has lost it, before the other store has read it.
+        exchange = SimulatedExchange(seed: 2)
+        try insert("waits", in: stores[0])
+        peers = [try begin(stores[0], exchange, run: 2, .receive), try begin(stores[1], exchange, run: 2, .both)]
+        try step(peers, exchange)
+        for peer in peers { #expect(peer.isQuiet) }
+        #expect(try names(in: stores[1]) == ["published"])
+    }
+
     /// Directions change at any time, with a bad courier.
     @Test(arguments: 1...24 as ClosedRange<UInt64>)
     func storesBecomeEqualWhenAllDoBoth(seed: UInt64) throws {

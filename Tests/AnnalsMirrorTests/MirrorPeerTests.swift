@@ -131,6 +131,35 @@ import Testing
         }
     }
 
+    /// Confirmations that came while no mirror ran.
+    @Test func aMirrorRestsAfterItsTransactionsWereConfirmed() throws {
+        let exchange = SimulatedExchange(seed: 1, maximumBodyBytes: 1 << 20)
+        let stores = try [1, 2].map { try GroupMember.store(seed: $0) }
+        func begin(_ store: Store, _ run: UInt64) throws -> MirrorPeer {
+            try MirrorPeer.begin(
+                store, exchange.courier(for: store.identifier.uuidString), firstNumber: run * 1_000_000,
+                instance: run, clock: { exchange.now })
+        }
+        func step(_ peers: [MirrorPeer], _ rounds: Int) throws {
+            for _ in 0..<rounds {
+                for peer in peers { try peer.step() }
+                exchange.advance(by: 1)
+            }
+        }
+        let peers = try stores.map { try begin($0, 1) }
+        try step(peers, 20)
+        let text = Value.string(String(repeating: "x", count: 20_000))
+        for _ in 0..<200 { _ = try stores[0].write { try $0.insert("Folder", ["name": text]) } }
+        // More than one piece.
+        for _ in 0..<20 { try peers[0].step() }
+        try peers[0].save()
+        try step([peers[1]], 60)
+        #expect(try stores[1].snapshot().rows(of: "Folder").count == 200)
+        let next = try begin(stores[0], 2)
+        try step([next, peers[1]], 60)
+        #expect(next.isQuiet && next.pauseSeconds == .infinity && next.mayLeave)
+    }
+
     /// Also right after a start, when transactions that are not settled are still to be published again.
     @Test func theLastPublishedTransactionIsRemembered() throws {
         let exchange = SimulatedExchange(seed: 1)

@@ -87,6 +87,46 @@ import Testing
         }
     }
 
+    /// Two copies that went different ways are two stores.
+    @Test func copiesWithOtherChangesGetOtherIdentities() throws {
+        let original = try Store(at: folder.path("original"), entities: MergeModel.entities)
+        _ = try insertTag("shared", in: original)
+        let place = try original.currentToken
+        var identities: Set<UUID> = [original.identifier]
+        for name in ["first", "second"] {
+            try original.backup(to: folder.path(name))
+            let copy = try Store(at: folder.path(name))
+            _ = try insertTag(name, in: copy)
+            let exported = try copy.export(after: .token(place), newIdentity: true)
+            #expect(try exported == copy.export(after: .number(place.number), newIdentity: true))
+            identities.formUnion(exported.map(\.store))
+            try copy.close()
+        }
+        #expect(identities.count == 3)
+        let error = storeError { _ = try original.export(newIdentity: true) }
+        #expect(error?.code == .invalidArgument)
+        try original.close()
+    }
+
+    /// The state of a group is not its own.
+    @Test func aStateThatWasTakenIsNotExported() throws {
+        let source = try GroupMember.store(seed: 1)
+        let tag = try insertTag("group", in: source)
+        let copy = try GroupMember.store(seed: 2)
+        var reader = try source.stateReader()
+        try copy.applyState { apply in while let part = try reader.next() { try apply(part) } }
+        let object = try #require(try copy.snapshot().rows(of: "Tag").first).id
+        try copy.write { try $0.update(object, ["rank": 1]) }
+        let receiver = try GroupMember.store(seed: 3)
+        for transaction in try source.export() { try receiver.apply(transaction) }
+        for transaction in try copy.export(after: .number(0), newIdentity: true) {
+            #expect(transaction.holds == nil)
+            #expect(try receiver.apply(transaction).outcome == .applied)
+        }
+        #expect(try receiver.snapshot().rows(of: "Tag").map { $0["rank"] } == [1])
+        #expect(tag.number == 1)
+    }
+
     /// One transaction of each kind, as far as the count goes: then more of the first.
     private func write(
         _ count: Int, to store: Store, _ shared: ObjectID, _ tag: ObjectID, _ kept: ObjectID

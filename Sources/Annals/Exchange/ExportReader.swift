@@ -41,7 +41,7 @@ struct ExportReader {
         _ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil, apartFrom shared: Snapshot? = nil
     ) throws(StoreError) {
         view = snapshot.view
-        store = shared?.identifierOfContinuation ?? snapshot.storeIdentifier
+        store = try shared?.identifier(ofContinuation: snapshot) ?? snapshot.storeIdentifier
         self.shared = shared.map { ($0.view, $0.storeIdentifier) }
         self.target = target
         map = try ObjectMap(names ?? snapshot)
@@ -52,7 +52,10 @@ struct ExportReader {
     /// Whether a transaction is exported (ER1).
     func includes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
         guard let record = try transaction.appliedRecord() else { return true }
-        if let shared, try transaction.mergeRecord(of: shared.store) != nil { return false }
+        if let shared {
+            if record.isState { return false }
+            if try transaction.mergeRecord(of: shared.store) != nil { return false }
+        }
         if let target, record.origin.storeIdentifier == target { return false }
         return !record.isSkipped
     }
@@ -280,14 +283,15 @@ struct ExportReader {
 }
 
 extension Snapshot {
-    /// The identifier under which changes after this state are exported with a new identity: the same for the same
-    /// state, so that a store notices what it has applied (RFC 9562, version 8).
-    fileprivate var identifierOfContinuation: UUID {
-        let (own, token) = (storeIdentifier.stored, token)
+    /// The identifier under which changes after this state are exported with a new identity (RFC 9562, version 8). It is
+    /// the same for the same first change, so that a store notices what it has applied.
+    fileprivate func identifier(ofContinuation end: Snapshot) throws(StoreError) -> UUID {
+        let own = storeIdentifier.stored
+        let first = try engine.view(asOf: min(view.number + 1, end.view.number)).tag
         return UUID(
             UUIDBytes(
-                high: (own.high ^ token.tag) & ~0xF000 | 0x8000,
-                low: (own.low ^ token.tag.byteSwapped &+ token.number) & ~(3 << 62) | 1 << 63))
+                high: (own.high ^ first) & ~0xF000 | 0x8000,
+                low: (own.low ^ first.byteSwapped &+ view.number) & ~(3 << 62) | 1 << 63))
     }
 }
 

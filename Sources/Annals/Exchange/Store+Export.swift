@@ -28,8 +28,9 @@ extension Store {
     /// With a new identity, the transactions are exported as those of another store, which began with the objects that
     /// this store had at `place`. Use it for a store that was restored from a backup, or has left its group: the other
     /// stores have other transactions under its identifier, or take no more of them. `place` is then the last one in
-    /// common. Transactions that a mirror has merged are left out. The same place gives the same new identifier, so a
-    /// store notices what it has applied already.
+    /// common. Transactions that a mirror has merged are left out, and a state that it has taken. The same place gives
+    /// the same new identifier, so a store notices what it has applied already. Export everything after it at once:
+    /// from another place, the identifier and the names of objects are others.
     ///
     /// Takes memory for one transaction at a time, and the first may contain all objects. Transactions that are not
     /// durable yet are exported too. If a power failure must not remove transactions that other stores have, export up

@@ -115,6 +115,8 @@ package final class MergingStore {
     /// Whether an own transaction that has a number in the group's order was not taken.
     var isUnpublished: Bool { lastOwn.map { $0.number >= unpublished.next } ?? false }
 
+    func hasOwn(after number: UInt64) -> Bool { lastOwn.map { $0.number > number } ?? false }
+
     /// Own transactions that are still to be taken have higher numbers in the group's order.
     var promised: UInt64 {
         guard isUnpublished, let first = window.firstPlace(of: identifier, unpublished.next...UInt64.max) else {
@@ -396,6 +398,7 @@ package final class MergingStore {
         guard count > 0 else { return }
         floor = place
         window.removeFirst(count)
+        unpublished.settle(through: settledOwn)
         marks = marks.drop { $0.number <= place.number }
         lost = lost.filter { $0.key.lamport > place.lamport }
     }

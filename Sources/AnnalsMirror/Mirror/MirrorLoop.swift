@@ -105,8 +105,10 @@ final class MirrorLoop: Sendable {
                 show(error)
                 // `stop` ends this wait.
                 _ = interruption.wait(seconds: Self.retrySeconds)
-                // Nothing needs the history of a store that has left.
-                if error.code == .leftGroup { _ = try? store.removeConsumer(MergingStore.consumer) }
+                // Nothing needs the history of a store that has left, or cannot join.
+                if [.leftGroup, .mirrorNeedsEmptyStore].contains(error.code) {
+                    _ = try? store.removeConsumer(MergingStore.consumer)
+                }
                 let isFinal = [.leftGroup, .groupConflict, .mirrorNeedsEmptyStore].contains(error.code)
                 if isFinal || hasJoined && [.storeCopied, .storeRestored].contains(error.code) { awaitStop(error) }
             }

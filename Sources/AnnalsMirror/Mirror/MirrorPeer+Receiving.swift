@@ -14,7 +14,9 @@ extension MirrorPeer {
             if let number = Self.ownNumber(in: message, me) {
                 try ownHistory.requireKnown(number, newest: store.snapshot().token.number)
             }
-            if case .receipt(let receipt) = message.content { try check(receipt, from: sender) }
+            if case .receipt(let receipt) = message.content, let token = receipt.token(of: me) {
+                unchecked[sender] = token
+            }
         }
     }
 
@@ -36,12 +38,14 @@ extension MirrorPeer {
         }
     }
 
-    /// Whether another peer has the transactions of this store. It applies no more of them if not, so it is enough to
-    /// look from time to time.
-    private func check(_ receipt: ReceiptMessage, from sender: UUID) throws {
-        guard let token = receipt.token(of: me), clock() >= nextCheck[sender] ?? 0 else { return }
-        nextCheck[sender] = clock() + Self.checkSeconds
-        try requireKnown(token)
+    /// Compares the last receipts with the own history. A peer with other transactions applies no more of this store, so
+    /// it is enough to look from time to time.
+    ///
+    /// - Parameter all: Whether to look now.
+    func checkReceipts(all: Bool) throws {
+        guard !unchecked.isEmpty, all || clock() >= nextCheck else { return }
+        defer { (unchecked, nextCheck) = ([:], clock() + Self.checkSeconds) }
+        for token in unchecked.values { try requireKnown(token) }
     }
 
     private static let checkSeconds = 1.0
@@ -75,6 +79,7 @@ extension MirrorPeer {
     func catchUp() throws {
         guard !hasCaughtUp else { return }
         if let newestOwn { try requireKnown(newestOwn) }
+        try checkReceipts(all: true)
         hasCaughtUp = true
     }
 

@@ -51,7 +51,7 @@ extension MirrorPeer {
         case .both: nil
         case .publish: "This mirror only publishes: the other stores keep the history that this one lacks."
         case .receive:
-            merging.isUnpublished
+            merging.hasOwn(after: published)
                 ? "This mirror only receives: transactions of this store wait, and all stores keep their history since "
                     + "the first of them." : nil
         }
@@ -118,7 +118,7 @@ extension MirrorPeer {
     }
 
     /// MM1: the transactions of this store that are still to come have higher numbers in the group's order.
-    private var promised: UInt64 { unsent.first.map { $0.lamport - 1 } ?? merging.promised }
+    var promised: UInt64 { unsent.first.map { $0.lamport - 1 } ?? merging.promised }
 
     func sendReceipt() throws {
         guard hasCaughtUp else { return }

@@ -47,9 +47,9 @@ extension MirrorPeer {
             }
         case .member:
             // Just after it has joined, it may lack some of them: those that have them send them.
-            guard reminderSeconds >= Self.longestReminderSeconds, members.needsState(merging.knowledge, of: me) else {
-                return
-            }
+            guard receives, reminderSeconds >= Self.longestReminderSeconds,
+                members.needsState(merging.knowledge, of: me)
+            else { return }
             throw StoreError(
                 .groupConflict,
                 "The group has settled transactions that this store lacks: it was founded twice, or this store was "
@@ -85,7 +85,8 @@ extension MirrorPeer {
 
     private func begin() {
         phase = .member
-        published = merging.settledOwn
+        published = publishedBefore
+        if !receives { waiting = [:] }
         (unsent, messagesBefore) = ([], [])
         lastReceipt = nil
         reminderSeconds = Self.firstReminderSeconds
@@ -158,7 +159,8 @@ extension MirrorPeer {
             members[peer]?.wantsState == true && members[peer]?.hasLeft == false
         }
         guard !stateRequests.isEmpty, phase == .member,
-            let bound = members.bound(merging.lamport, merging.knowledge, isForState: true)
+            // No own transaction that nobody else has: the store that joins could not send it again.
+            let bound = members.bound(promised, merging.knowledge, isForState: true)
         else { return }
         let place = try merging.place(before: bound)
         let contents = place.contents(me)

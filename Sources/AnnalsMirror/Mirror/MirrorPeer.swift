@@ -77,8 +77,10 @@ package final class MirrorPeer {
     /// show that an older state of the store has replaced it.
     var hasCaughtUp = false
     var ownHistory: OwnHistoryCheck
-    /// By peer, when its receipt is compared with the own history again, by `clock`.
-    var nextCheck: [UUID: Double] = [:]
+    /// By peer: the last transaction of this store in its receipts, if it was not compared with the own history.
+    var unchecked: [UUID: HistoryToken] = [:]
+    /// When to compare again, by `clock`.
+    var nextCheck = 0.0
     /// The last own transaction in these messages.
     var newestOwn: HistoryToken?
 
@@ -141,9 +143,9 @@ package final class MirrorPeer {
         members = MirrorMembers(me: merging.store.identifier, record.members)
         place = record.place.map { CourierPlace($0) }
         conflictCount = record.conflicts
-        published = merging.settledOwn
         nextReminder = clock() + Self.firstReminderSeconds
         phase = record.isAdmitted ? .member : .listens(until: clock() + Self.listeningSeconds)
+        published = publishedBefore
     }
 
     /// Whether every member has everything that this one knows of, and this one has all that it has heard of.
@@ -186,6 +188,7 @@ package final class MirrorPeer {
             try receive(message)
         }
         if batch.messages.isEmpty { try catchUp() }
+        try checkReceipts(all: false)
         try requireMembership()
         try answerRequests()
         let previous = phase
@@ -224,6 +227,10 @@ package final class MirrorPeer {
         guard let bound = members.bound(merging.lamport, merging.knowledge) else { return }
         let unconfirmed = merging.firstUnconfirmed { members.confirmed($0) }
         try merging.settle(below: min(bound, unconfirmed ?? bound))
+        let settled = merging.settledOwn
+        guard settled > published else { return }
+        published = settled
+        unsent.removeAll { $0.transaction.token.number <= settled }
     }
 
     /// Keeps the place from which a new mirror of the store goes on.
@@ -258,6 +265,10 @@ package final class MirrorPeer {
         defer { (bytesSent, bytesReceived) = (0, 0) }
         return (bytesSent, bytesReceived)
     }
+
+    /// Later own transactions are published, again perhaps. A store that only receives publishes none again: the others
+    /// request those that they lack.
+    var publishedBefore: UInt64 { publishes ? merging.settledOwn : max(merging.settledOwn, publishedNumber) }
 
     /// The last own transaction that the courier has acknowledged, to any mirror of the store.
     package var publishedNumber: UInt64 { max(acknowledged, merging.savedRecord.published) }

@@ -55,7 +55,10 @@ final class MirrorSignals: Sendable {
         while let known = nextWait() {
             do {
                 guard let token = try watcher()?.next(after: known) else { continue }
-                let isWaiting = monitor.withLock { state.known != nil }
+                let isWaiting = monitor.withLock {
+                    defer { if let known = state.known { state.known = max(known, token.number) } }
+                    return state.known != nil
+                }
                 if isWaiting { interruption.interrupt() }
                 // The mirror needs that before it publishes, and prepares its messages meanwhile.
                 try store.waitUntil(token, durable: true)

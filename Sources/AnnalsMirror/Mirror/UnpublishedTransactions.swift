@@ -34,6 +34,14 @@ struct UnpublishedTransactions {
         return first
     }
 
+    /// Every store has the transactions up to a number, from an earlier mirror: they are not taken any more.
+    mutating func settle(through number: UInt64) {
+        guard number >= next else { return }
+        first.removeAll { $0.transaction.token.number <= number }
+        bytes = first.reduce(0) { $0 + $1.transaction.roughBytes }
+        (last, next) = (max(last, number), number + 1)
+    }
+
     private static let mostBytes = 1 << 20
 }
 
