@@ -307,6 +307,10 @@ import Testing
     /// Whatever removes history, and whether the consumer reads as well.
     @Test(arguments: [.holds, [.reads, .holds], [.writes, .holds]] as [ConsumerKind])
     func nothingRemovesHeldHistory(_ kind: ConsumerKind) throws {
+        func place(_ engine: Engine) throws -> TransactionPlace {
+            let view = try engine.view()
+            return TransactionPlace(number: view.number, tag: view.tag)
+        }
         let machine = machine()
         let engine = try machine.create()
         for note in 1...5 { _ = try engine.insertNotes(note...note) }
@@ -316,9 +320,10 @@ import Testing
         #expect(try engine.estimate(before: .max, in: engine.view()).before == held.number + 1)
         _ = try engine.deleteHistory(before: .max, authors: [nil])
         #expect(engine.tracking.hiddenBefore(0) == held.number + 1)
-        for limits in [RetentionLimits(microseconds: 0, bytes: .max), RetentionLimits(microseconds: .max, bytes: 0)] {
+        let limits = [RetentionLimits(microseconds: 0, bytes: .max), RetentionLimits(microseconds: .max, bytes: 0)]
+        for (index, limits) in limits.enumerated() {
             try engine.setRetention(limits)
-            _ = try engine.insertNotes(10...10)
+            _ = try engine.insertNotes((10 + index)...(10 + index))
             #expect(engine.tracking.horizon <= held.number)
         }
         _ = try engine.deleteHistory(before: .max)
@@ -332,7 +337,7 @@ import Testing
         // It goes as far as the consumer, and all of it when the consumer is gone.
         let later = try place(store.current)
         try store.current.advance([ConsumerAdvance(name: "mirror", from: held, to: later)])
-        _ = try store.current.insertNotes(11...11)
+        _ = try store.current.insertNotes(12...12)
         _ = try store.current.deleteHistory(before: .max)
         #expect(store.current.tracking.horizon == later.number)
         #expect(try store.current.removeConsumer("mirror"))

@@ -279,7 +279,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
         NewerFile("a feature for writers", .stopsWriters) { file in
             file.add(.metadata, table: features(.init(writing: 2)))
         },
-        table("consumer.kind", .consumer, consumer.edited { $0[ConsumerField.kind] = 4 }),
+        table("consumer.kind", .consumer, consumer.edited { $0[ConsumerField.kind] = 8 }),
         table("cleaning.zero", .cleaning, cleaning.edited { $0[CleaningField.zero] = 1 }),
         table("hidden.zero", .cleaning, cleaning.edited { $0[CleaningField.bytes + HiddenField.zero] = 1 }),
         NewerFile("consumer.kind of a member", .stops) { file in
@@ -388,7 +388,7 @@ struct NewerFile: Sendable, CustomTestStringConvertible {
                     name: "someone", kind: .reads, cursor: 0, tag: 0, lastSeen: 4, registered: 5, processID: 6)
             ]
         } document: { document in
-            document.edited(after: Array("someone".utf8), at: -7 - ConsumerField.bytes + ConsumerField.kind, to: 4)
+            document.edited(after: Array("someone".utf8), at: -7 - ConsumerField.bytes + ConsumerField.kind, to: 8)
         },
         NewerFile("nodes.zero of a piece of a document", .stops) { file in
             let machine = EngineMachine()

@@ -36,7 +36,7 @@ def consumer_name(table):
     """F26: the name in the table of a consumer frame, whose form is checked."""
     need(len(table) >= 40, "F26: a consumer frame")
     kind, size = u16(table, 36), u16(table, 38)
-    known(kind < 4, "F26: a consumer's kind")
+    known(kind < 8, "F26: a consumer's kind")
     need(1 <= size <= MAX_NAME, "F26: the size of a consumer's name")
     need(len(table) == padded(40 + size) and not any(table[40 + size:]), "F26: the size of a consumer frame")
     need(kind or not any(table[:36]), "F26: a consumer that is none any more")
