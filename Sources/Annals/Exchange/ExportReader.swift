@@ -283,8 +283,8 @@ struct ExportReader {
 }
 
 extension Snapshot {
-    /// The identifier under which changes after this state are exported with a new identity (RFC 9562, version 8). It is
-    /// the same for the same first change, so that a store notices what it has applied.
+    /// The identifier under which changes after this state are exported with a new identity (RFC 9562, version 8). It
+    /// is the same for the same first change, so that a store notices what it has applied.
     fileprivate func identifier(ofContinuation end: Snapshot) throws(StoreError) -> UUID {
         let own = storeIdentifier.stored
         let first = try engine.view(asOf: min(view.number + 1, end.view.number)).tag

@@ -38,8 +38,8 @@ extension MirrorPeer {
         }
     }
 
-    /// Compares the last receipts with the own history. A peer with other transactions applies no more of this store, so
-    /// it is enough to look from time to time.
+    /// Compares the last receipts with the own history. A peer with other transactions applies no more of this store,
+    /// so it is enough to look from time to time.
     ///
     /// - Parameter all: Whether to look now.
     func checkReceipts(all: Bool) throws {
