@@ -89,6 +89,17 @@ import Testing
         #expect(members.bound(40, vector((a, 1), (b, 1), (c, 7)))?.lamport == 31)
     }
 
+    /// MM4: it cannot confirm before it has the state that it waits for.
+    @Test func aMemberThatWaitsForAStateDoesNotHoldItUp() {
+        var members = MirrorMembers(me: me)
+        for peer in [a, b] { members.add(peer) }
+        members.depart(b)
+        #expect(members.bound(20, vector(), isForState: true)?.lamport == 0)
+        members.wantsState(a)
+        #expect(members.bound(20, vector(), isForState: true)?.lamport == 21)
+        #expect(members.bound(20, vector())?.lamport == 0)
+    }
+
     @Test func aStoreNeedsAStateForWhatAMemberWillNotSendAgain() {
         var members = MirrorMembers(me: me)
         members.receive(receipt([(a, 9), (b, 4)], lamport: 9, settled: [(b, 4)]), from: a, knowledge: vector())

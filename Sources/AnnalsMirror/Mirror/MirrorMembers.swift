@@ -129,17 +129,21 @@ package struct MirrorMembers: Equatable, Sendable {
     package func bound(_ lamport: UInt64, _ knowledge: VersionVector, isForState: Bool = false) -> Stamp? {
         guard !all.isEmpty else { return nil }
         var lowest = Stamp(lamport + 1, me)
-        for (peer, member) in all where !isOver(peer, known: knowledge[peer]) && !(isForState && member.wantsState) {
+        for (peer, member) in all
+        where !isOver(peer, known: knowledge[peer], isForState) && !(isForState && member.wantsState) {
             lowest = min(lowest, Stamp(member.bound, peer))
         }
         return lowest
     }
 
     /// Whether a peer has left, every present member takes no new transactions of it any more, and this store has the
-    /// last one (MM4).
-    private func isOver(_ peer: UUID, known: UInt64) -> Bool {
+    /// last one (MM4). A member that waits for a state takes none of any peer, and cannot say so before it has the
+    /// state.
+    private func isOver(_ peer: UUID, known: UInt64, _ isForState: Bool) -> Bool {
         guard all[peer]?.hasLeft == true, last(of: peer, known: known) == known else { return false }
-        return all.values.allSatisfy { $0.hasLeft || $0.departed.contains(peer) }
+        return all.values.allSatisfy { member in
+            member.hasLeft || member.departed.contains(peer) || isForState && member.wantsState
+        }
     }
 
     /// The last transaction of a peer that this store shall have (MM4). More are accepted of a present one only.

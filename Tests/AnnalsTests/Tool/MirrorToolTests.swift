@@ -65,8 +65,8 @@ import Testing
         try store.write { try $0.insert("Clip", ["title": "t"]) }
         let tool = try RunningTool(["mirror", "run", folder.path, "--group", "g", "--folder", shared.path])
         var line = try #require(tool.line())
-        #expect(line.hasPrefix("{\"running\":true,\"published\":"))
-        while line.hasPrefix("{\"running\":true,\"published\":0,") { line = try #require(tool.line()) }
+        #expect(line.hasPrefix("{\"running\":true,\"bytesSent\":"))
+        while line.contains(",\"published\":0,") { line = try #require(tool.line()) }
         tool.signal(number)
         while let next = tool.line() { line = next }
         let run = tool.end()
