@@ -40,6 +40,7 @@ extension Store {
     ///   - place: The transaction to begin after: use the other store's `lastApplied`. Nil for everything.
     ///   - target: The identifier of the receiving store: transactions that were made there are left out. Nil for any
     ///     store.
+    ///   - snapshot: The state to stop at; nil for the newest.
     ///   - newIdentity: Whether to export as another store. It needs a place.
     ///   - body: Called with each transaction. Return false to stop.
     ///
