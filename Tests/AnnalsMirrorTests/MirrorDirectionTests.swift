@@ -95,7 +95,7 @@ import Testing
         try step(peers, exchange)
         for peer in peers { try peer.save() }
         peers[receiver] = try begin(stores[receiver], exchange, run: 2, .receive)
-        // What is settled comes by a state only.
+        // Settled transactions come by a state only.
         exchange.beginAgain()
         try insert("waits", in: stores[receiver])
         try insert("later", in: stores[1 - receiver])

@@ -108,8 +108,7 @@ extension Mirror {
         /// the mirror tries all of them again.
         public internal(set) var parked: [Parked] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
-        /// connected for the first time. Also what waits because of the mirror's direction, and entities without
-        /// history.
+        /// connected for the first time. Also the effects of the mirror's direction, and entities without history.
         public internal(set) var weaknesses: [String] = []
         /// The last error, with what to do; nil since the last success. The mirror tries again by itself.
         public internal(set) var lastError: StoreError?

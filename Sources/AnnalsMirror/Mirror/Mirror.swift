@@ -42,7 +42,7 @@ public final class Mirror: Sendable {
     ///   - group: The name of the stores that mirror each other: 1 to 64 bytes. Letters and digits are best.
     ///   - route: The engine that carries the messages.
     ///   - name: Shown to people by the other stores; 1 to 255 bytes. Nil is the name of this machine.
-    ///   - direction: For a while, or for good. What the other direction would do waits.
+    ///   - direction: A mirror of one direction leaves the rest for a later one: see `Direction`.
     /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, `tooManyFiles`.
     public init(
         _ store: Store, group: String, through route: Route, name: String? = nil, direction: Direction = .both

@@ -44,7 +44,7 @@ extension MirrorPeer {
         }
     }
 
-    /// What waits because of the direction, for people; nil if nothing does.
+    /// The effect of the direction on the group, for people; nil if there is none.
     var waits: String? {
         guard phase == .member else { return nil }
         return switch direction {

@@ -159,7 +159,7 @@ extension MirrorPeer {
             members[peer]?.wantsState == true && members[peer]?.hasLeft == false
         }
         guard !stateRequests.isEmpty, phase == .member,
-            // No own transaction that nobody else has: the store that joins could not send it again.
+            // Without own transactions that only this store has: the store that joins could not send them again.
             let bound = members.bound(promised, merging.knowledge, isForState: true)
         else { return }
         let place = try merging.place(before: bound)
