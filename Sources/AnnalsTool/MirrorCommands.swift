@@ -37,6 +37,9 @@ extension Command {
             With --direction publish or receive, the mirror does only that; the rest waits for a mirror with both. Until
             then all stores of the group may keep their history for it.
 
+            Objects of a --local ENTITY stay in this store. No relation may lead from it to another entity, or back.
+            Later runs remember it.
+
             The state is printed when it changes, at most once a second. In jsonl each line is a whole state, and has
             the conflicts since the line before, at most 100 of them. Standard error has each error and each weak
             point of the engine once. The mirror tries again after every error.
@@ -45,6 +48,7 @@ extension Command {
         options: connection + [
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
+            Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: MirrorRunCommand.run)
 
@@ -98,7 +102,8 @@ enum MirrorRunCommand {
         defer { try? store.close() }
         let mirror = try storing {
             try Mirror(
-                store, group: group, through: route, name: arguments.value(of: "name"), direction: direction)
+                store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
+                localEntities: arguments.values(of: "local").map(Set.init))
         }
         let reporter = MirrorReporter(output, isJSON: format == "jsonl")
         try ToolTask.wait {

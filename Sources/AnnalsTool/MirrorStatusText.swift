@@ -34,6 +34,7 @@ enum MirrorStatusText {
         line.add("peers", status.peers.map(json))
         line.add("conflicts", UInt64(clamping: status.conflicts))
         line.add("parked", status.parked.map(json))
+        line.addRaw("local", "[" + status.localEntities.map(JSONLine.quoted).joined(separator: ",") + "]")
         line.add("error", status.lastError.map(json))
     }
 
@@ -99,6 +100,9 @@ enum MirrorStatusText {
                 + "\(count(status.conflicts, "conflict"))."
         ]
         if let error = status.lastError { lines.append("Last error: \(error.description)") }
+        if !status.localEntities.isEmpty {
+            lines.append("Only in this store: \(status.localEntities.joined(separator: ", ")).")
+        }
         for parked in status.parked {
             let writer = status.peers.first { $0.identifier == parked.store }?.name ?? parked.store.uuidString
             lines.append("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")

@@ -17,9 +17,15 @@ import Testing
         private var instances: UInt64 = 0
         /// Stores that have to join again.
         var conflicts = 0
+        /// Whether the stores have a local entity.
+        let hasDrafts: Bool
+        /// The titles of each store's drafts, with their ranks. A generator of its own leaves the rest of a run alone.
+        private var drafts: [[String: Int64]] = []
+        private var draftRandom: SeededRandom
 
         init(seed: UInt64, _ faults: SimulatedExchange.Faults) {
             self.seed = seed
+            (hasDrafts, draftRandom) = (seed % 2 == 1, SeededRandom(seed << 32))
             exchange = SimulatedExchange(seed: seed, faults: faults)
             exchange.faults.maximumDelaySeconds /= 3
             exchange.faults.maximumDownSeconds /= 5
@@ -38,10 +44,13 @@ import Testing
         }
 
         func addStore() throws {
-            let store = try GroupMember.store(seed: seed << 8 | UInt64(stores.count))
+            let entities = MergeModel.entities + (hasDrafts ? [Self.draft] : [])
+            let store = try GroupMember.store(seed: seed << 8 | UInt64(stores.count), entities)
             stores.append(store)
             peers.append(nil)
-            try begin(stores.count - 1)
+            drafts.append([:])
+            for _ in 0..<4 { try writeDraft(stores.count - 1) }
+            try begin(stores.count - 1, isFirst: true)
             // A store that gets no answer founds a group of its own, so the members must be able to answer.
             var rounds = 0
             while case .listens? = peers[stores.count - 1]?.phase {
@@ -52,15 +61,56 @@ import Testing
             }
         }
 
+        private static let draft = EntityDescription(
+            "Draft",
+            attributes: [
+                AttributeDescription("title", .string, isUnique: true), AttributeDescription("rank", .int),
+                AttributeDescription("next", .object, target: "Draft", whenTargetIsDeleted: .nullify),
+            ])
+
+        /// Changes a draft, in a transaction with or without a change for the group.
+        private func writeDraft(_ index: Int) throws {
+            guard hasDrafts, index < drafts.count else { return }
+            let (title, rank) = ("secret \(draftRandom.next(below: 6 as UInt64))", Int64(draftRandom.next() >> 1))
+            let (isDeletion, isMixed) = (draftRandom.happens(0.3), draftRandom.happens(0.3))
+            var next = drafts[index]
+            do {
+                let rows = try stores[index].snapshot().rows(of: "Draft")
+                let found = rows.first { $0["title"]?.string == title }?.id
+                let target = rows.last?.id
+                try stores[index].write { transaction in
+                    let values: [String: Value] = [
+                        "title": .string(title), "rank": .int(rank), "next": target.map { .object($0) } ?? .null,
+                    ]
+                    if let found, isDeletion {
+                        try transaction.delete(found)
+                        next[title] = nil
+                    } else {
+                        if let found {
+                            try transaction.update(found, values)
+                        } else {
+                            try transaction.insert("Draft", values)
+                        }
+                        next[title] = rank
+                    }
+                    if isMixed { try transaction.insert("Tag", ["name": .string("tag \(rank % 3)")]) }
+                }
+                drafts[index] = next
+            } catch let error as StoreError where error.code == .uniqueViolation {
+                // Another store has this tag.
+            }
+        }
+
         /// Begins a mirror, as a new process does.
-        func begin(_ index: Int) throws {
+        func begin(_ index: Int, isFirst: Bool = false) throws {
             let (store, exchange) = (stores[index], exchange)
             repeat {
                 instances += 1
             } while try !attempt {
                 peers[index] = try MirrorPeer.begin(
                     store, exchange.courier(for: store.identifier.uuidString), firstNumber: instances << 32,
-                    instance: instances, clock: { exchange.now })
+                    instance: instances, localEntities: hasDrafts && isFirst ? ["Draft"] : nil,
+                    clock: { exchange.now })
             }
         }
 
@@ -76,6 +126,7 @@ import Testing
 
         func write(_ index: Int, _ random: inout SeededRandom) throws {
             try RandomWriter(store: stores[index]).write(&random)
+            if draftRandom.happens(0.4) { try writeDraft(index) }
         }
 
         /// One of the group declares that another one is lost.
@@ -128,6 +179,14 @@ import Testing
                 try #require(
                     picture == pictures[0], "seed \(seed): the stores \(present[0]) and \(index) of \(present) differ")
             }
+            for (index, expected) in drafts.enumerated() where hasDrafts {
+                let rows = try stores[index].snapshot().rows(of: "Draft")
+                let found = rows.map { ($0["title"]?.string ?? "", $0["rank"]?.int ?? 0) }
+                #expect(Dictionary(found, uniquingKeysWith: { $1 }) == expected, "seed \(seed)")
+                #expect(rows.count == expected.count, "seed \(seed)")
+            }
+            let sent = exchange.bodies
+            #expect(!sent.contains { $0.contains("secret".utf8) || $0.contains("Draft".utf8) }, "seed \(seed)")
             for store in stores {
                 let report = try Checker.check(
                     store.path, options: CheckOptions(), files: try Store.files(for: store.path))

@@ -103,6 +103,9 @@ extension SimulatedExchange {
         entries.map(\.message).filter { $0.sender == sender }
     }
 
+    /// All bodies that it has, of messages and of states.
+    var bodies: [[UInt8]] { entries.map(\.message.body) + states.values.joined() }
+
     /// Sends messages of a peer again, from a number on.
     func double(from sender: String, number: UInt64) {
         for entry in entries where entry.message.sender == sender && entry.message.number >= number {

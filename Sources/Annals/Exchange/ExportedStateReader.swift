@@ -26,13 +26,15 @@ public struct ExportedStateReader {
     private var phase = Phase.beginning
     private var objects: UInt64 = 0
 
-    init(_ state: Snapshot, partBytes: Int) throws(StoreError) {
+    /// - Parameter includes: Whether an entity is part of the state. No attribute may refer to one that is not.
+    init(_ state: Snapshot, partBytes: Int, includes: (String) -> Bool) throws(StoreError) {
         self.state = state
         self.partBytes = partBytes
         view = state.view
         map = try ObjectMap(state)
         var entities: [EntityHandle] = []
-        for entity in view.catalog.entities(version: view.catalog.newestVersion) where !entity.name.isReserved {
+        for entity in view.catalog.entities(version: view.catalog.newestVersion)
+        where !entity.name.isReserved && includes(entity.name.text) {
             let handle = try state.handle(ofEntity: entity.name.text)
             try state.requireKnown(handle.number)
             entities.append(handle)
@@ -82,11 +84,8 @@ public struct ExportedStateReader {
     }
 
     private func beginning() throws(StoreError) -> ExportedTransaction {
-        let catalog = view.catalog
         var schema: [EntityDescription] = []
-        for entity in catalog.entities(version: catalog.newestVersion) where !entity.name.isReserved {
-            schema.append(try EntityDescription(entity, catalog))
-        }
+        for entity in entities { schema.append(try EntityDescription(entity.layout.entity, view.catalog)) }
         return ExportedTransaction(
             token: state.token, previous: nil, microseconds: view.time, author: nil, contextName: nil, origin: nil,
             originPrevious: nil, holds: try AppliedOrigins(state).tokens(), schema: schema, renames: [], changes: [])
@@ -143,8 +142,8 @@ public struct ExportedStateReader {
             guard let stretch = try ObjectMap.Stretch(record: record, values), stretch.isAlias else { return true }
             while next.offset < stretch.count, aliases.count < limit {
                 defer { next.offset += 1 }
-                guard let part = stretch.part(from: next.offset, count: 1), part.local.entityNumber != handle.number,
-                    try view.contains(part.local)
+                guard let part = stretch.part(from: next.offset, count: 1),
+                    entities.contains(where: { $0.number == part.local.entityNumber }), try view.contains(part.local)
                 else {
                     continue
                 }

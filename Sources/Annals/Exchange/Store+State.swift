@@ -15,9 +15,16 @@ extension Store {
     ///
     /// Throws `StoreError` as reading a snapshot does.
     public func stateReader(in snapshot: Snapshot? = nil, partBytes: Int = 1 << 18) throws -> ExportedStateReader {
+        try stateReader(in: snapshot, partBytes: partBytes) { _ in true }
+    }
+
+    /// The same for some of the entities. No attribute of these may refer to another one.
+    package func stateReader(
+        in snapshot: Snapshot?, partBytes: Int, includes: (String) -> Bool
+    ) throws -> ExportedStateReader {
         let state = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try reading(state, state.engine)
-        return try ExportedStateReader(state, partBytes: max(1, partBytes))
+        return try ExportedStateReader(state, partBytes: max(1, partBytes), includes: includes)
     }
 
     /// Applies a state of another store in parts, as one transaction: all of it, or nothing.

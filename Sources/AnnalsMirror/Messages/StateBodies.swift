@@ -13,13 +13,18 @@ package struct StateBodies {
     private static func partBytes(_ maximumBodyBytes: Int) -> Int { max(1, min(1 << 18, maximumBodyBytes / 2)) }
 
     /// - Parameters:
+    ///   - local: Entities that are left out.
     ///   - message: Nil leaves it out.
     ///   - maximumBodyBytes: That of the courier: at least 64.
     package init(
-        of store: Store, in snapshot: Snapshot? = nil, about message: StateMessage? = nil, maximumBodyBytes: Int
+        of store: Store, in snapshot: Snapshot? = nil, without local: LocalEntities = LocalEntities(),
+        about message: StateMessage? = nil, maximumBodyBytes: Int
     ) throws {
         self.maximumBodyBytes = maximumBodyBytes
-        reader = try store.stateReader(in: snapshot, partBytes: Self.partBytes(maximumBodyBytes))
+        let present = try local.presentNames(of: store.snapshot())
+        reader = try store.stateReader(in: snapshot, partBytes: Self.partBytes(maximumBodyBytes)) { entity in
+            !local.contains(entity, present)
+        }
         if let message { waiting = try bodies(.state(message)) }
     }
 

@@ -46,6 +46,7 @@ extension MergingStore {
     ) throws {
         var start = number
         let end = min(end, snapshot.token.number)
+        let names = try presentNames(of: snapshot)
         while start < end {
             var records: [UInt64: MergeRecord] = [:]
             var schemas: Set<UInt64> = []
@@ -67,7 +68,8 @@ extension MergingStore {
                 guard number <= last else { return false }
                 goesOn = try body(
                     FoundTransaction(
-                        exported: try withNamesOfItsTime(exported, present), record: records[number],
+                        exported: try withNamesOfItsTime(local.removed(from: exported, names), present),
+                        record: records[number],
                         changesSchema: schemas.contains(number)))
                 return goesOn && number < last
             }

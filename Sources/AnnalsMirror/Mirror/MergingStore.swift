@@ -27,6 +27,7 @@ package final class MergingStore {
     private var seen: UInt64
     private(set) var floor: MergePlace
     private var record: MirrorRecord
+    package var local: LocalEntities { record.local }
     private(set) var window = MergeWindow()
     /// The schema for which the window has resources.
     private var windowSchema: MergeSchema?
@@ -57,15 +58,17 @@ package final class MergingStore {
 
     /// Continues where the store's last mirror was. Throws `tokenExpired` if history was cleaned since, although the
     /// mirror's consumer needed it.
-    package init(_ store: Store) throws {
+    ///
+    /// - Parameter names: The local entities; nil for those that were local before. Throws `groupConflict` for a change
+    ///   that is impossible (MO3).
+    package init(_ store: Store, localEntities names: Set<String>? = nil) throws {
         self.store = store
         try store.registerConsumer(Self.consumer, kind: [.reads, .holds], at: .oldest)
-        if let record = try MirrorRecord.load(store) {
-            self.record = record
-        } else {
-            record = MirrorRecord(first: try Self.beginning(of: store))
-            try store.setMergeState(try record.stored())
-        }
+        let known = try MirrorRecord.load(store)
+        var record = try known ?? MirrorRecord(first: Self.beginning(of: store))
+        if let names { try record.setLocalEntities(names, in: store) }
+        if record != known { try store.setMergeState(try record.stored()) }
+        self.record = record
         floor = record.floor
         (seen, highest) = (floor.number, floor.lamport)
         (knowledge, lastOwn) = (floor.knowledge, floor.published)
@@ -262,6 +265,7 @@ package final class MergingStore {
             let snapshot = try store.snapshot()
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
+            let transaction = try local.admitted(transaction, try presentNames(of: snapshot))
             if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
             do {
                 return try merge(transaction, stamp, onto: snapshot, isAgain: false)
@@ -395,7 +399,7 @@ package final class MergingStore {
     /// Moves the floor above transactions that no later one can come before.
     package func settle(below stable: Stamp) throws {
         let (count, place) = try cut(below: stable)
-        guard count > 0 else { return }
+        guard place.number > floor.number else { return }
         floor = place
         window.removeFirst(count)
         unpublished.settle(through: settledOwn)
@@ -420,6 +424,8 @@ package final class MergingStore {
             }
         }
         if let own { place.published = try store.snapshot(asOf: own).token }
+        // Nobody needs the history of transactions that the group does not get.
+        if count == window.count, seen > place.number + Self.markDistance { place.number = seen }
         return (count, place)
     }
 
@@ -457,11 +463,17 @@ package final class MergingStore {
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
 
+    /// The present names of entities, for the local ones. Throws if these are not separate (MO2).
+    func presentNames(of snapshot: Snapshot) throws -> PresentNames {
+        local.names.isEmpty ? PresentNames() : try schema(of: try ExchangeView(snapshot)).presentNames
+    }
+
     /// The schema of a state, or that after a transaction.
     func schema(of view: ExchangeView, after transaction: ExportedTransaction? = nil) throws -> MergeSchema {
         let brings = transaction?.schema != nil
         if !brings, let known = knownSchema, known.version == view.schemaVersion { return known.schema }
         let (entities, names) = try view.schema(after: brings ? transaction : nil)
+        try local.requireSeparate(entities, names)
         let schema = MergeSchema(entities, presentNames: names)
         if !brings { knownSchema = (view.schemaVersion, schema) }
         return schema

@@ -107,6 +107,8 @@ extension Mirror {
         /// The first parked transactions, at most 100, in the order in which they came. After each change of the schema
         /// the mirror tries all of them again.
         public internal(set) var parked: [Parked] = []
+        /// The entities that stay in this store, by the names that they had when they became local.
+        public internal(set) var localEntities: [String] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
         /// connected for the first time. Also the effects of the mirror's direction, and entities without history.
         public internal(set) var weaknesses: [String] = []
@@ -122,6 +124,7 @@ extension Mirror {
             peers = record.known(store).map { Peer($0) }
             (published, conflicts) = (record.published, record.conflicts)
             parked = (record.parked ?? []).map { Parked($0) }
+            localEntities = record.local.names.sorted()
             lastError = record.error.map { StoreError(StoreError.Code(rawValue: $0.code), $0.message) }
         }
 

@@ -28,6 +28,7 @@ public final class Mirror: Sendable {
     public let name: String
     /// Whether the mirror publishes, receives, or does both.
     public let direction: Direction
+    private let localEntities: Set<String>?
     private let route: Route
     private let running = Mutex(MirrorLoop?.none)
     private let board = MirrorStatusBoard()
@@ -43,11 +44,18 @@ public final class Mirror: Sendable {
     ///   - route: The engine that carries the messages.
     ///   - name: Shown to people by the other stores; 1 to 255 bytes. Nil is the name of this machine.
     ///   - direction: A mirror of one direction leaves the rest for a later one: see `Direction`.
-    /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, `tooManyFiles`.
+    ///   - localEntities: The names of entities that stay in this store. No relation may lead from one of them to
+    ///     another entity, or back. Nil for those that were local before; none for a new mirror. While the store is in
+    ///     the group, a local entity stays so, and another one becomes local only if the group has no objects of it.
+    ///     Otherwise the mirror shows `groupConflict`.
+    /// - Throws: `StoreError`: `invalidArgument` for an impossible name, group, address or path, and for an entity that
+    ///   the store does not have, unless it has none yet; `tooManyFiles`.
     public init(
-        _ store: Store, group: String, through route: Route, name: String? = nil, direction: Direction = .both
+        _ store: Store, group: String, through route: Route, name: String? = nil, direction: Direction = .both,
+        localEntities: Set<String>? = nil
     ) throws {
         (self.store, self.group, self.route, self.direction) = (store, group, route, direction)
+        self.localEntities = localEntities
         self.name = name ?? Self.nameOfMachine
         guard (1...Self.maximumNameBytes).contains(self.name.utf8.count) else {
             throw StoreError(
@@ -59,6 +67,11 @@ public final class Mirror: Sendable {
             throw StoreError(
                 .invalidArgument,
                 "The name of a group has 1 to \(NATSNames.maximumNameBytes) bytes of UTF-8: choose another one.")
+        }
+        let entities = try store.snapshot().entities
+        for name in localEntities ?? [] where !entities.isEmpty && !entities.contains(where: { $0.name == name }) {
+            throw StoreError(
+                .invalidArgument, "This store has no entity “\(name)” that could be local: check the name.")
         }
         // A wrong address is an error now, and not one of the thread.
         _ = try route.open(group, store.identifier.uuidString, try Interruption())
@@ -133,7 +146,7 @@ public final class Mirror: Sendable {
             guard running == nil else { return }
             let interruption = try Interruption()
             let courier = try route.open(group, store.identifier.uuidString, interruption)
-            let loop = MirrorLoop(store, name, direction, courier, interruption, board)
+            let loop = MirrorLoop(store, name, direction, localEntities, courier, interruption, board)
             try loop.start()
             running = loop
         }

@@ -16,6 +16,7 @@ final class MirrorLoop: Sendable {
     private let name: String
     private let interruption: Interruption
     private let direction: Mirror.Direction
+    private let localEntities: Set<String>?
     private let board: MirrorStatusBoard
     private let isStopping = Atomic(false)
     private let shared = Mutex(Shared())
@@ -50,10 +51,11 @@ final class MirrorLoop: Sendable {
     private static let savePeriod: Duration = .seconds(saveSeconds)
 
     init(
-        _ store: Store, _ name: String, _ direction: Mirror.Direction, _ courier: sending any Courier,
-        _ interruption: Interruption, _ board: MirrorStatusBoard
+        _ store: Store, _ name: String, _ direction: Mirror.Direction, _ localEntities: Set<String>?,
+        _ courier: sending any Courier, _ interruption: Interruption, _ board: MirrorStatusBoard
     ) {
         (self.store, self.name, self.direction, self.courier) = (store, name, direction, courier)
+        self.localEntities = localEntities
         (self.interruption, self.board) = (interruption, board)
     }
 
@@ -148,7 +150,8 @@ final class MirrorLoop: Sendable {
         // message for an older one, and it is requested again.
         let number = UInt64(max(1, Date.now.timeIntervalSince1970 * 1_000_000))
         let peer = try MirrorPeer.begin(
-            store, courier, firstNumber: number, name: name, instance: instance, direction: direction
+            store, courier, firstNumber: number, name: name, instance: instance, direction: direction,
+            localEntities: localEntities
         ) {
             let (seconds, parts) = (ContinuousClock.now - start).components
             return Double(seconds) + Double(parts) * 1e-18
@@ -224,9 +227,10 @@ final class MirrorLoop: Sendable {
     }
 
     private func withoutHistory() throws -> [String] {
-        try store.snapshot().entities.filter { $0.history != .full }.map { entity in
-            "Objects of \(entity.name) are not mirrored, because the history of the entity is off: turn it on, or keep "
-                + "them in another store."
+        let local = try Mirror.lastStatus(of: store)?.localEntities ?? []
+        return try store.snapshot().entities.filter { $0.history != .full && !local.contains($0.name) }.map { entity in
+            "Objects of \(entity.name) are not mirrored, because the history of the entity is off: turn it on, or make "
+                + "it a local entity."
         }
     }
 
@@ -248,7 +252,7 @@ final class MirrorLoop: Sendable {
             (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
             (status.lastError, status.parked) = (obstacle, parked)
             status.add(conflicts)
-            status.weaknesses = weaknesses
+            (status.weaknesses, status.localEntities) = (weaknesses, peer.merging.local.names.sorted())
             status.bytesSent += bytes.sent
             status.bytesReceived += bytes.received
         }

@@ -18,15 +18,17 @@ extension MirrorPeer {
     ///   - name: For people.
     ///   - instance: A random number.
     ///   - direction: Once the store is a member.
+    ///   - localEntities: Nil for those that were local before.
     ///   - clock: Returns seconds; it never goes back.
     package static func begin(
         _ store: Store, _ courier: any Courier, firstNumber number: UInt64, name: String = "", instance: UInt64,
-        direction: Mirror.Direction = .both, clock: @escaping () -> Double
+        direction: Mirror.Direction = .both, localEntities: Set<String>? = nil, clock: @escaping () -> Double
     ) throws -> MirrorPeer {
         // Before anything holds history for it.
         if try MirrorRecord.load(store)?.hasLeft == true { throw leftGroup(store) }
         let peer = MirrorPeer(
-            try MergingStore(store), courier, firstNumber: number, name: name, instance: instance,
+            try MergingStore(store, localEntities: localEntities), courier, firstNumber: number, name: name,
+            instance: instance,
             direction: direction, clock: clock)
         // Before a message of this run is sent.
         try peer.save()
@@ -117,6 +119,7 @@ extension MirrorPeer {
     /// Returns false if the courier does not have the state any more, or another one.
     private func apply(_ message: StateMessage) throws -> Bool {
         var joiner = StatePartJoiner()
+        let (local, names) = (merging.local, try merging.presentNames(of: store.snapshot()))
         do {
             try store.applyMergedState(
                 record: { number, hadObjects throws in
@@ -126,7 +129,7 @@ extension MirrorPeer {
                     var record = MirrorRecord(
                         first: MergePlace(number: number, lamport: message.lamport, knowledge: knowledge),
                         lowest: message.lamport + Self.joiningDistance)
-                    record.isAdmitted = true
+                    (record.isAdmitted, record.local) = (true, local)
                     if hadObjects { record.remaking = MirrorRecord.Remaking(after: 0, end: number - 1) }
                     fill(&record)
                     record.place = nil
@@ -137,7 +140,7 @@ extension MirrorPeer {
                         let isThere = try courier.fetchState(named: message.name) { body in
                             guard let part = try joiner.add(body) else { return }
                             guard joiner.message == message else { throw NoState() }
-                            try apply(part)
+                            try apply(try local.admitted(part, names))
                         }
                         if !isThere { throw NoState() }
                     }
@@ -171,7 +174,8 @@ extension MirrorPeer {
         let message = StateMessage(
             name: "state-\(me.uuidString)", knowledge: contents, lamport: place.lamport)
         var bodies = try StateBodies(
-            of: store, in: snapshot, about: message, maximumBodyBytes: try courier.maximumBodyBytes)
+            of: store, in: snapshot, without: merging.local, about: message,
+            maximumBodyBytes: try courier.maximumBodyBytes)
         try courier.storeState(named: message.name) { try bodies.next() }
         // It shows that this peer knows of the stores that have asked.
         try sendReceipt()

@@ -32,6 +32,8 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
     /// The store's own transactions from before it took a state, which are to be made again: after the first number,
     /// up to the second.
     var remaking: Remaking?
+    /// The names of local entities; nil for none.
+    private var localEntities: [String]?
     /// The place in the courier to read on from.
     package var place: String?
     package var members: [UUID: MirrorMembers.Member] = [:]
@@ -61,6 +63,41 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
 }
 
 extension MirrorRecord {
+    package var local: LocalEntities {
+        get { LocalEntities(Set(localEntities ?? [])) }
+        set { localEntities = newValue.names.isEmpty ? nil : newValue.names.sorted() }
+    }
+
+    /// MO3. Throws `groupConflict`.
+    mutating func setLocalEntities(_ names: Set<String>, in store: Store) throws {
+        let snapshot = try store.snapshot()
+        let present = try ExchangeView(snapshot).schema().presentNames
+        let wanted = LocalEntities(names)
+        let existing = try Set(snapshot.entities.map(\.name))
+        if isAdmitted {
+            for entity in local.names.map(present.entity)
+            where existing.contains(entity) && !wanted.contains(entity, present) {
+                throw StoreError(
+                    .groupConflict,
+                    "“\(entity)” was a local entity until now, so the group lacks its objects: keep it local, or join "
+                        + "with a new store.", path: store.path)
+            }
+            let published = try store.snapshot(asOf: max(floor.number, published))
+            for entity in names where !local.contains(entity, present) {
+                let then = try published.entities.first { present.entity($0.name) == present.entity(entity) }
+                guard let then, try published.count(of: then.name) > 0 else { continue }
+                throw StoreError(
+                    .groupConflict,
+                    "“\(entity)” cannot become a local entity, because the group has objects of it: delete them first, "
+                        + "or join with a new store.", path: store.path)
+            }
+            // Those that are gone stay in history.
+            local = LocalEntities(local.names.union(names))
+        } else {
+            local = wanted
+        }
+    }
+
     /// The other stores of the group, by identifier.
     func known(_ me: UUID) -> [MirrorMember] {
         members.sorted { VersionVector.isBefore($0.key, $1.key) }.map { peer, member in
