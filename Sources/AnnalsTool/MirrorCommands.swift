@@ -4,12 +4,6 @@ internal import Annals
 internal import AnnalsMirror
 internal import Synchronization
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 extension Command {
     private static let connection = [
         Option("group", value: "NAME", "the stores that mirror each other (required)"),
@@ -103,7 +97,7 @@ enum MirrorRunCommand {
         let mirror = try storing {
             try Mirror(
                 store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
-                localEntities: arguments.values(of: "local").map(Set.init))
+                localEntities: arguments.values(of: "local"))
         }
         let reporter = MirrorReporter(output, isJSON: format == "jsonl")
         try ToolTask.wait {
@@ -161,22 +155,14 @@ enum MirrorRunCommand {
         let replicas = try arguments.number(of: "require-replicas", for: .mirrorRun).map { Int(clamping: $0) }
         if let user {
             if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
-            guard let password = arguments.value(of: "password") ?? environment("ANNALS_NATS_PASSWORD") else {
+            guard let password = arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD") else {
                 throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
             }
             return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
         }
         if arguments.has("password") { throw refusal("--password needs --user.") }
-        let token = arguments.value(of: "token") ?? environment("ANNALS_NATS_TOKEN")
+        let token = arguments.value(of: "token") ?? Terminal.environment("ANNALS_NATS_TOKEN")
         return .nats(address, token: token, replicas: replicas, domain: domain)
-    }
-
-    /// Nil if the variable is missing or empty.
-    ///
-    /// Sound because the string is copied at once, and nothing here changes the environment.
-    private static func environment(_ name: String) -> String? {
-        guard let value = getenv(name), value.pointee != 0 else { return nil }
-        return String(validatingCString: value)
     }
 }
 
@@ -247,7 +233,7 @@ enum MirrorStatusCommand {
         if format == "json" {
             try output.line(MirrorStatusText.recorded(status).text)
         } else if let status {
-            for line in MirrorStatusText.table(status) { try output.line(line) }
+            try MirrorStatusText.print(status, &output)
         } else {
             try output.line("This store was never mirrored. To begin: annals help mirror run")
         }

@@ -50,6 +50,37 @@ import Testing
         }
     }
 
+    /// The last confirmation is lost, and its sender has nothing else to say.
+    @Test(arguments: [true, false]) func aLostReceiptIsSentAgain(hasOwn: Bool) throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let members = try [1, 2].map { try GroupMember(seed: $0) }
+        let peers = members.map { member in
+            MirrorPeer(
+                member.merging, exchange.courier(for: member.store.identifier.uuidString), clock: { exchange.now })
+        }
+        func step(rounds: Int) throws {
+            for _ in 0..<rounds {
+                for peer in peers { try peer.step() }
+                exchange.advance(by: 1)
+            }
+        }
+        if hasOwn { try members[1].store.write { _ = try $0.insert("Tag", ["name": "own"]) } }
+        try step(rounds: 20)
+        try members[0].store.write { _ = try $0.insert("Tag", ["name": "last"]) }
+        try peers[0].step()
+        exchange.faults.forget = 1
+        // It confirms.
+        while try members[1].store.snapshot().rows(of: "Tag").count < (hasOwn ? 2 : 1) { try peers[1].step() }
+        try peers[1].step()
+        exchange.faults = .none
+        try #require(peers[1].isQuiet && !peers[0].isQuiet)
+        try step(rounds: 20)
+        for peer in peers { #expect(peer.isQuiet) }
+        let count = exchange.messageCount
+        try step(rounds: 200)
+        #expect(exchange.messageCount == count)
+    }
+
     /// MM1: while a peer has much to publish, its receipts promise no more than it will keep.
     @Test func receiptsPromiseOnlyWhatIsStillToCome() throws {
         let exchange = SimulatedExchange(seed: 1, maximumBodyBytes: 1 << 20)

@@ -103,6 +103,8 @@ extension SimulatedExchange {
         entries.map(\.message).filter { $0.sender == sender }
     }
 
+    var messageCount: Int { entries.count }
+
     /// All bodies that it has, of messages and of states.
     var bodies: [[UInt8]] { entries.map(\.message.body) + states.values.joined() }
 

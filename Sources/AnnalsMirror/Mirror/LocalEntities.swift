@@ -9,10 +9,11 @@
 internal import Annals
 
 package struct LocalEntities: Equatable, Sendable {
-    /// The names that the entities had when they became local. They may be renamed since.
-    let names: Set<String>
+    /// The names that the entities had when they became local. They may be renamed since. Names are compared by their
+    /// bytes.
+    let names: [String]
 
-    package init(_ names: Set<String> = []) { self.names = names }
+    package init(_ names: [String] = []) { self.names = names }
 
     /// The present names of entities. Without local ones, this costs nothing.
     func presentNames(of snapshot: Snapshot) throws(StoreError) -> PresentNames {
@@ -22,7 +23,7 @@ package struct LocalEntities: Equatable, Sendable {
     func contains(_ entity: String, _ present: PresentNames) -> Bool {
         if names.isEmpty { return false }
         let entity = present.entity(entity)
-        return names.contains { present.entity($0) == entity }
+        return names.contains { present.entity($0).utf8.elementsEqual(entity.utf8) }
     }
 
     /// The transaction as the group gets it.

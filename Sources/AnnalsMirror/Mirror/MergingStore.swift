@@ -61,7 +61,7 @@ package final class MergingStore {
     ///
     /// - Parameter names: The local entities; nil for those that were local before. Throws `groupConflict` for a change
     ///   that is impossible (MO3).
-    package init(_ store: Store, localEntities names: Set<String>? = nil) throws {
+    package init(_ store: Store, localEntities names: [String]? = nil) throws {
         self.store = store
         try store.registerConsumer(Self.consumer, kind: [.reads, .holds], at: .oldest)
         let known = try MirrorRecord.load(store)

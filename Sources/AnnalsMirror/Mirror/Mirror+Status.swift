@@ -124,7 +124,7 @@ extension Mirror {
             peers = record.known(store).map { Peer($0) }
             (published, conflicts) = (record.published, record.conflicts)
             parked = (record.parked ?? []).map { Parked($0) }
-            localEntities = record.local.names.sorted()
+            localEntities = record.local.names
             lastError = record.error.map { StoreError(StoreError.Code(rawValue: $0.code), $0.message) }
         }
 

@@ -28,7 +28,7 @@ public final class Mirror: Sendable {
     public let name: String
     /// Whether the mirror publishes, receives, or does both.
     public let direction: Direction
-    private let localEntities: Set<String>?
+    private let localEntities: [String]?
     private let route: Route
     private let running = Mutex(MirrorLoop?.none)
     private let board = MirrorStatusBoard()
@@ -52,7 +52,7 @@ public final class Mirror: Sendable {
     ///   the store does not have, unless it has none yet; `tooManyFiles`.
     public init(
         _ store: Store, group: String, through route: Route, name: String? = nil, direction: Direction = .both,
-        localEntities: Set<String>? = nil
+        localEntities: [String]? = nil
     ) throws {
         (self.store, self.group, self.route, self.direction) = (store, group, route, direction)
         self.localEntities = localEntities
@@ -69,7 +69,8 @@ public final class Mirror: Sendable {
                 "The name of a group has 1 to \(NATSNames.maximumNameBytes) bytes of UTF-8: choose another one.")
         }
         let entities = try store.snapshot().entities
-        for name in localEntities ?? [] where !entities.isEmpty && !entities.contains(where: { $0.name == name }) {
+        for name in localEntities ?? []
+        where !entities.isEmpty && !entities.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) {
             throw StoreError(
                 .invalidArgument, "This store has no entity “\(name)” that could be local: check the name.")
         }

@@ -16,7 +16,7 @@ final class MirrorLoop: Sendable {
     private let name: String
     private let interruption: Interruption
     private let direction: Mirror.Direction
-    private let localEntities: Set<String>?
+    private let localEntities: [String]?
     private let board: MirrorStatusBoard
     private let isStopping = Atomic(false)
     private let shared = Mutex(Shared())
@@ -51,7 +51,7 @@ final class MirrorLoop: Sendable {
     private static let savePeriod: Duration = .seconds(saveSeconds)
 
     init(
-        _ store: Store, _ name: String, _ direction: Mirror.Direction, _ localEntities: Set<String>?,
+        _ store: Store, _ name: String, _ direction: Mirror.Direction, _ localEntities: [String]?,
         _ courier: sending any Courier, _ interruption: Interruption, _ board: MirrorStatusBoard
     ) {
         (self.store, self.name, self.direction, self.courier) = (store, name, direction, courier)
@@ -252,7 +252,7 @@ final class MirrorLoop: Sendable {
             (status.peers, status.published) = (members.map { Mirror.Peer($0) }, published)
             (status.lastError, status.parked) = (obstacle, parked)
             status.add(conflicts)
-            (status.weaknesses, status.localEntities) = (weaknesses, peer.merging.local.names.sorted())
+            (status.weaknesses, status.localEntities) = (weaknesses, peer.merging.local.names)
             status.bytesSent += bytes.sent
             status.bytesReceived += bytes.received
         }

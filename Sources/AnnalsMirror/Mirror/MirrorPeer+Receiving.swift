@@ -118,6 +118,8 @@ extension MirrorPeer {
     /// The writer answers. If it does not, every member does that has its transactions.
     private func note(_ request: RequestedNumbers) {
         if request.peer == me {
+            // Who asks may lack the last receipt, too.
+            lastReceipt = nil
             if requested.count < Self.mostRequests { requested.append(request.numbers) }
         } else if members.answers(for: request.peer, request.numbers.lowerBound) || isSilent(request.peer) {
             requestedOfOthers[request.peer] = request.numbers
@@ -214,6 +216,16 @@ extension MirrorPeer {
         }
     }
 
+    /// By peer that has not confirmed everything: its next transaction. Even if there is none, it sends its receipt
+    /// again, which may be lost.
+    private var unconfirmed: [RequestedNumbers] {
+        members.present.compactMap { peer in
+            guard phase == .member, let member = members[peer], member.applied[me] < published else { return nil }
+            let next = merging.knowledge[peer] + 1
+            return RequestedNumbers(peer: peer, numbers: next...next)
+        }
+    }
+
     /// If something is missing, or not confirmed, for a while: requests it, and repeats the receipt, which names the
     /// newest transaction. The pauses grow until something comes.
     func remind(hasProgress: Bool) throws {
@@ -225,7 +237,8 @@ extension MirrorPeer {
             return
         }
         guard now >= nextReminder else { return }
-        if !missing.isEmpty { try send(.request(missing)) }
+        let requests = missing + unconfirmed.filter { request in !missing.contains { $0.peer == request.peer } }
+        if !requests.isEmpty { try send(.request(requests)) }
         switch phase {
         case .listens: try announce()
         case .waitsForState: try askForState()

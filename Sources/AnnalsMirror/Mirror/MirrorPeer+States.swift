@@ -22,7 +22,7 @@ extension MirrorPeer {
     ///   - clock: Returns seconds; it never goes back.
     package static func begin(
         _ store: Store, _ courier: any Courier, firstNumber number: UInt64, name: String = "", instance: UInt64,
-        direction: Mirror.Direction = .both, localEntities: Set<String>? = nil, clock: @escaping () -> Double
+        direction: Mirror.Direction = .both, localEntities: [String]? = nil, clock: @escaping () -> Double
     ) throws -> MirrorPeer {
         // Before anything holds history for it.
         if try MirrorRecord.load(store)?.hasLeft == true { throw leftGroup(store) }

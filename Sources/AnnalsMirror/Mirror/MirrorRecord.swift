@@ -64,19 +64,19 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
 
 extension MirrorRecord {
     package var local: LocalEntities {
-        get { LocalEntities(Set(localEntities ?? [])) }
-        set { localEntities = newValue.names.isEmpty ? nil : newValue.names.sorted() }
+        get { LocalEntities(localEntities ?? []) }
+        set { localEntities = newValue.names.isEmpty ? nil : newValue.names }
     }
 
     /// MO3. Throws `groupConflict`.
-    mutating func setLocalEntities(_ names: Set<String>, in store: Store) throws {
+    mutating func setLocalEntities(_ names: [String], in store: Store) throws {
         let snapshot = try store.snapshot()
         let present = try ExchangeView(snapshot).schema().presentNames
         let wanted = LocalEntities(names)
-        let existing = try Set(snapshot.entities.map(\.name))
+        let existing = LocalEntities(try snapshot.entities.map(\.name))
         if isAdmitted {
             for entity in local.names.map(present.entity)
-            where existing.contains(entity) && !wanted.contains(entity, present) {
+            where existing.contains(entity, present) && !wanted.contains(entity, present) {
                 throw StoreError(
                     .groupConflict,
                     "“\(entity)” was a local entity until now, so the group lacks its objects: keep it local, or join "
@@ -84,7 +84,7 @@ extension MirrorRecord {
             }
             let published = try store.snapshot(asOf: max(floor.number, published))
             for entity in names where !local.contains(entity, present) {
-                let then = try published.entities.first { present.entity($0.name) == present.entity(entity) }
+                let then = try published.entities.first { LocalEntities([entity]).contains($0.name, present) }
                 guard let then, try published.count(of: then.name) > 0 else { continue }
                 throw StoreError(
                     .groupConflict,
@@ -92,7 +92,7 @@ extension MirrorRecord {
                         + "or join with a new store.", path: store.path)
             }
             // Those that are gone stay in history.
-            local = LocalEntities(local.names.union(names))
+            local = LocalEntities(local.names + names.filter { !local.contains($0, present) })
         } else {
             local = wanted
         }
