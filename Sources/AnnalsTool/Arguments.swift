@@ -15,7 +15,9 @@ package struct Arguments: Sendable {
         var rest = arguments[...]
         var optionsMayFollow = true
         while let argument = rest.popFirst() {
-            if !optionsMayFollow || argument == "-" || !argument.hasPrefix("-") {
+            // -1 is a place in history.
+            let isPlace = argument.dropFirst().utf8.first?.isDigit == true
+            if !optionsMayFollow || argument == "-" || !argument.hasPrefix("-") || isPlace {
                 operands.append(argument)
                 continue
             }
@@ -28,7 +30,10 @@ package struct Arguments: Sendable {
             guard argument.hasPrefix("--"),
                 let option = (command.options + [Self.formatOfErrors]).first(where: { $0.name == name })
             else {
-                throw refusal("“annals \(command.name)” has no option “\(parts[0])”.")
+                let similar = Commands.nearest(to: name, in: command.options.map(\.name))
+                throw refusal(
+                    "“annals \(command.name)” has no option “\(parts[0])”."
+                        + (similar.map { " Did you mean --\($0)?" } ?? ""))
             }
             guard values[name] == nil || option.isRepeatable else {
                 throw refusal("The option “--\(name)” is given twice: give it once.")

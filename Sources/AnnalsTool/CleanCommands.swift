@@ -164,6 +164,7 @@ enum CleanCommands {
             try store.validate(token)
             return token.number
         case .moment(let microseconds): return try store.number(before: Timestamp.date(microseconds))
+        case .back(let count): return try store.number(back: count)
         }
     }
 

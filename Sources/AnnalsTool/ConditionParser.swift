@@ -8,7 +8,8 @@
 //                        | "is" [ "not" ] "null" )
 //     path        = name [ "." name ]
 //     name        = letters, digits and “_” | "`" anything else "`"
-//     value       = a text, a number, true or false, as in JSON
+//     value       = a text, a number, true or false, as in JSON; a text in single quotes; or a word
+//     word        = letters, digits, “_”, “-”, “+”, “.”, “:”, “/” and “@”
 
 internal import Annals
 
@@ -17,7 +18,14 @@ package indirect enum WrittenCondition: Equatable, Sendable {
     case all([WrittenCondition])
     case any([WrittenCondition])
     case not(WrittenCondition)
-    case test(path: [String], WrittenComparison, [JSONValue])
+    case test(path: [String], WrittenComparison, [WrittenValue])
+}
+
+/// A value as written. The type of its attribute decides whether a word without quotes is a text.
+package struct WrittenValue: Equatable, Sendable {
+    package var json: JSONValue
+    /// Nil for a text in quotes.
+    package var word: String?
 }
 
 /// The ways in which a condition compares an attribute. Null differs from every value, and is neither less nor greater.
@@ -116,8 +124,8 @@ package struct ConditionParser {
             path.append(try name())
         }
         let signs: [(String, WrittenComparison)] = [
-            ("=", .equal), ("!=", .notEqual), ("<=", .lessOrEqual), (">=", .greaterOrEqual), ("<", .less),
-            (">", .greater),
+            ("==", .equal), ("=", .equal), ("!=", .notEqual), ("<=", .lessOrEqual), (">=", .greaterOrEqual),
+            ("<", .less), (">", .greater),
         ]
         for (sign, comparison) in signs where takeSign(sign) { return .test(path: path, comparison, [try value()]) }
         if takeWord("contains") { return .test(path: path, .contains, [try value()]) }
@@ -134,7 +142,7 @@ package struct ConditionParser {
         return .test(path: path, comparison, [])
     }
 
-    private mutating func list() throws(ConditionError) -> [JSONValue] {
+    private mutating func list() throws(ConditionError) -> [WrittenValue] {
         guard takeSign("(") else { throw error("“(”") }
         var values = [try value()]
         while takeSign(",") { values.append(try value()) }
@@ -164,33 +172,46 @@ package struct ConditionParser {
 
     private static let keywords: Set<String> = ["and", "or", "not", "in", "is", "null", "contains", "true", "false"]
 
-    private mutating func value() throws(ConditionError) -> JSONValue {
+    private mutating func value() throws(ConditionError) -> WrittenValue {
         skipSpace()
-        let expected = "a value: a text or date in double quotes, a number, true or false"
+        let expected = "a value: a number, true, false, a word, or a text in quotes"
         guard place < scalars.count else { throw error(expected) }
-        let range: Range<Int>
-        if scalars[place] == "\"" {
-            guard let end = endOfText else { throw error("a text that ends with a double quote") }
-            range = place..<end
-        } else {
-            let end = scalars[place...].firstIndex { !Self.isPartOfWord($0) && !"+-.:".unicodeScalars.contains($0) }
-            range = place..<(end ?? scalars.count)
+        if ["'", "\""].contains(scalars[place]) { return WrittenValue(json: try quoted()) }
+        let end = scalars[place...].firstIndex { !Self.isPartOfWord($0) && !"+-.:/@".unicodeScalars.contains($0) }
+        let range = place..<(end ?? scalars.count)
+        let word = text(range)
+        guard !range.isEmpty, word != "null", !Self.keywords.subtracting(["true", "false"]).contains(word) else {
+            throw error(
+                word == "null"
+                    ? "a value; “is null” finds objects without one"
+                    : word.isEmpty
+                        ? expected : expected + ": a keyword needs quotes")
         }
-        guard !range.isEmpty, let json = try? JSONReader.value(text(range)), json != .null else {
-            throw error(text(range) == "null" ? "a value; “is null” finds objects without one" : expected)
+        place = range.upperBound
+        return WrittenValue(json: (try? JSONReader.value(word)) ?? .string(word), word: word)
+    }
+
+    /// A text in the quotes that are here. In single quotes only “\'” and “\\” are special.
+    private mutating func quoted() throws(ConditionError) -> JSONValue {
+        let quote = scalars[place]
+        var (next, plain) = (place + 1, "")
+        while next < scalars.count, scalars[next] != quote {
+            if scalars[next] == "\\", next + 1 < scalars.count {
+                if quote == "\"" || !["'", "\\"].contains(scalars[next + 1]) { plain.unicodeScalars.append("\\") }
+                next += 1
+            }
+            plain.unicodeScalars.append(scalars[next])
+            next += 1
+        }
+        guard next < scalars.count else {
+            throw error("a text that ends with a \(quote == "'" ? "single" : "double") quote")
+        }
+        let range = place..<(next + 1)
+        guard let json = quote == "'" ? .string(plain) : try? JSONReader.value(text(range)) else {
+            throw error("a text as in JSON, or in single quotes")
         }
         place = range.upperBound
         return json
-    }
-
-    /// The place after the double quote that ends the text here.
-    private var endOfText: Int? {
-        var next = place + 1
-        while next < scalars.count {
-            if scalars[next] == "\"" { return next + 1 }
-            next += scalars[next] == "\\" ? 2 : 1
-        }
-        return nil
     }
 
     // MARK: Scalars

@@ -78,7 +78,8 @@ struct ConditionTranslator {
 
     /// - Parameter asked: The entity at which the path begins.
     private func test(
-        _ position: Int, _ comparison: WrittenComparison, _ json: [JSONValue], _ asked: EntityHandle, _ path: [String]
+        _ position: Int, _ comparison: WrittenComparison, _ written: [WrittenValue], _ asked: EntityHandle,
+        _ path: [String]
     ) throws(ToolFailure) -> Condition {
         let (name, type) = (entity.attributes[position], entity.types[position])
         guard comparison.fits(type) else {
@@ -88,7 +89,7 @@ struct ConditionTranslator {
                     + "supports: \(others).", name)
         }
         var values: [Value] = []
-        for json in json { values.append(try value(json, type.isObjectList ? .object : type, asked, path)) }
+        for value in written { values.append(try self.value(value, type.isObjectList ? .object : type, asked, path)) }
         func made(_ comparison: PropertyTest.Comparison) -> Condition {
             if type == .decimal, comparison != .isNull { return decimalTest(position, comparison, values) }
             return .test(PropertyTest(of: entity, position, comparison, values))
@@ -109,10 +110,13 @@ struct ConditionTranslator {
     }
 
     private func value(
-        _ json: JSONValue, _ type: AttributeType, _ asked: EntityHandle, _ path: [String]
+        _ written: WrittenValue, _ type: AttributeType, _ asked: EntityHandle, _ path: [String]
     ) throws(ToolFailure) -> Value {
+        let json = written.json
         if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
         if let value = ValueConversion.value(json, as: type) { return value }
+        // Who writes version=1.20 means that text.
+        if type == .string, let word = written.word { return .string(word) }
         throw ToolFailure(
             .failed,
             "“\(path.joined(separator: "."))” of “\(asked.name)” has the type \(type), but the value "

@@ -34,9 +34,25 @@ enum ConsumersCommand {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
         }
         output.hasChanges = access == .readWrite
+        if format == "json" {
+            for (consumer, parked) in listed ?? [] { try output.line(json(consumer, parked: parked).text) }
+            return .done
+        }
+        var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
+        for (consumer, _) in listed ?? [] {
+            try table.add(
+                [
+                    consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
+                    consumer.isLost ? "lost" : String(consumer.lag),
+                    Timestamp.local(ValueConversion.microseconds(consumer.lastSeen)), String(consumer.processID),
+                ], &output)
+        }
+        try table.show(&output)
         for (consumer, parked) in listed ?? [] {
-            try output.line(format == "json" ? json(consumer, parked: parked).text : text(consumer))
-            if format == "text" { for work in parked { try output.line("  " + text(work)) } }
+            for work in parked { try output.line("\(consumer.name): \(text(work))") }
+            if consumer.isLost {
+                try output.line("\(consumer.name): cleaning has passed it; it must read everything again")
+            }
         }
         return .done
     }

@@ -61,9 +61,11 @@ package enum DateText {
         return Timestamp.parts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
     }
 
-    /// The date of a moment as a user writes it: `Timestamp.moment`, with up to 25 digits.
+    /// The date of a moment as a user writes it: as `Timestamp.moment`, but UTC without a zone, as dates are printed,
+    /// and with up to 25 digits.
     package static func moment(_ text: String) -> Date? {
-        Timestamp.momentParts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) } ?? date(text)
+        Timestamp.momentParts(text, isLocal: false).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
+            ?? date(text)
     }
 
     private static func date(seconds: Int64, fraction: String) -> Date? {

@@ -12,18 +12,20 @@ extension Command {
     static let insert = Command(
         "insert", "Inserts an object, and prints its ID and the token after it.",
         details: """
-            Values are JSON: name='"Ada"' rank=3 flag=true. Other attributes get their default, or null. The store,
-            the entity and the attributes must exist: “annals load” creates them.
+            A VALUE is JSON, or a plain text: name=Ada rank=3 flag=true since=2026-01-02. null is no value, and '"null"'
+            is that text. A reference is an ID or a label. Other attributes get their default, or null. The store, the
+            entity and the attributes must exist: “annals load” creates them.
             """,
-        operands: ["STORE", "ENTITY", "[NAME=JSON…]"], options: origin, run: EditCommands.insert)
+        operands: ["STORE", "ENTITY", "[NAME=VALUE…]"], options: origin, run: EditCommands.insert)
 
     static let set = Command(
         "set", "Changes attributes of an object, and prints the token after it.",
         details: """
-            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short. Values are JSON; null removes
-            a value. If nothing differs, nothing is written and nothing is printed.
+            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
+            its first unique text. A VALUE is as for “insert”; null removes a value. If nothing differs, nothing is
+            written and nothing is printed.
             """,
-        operands: ["STORE", "ENTITY", "ID", "NAME=JSON…"], options: origin, run: EditCommands.set)
+        operands: ["STORE", "ENTITY", "ID", "NAME=VALUE…"], options: origin, run: EditCommands.set)
 
     static let delete = Command(
         "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
@@ -33,11 +35,13 @@ extension Command {
 enum EditCommands {
     static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(["text", "json"], for: .insert)
-        let assignments = try parse(arguments.operands.dropFirst(2), for: .insert)
+        let assignments = arguments.operands.dropFirst(2)
+        try requireAssignments(assignments, for: .insert)
         let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
-                return try transaction.insert(entity.name, pairs: try values(assignments, of: entity))
+                return try transaction.insert(
+                    entity.name, pairs: try values(assignments, of: entity, in: store.snapshot()))
             }
         }
         output.hasChanges = true
@@ -47,12 +51,14 @@ enum EditCommands {
 
     static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(["text", "json"], for: .set)
-        let assignments = try parse(arguments.operands.dropFirst(3), for: .set)
+        let assignments = arguments.operands.dropFirst(3)
+        try requireAssignments(assignments, for: .set)
         let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
-                let object = try objectID(arguments.operands[2], of: entity)
-                try transaction.update(object, pairs: try values(assignments, of: entity))
+                let snapshot = try store.snapshot()
+                let object = try entity.object(arguments.operands[2], in: snapshot)
+                try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
             }.token
         }
         output.hasChanges = token != nil
@@ -65,7 +71,7 @@ enum EditCommands {
         let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
-                try transaction.delete(try objectID(arguments.operands[2], of: entity))
+                try transaction.delete(try entity.object(arguments.operands[2], in: store.snapshot()))
             }.token
         }
         output.hasChanges = token != nil
@@ -97,65 +103,73 @@ enum EditCommands {
         try output.line(line.text)
     }
 
-    // MARK: NAME=JSON
+    // MARK: NAME=VALUE
 
-    static func parse(
-        _ operands: ArraySlice<String>, for command: Command
-    ) throws(ToolFailure) -> [(name: String, value: JSONValue)] {
-        var assignments: [(name: String, value: JSONValue)] = []
-        for operand in operands {
-            let assignment = try parse(operand, for: command)
-            guard !assignments.contains(where: { $0.name.utf8.elementsEqual(assignment.name.utf8) }) else {
-                throw ToolFailure(
-                    .usage,
-                    "“\(assignment.name)” is given twice: give it once.", hint: "Try: annals help \(command.name)")
-            }
-            assignments.append(assignment)
-        }
-        return assignments
-    }
-
-    /// The attribute's name and its value. They are split at the first “=” that JSON follows, because names may contain
-    /// that character too.
-    private static func parse(
-        _ operand: String, for command: Command
-    ) throws(ToolFailure) -> (name: String, value: JSONValue) {
-        var failure: (name: String, error: JSONError)?
-        for place in operand.indices where operand[place] == "=" && place > operand.startIndex {
-            let name = String(operand[..<place])
-            do throws(JSONError) {
-                return (name, try JSONReader.value(String(operand[operand.index(after: place)...])))
-            } catch {
-                failure = failure ?? (name, error)
-            }
-        }
-        guard let (name, error) = failure else {
+    /// Throws if an operand is no assignment. Only the entity shows where its name ends.
+    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws(ToolFailure) {
+        for operand in operands where !operand.dropFirst().contains("=") {
             throw ToolFailure(
-                .usage, "“\(operand)” does not have the form NAME=JSON.", hint: "Try: annals help \(command.name)")
+                .usage, "“\(operand)” does not have the form NAME=VALUE.", hint: "Try: annals help \(command.name)")
         }
-        throw ToolFailure(
-            .usage,
-            "The value of “\(name)” is not JSON: \(error.message). A text needs quotes of its own: \(name)='\"…\"'.",
-            hint: "Try: annals help \(command.name)")
     }
 
     static func values(
-        _ assignments: [(name: String, value: JSONValue)], of entity: EntityHandle
+        _ operands: ArraySlice<String>, of entity: EntityHandle, in snapshot: Snapshot
     ) throws(ToolFailure) -> [(key: String, value: Value)] {
-        var values: [(key: String, value: Value)] = []
-        for (name, json) in assignments {
-            guard let position = entity.position(of: name) else {
-                throw ToolFailure(
-                    .failed,
-                    "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
+        var values: [(position: Int, value: Value)] = []
+        for operand in operands {
+            let value = try value(operand, entity, snapshot)
+            guard !values.contains(where: { $0.position == value.position }) else {
+                throw ToolFailure(.usage, "“\(entity.attributes[value.position])” is given twice: give it once.")
             }
-            guard let value = ValueConversion.value(json, as: entity.types[position]) else {
-                throw ToolFailure(
-                    .failed,
-                    "“\(name)” of “\(entity.name)” has the type \(entity.types[position]), but the value does not.")
-            }
-            values.append((name, value))
+            values.append(value)
         }
-        return values
+        return values.map { (entity.attributes[$0.position], $0.value) }
+    }
+
+    /// The attribute and its value. Names may contain “=” too: of several attributes, the first one is taken whose type
+    /// the JSON after it has, or else the text.
+    private static func value(
+        _ operand: String, _ entity: EntityHandle, _ snapshot: Snapshot
+    ) throws(ToolFailure) -> (position: Int, value: Value) {
+        let signs = operand.indices.filter { operand[$0] == "=" && $0 > operand.startIndex }
+        let parts = signs.compactMap { sign in
+            entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
+        }
+        for (position, text) in parts {
+            guard let json = try? JSONReader.value(text),
+                let value = ValueConversion.value(json, as: entity.types[position])
+            else { continue }
+            return (position, value)
+        }
+        for (position, text) in parts {
+            if let value = try plainValue(text, of: entity, at: position, in: snapshot) { return (position, value) }
+        }
+        guard let (position, text) = parts.first else {
+            throw ToolFailure(
+                .failed,
+                "“\(entity.name)” has no attribute “\(operand.prefix { $0 != "=" })”: it has "
+                    + "\(entity.attributes.joined(separator: ", ")).")
+        }
+        throw ToolFailure(
+            .failed,
+            "“\(entity.attributes[position])” of “\(entity.name)” has the type \(entity.types[position]), but "
+                + "“\(text)” does not.")
+    }
+
+    /// A text, a date, an object's label and so on, without the quotes of JSON. Nil if the attribute has another type.
+    private static func plainValue(
+        _ text: String, of entity: EntityHandle, at position: Int, in snapshot: Snapshot
+    ) throws(ToolFailure) -> Value? {
+        let type = entity.types[position]
+        if let value = ValueConversion.value(.string(text), as: type) { return value }
+        switch type {
+        case .date: return DateText.moment(text).map { .date($0) }
+        case .object:
+            return try snapshot.target(of: entity, at: position).map { (target) throws(ToolFailure) in
+                .object(try target.object(text, in: snapshot))
+            }
+        default: return nil
+        }
     }
 }

@@ -30,7 +30,7 @@ extension Command {
 
 enum ExportCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let place = try arguments.place(of: "after", for: .export)?.inRequest
+        let place = try arguments.place(of: "after", for: .export)
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
         let newIdentity = arguments.has("new-identity")
@@ -50,7 +50,9 @@ enum ExportCommand {
         defer { try? store.close() }
         var failure: ToolFailure?
         do {
-            try store.forEachExportedTransaction(after: place, to: target, newIdentity: newIdentity) {
+            try store.forEachExportedTransaction(
+                after: place.map(store.requestPlace), to: target, newIdentity: newIdentity
+            ) {
                 (transaction) in
                 do throws(ToolFailure) {
                     var line: [UInt8] = []

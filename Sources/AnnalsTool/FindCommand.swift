@@ -10,12 +10,13 @@ extension Command {
 
             A condition compares attributes with values: =, !=, <, <=, >, >=, in (1, 2), contains, starts with, is null,
             is not null. Join conditions with “and” and “or”, negate one with “not”, and group them with parentheses.
-            Texts, dates, UUIDs, data and object IDs are in double quotes: --where 'rank >= 10 and title starts with
-            "A"'. A date is written as in --as-of. Null differs from every value, and is neither less nor greater.
-            Texts are compared as in Swift: the forms that Unicode has for one character are equal.
+            A text that is one word needs no quotes: --where name=k1. Any other is in single or double quotes:
+            --where "rank >= 10 and title starts with 'A b'". A date is such as 2026-01-02 or 2026-01-02T03:04:05Z, and
+            is UTC without a zone. Null differs from every value, and is neither less nor greater. Texts are compared
+            as in Swift: the forms that Unicode has for one character are equal.
 
-            A condition can follow one reference: folder.name = "x". If the reference leads to several objects, one of
-            them must satisfy the comparison. A list of references contains an ID: tags contains "2:7". A name with
+            A condition can follow one reference: folder.name = x. If the reference leads to several objects, one of
+            them must satisfy the comparison. A list of references contains an ID: tags contains 2:7. A name with
             other characters than letters, digits and “_” is written in `…`.
 
             Sorting puts null first, or last in descending order. Text is sorted by Unicode scalars. Without --sort,
@@ -35,14 +36,15 @@ extension Command {
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"),
             Option("as-of", value: "PLACE", "the objects as they were at this place"),
-            Option("format", value: "FORMAT", "jsonl (the default), or csv"),
+            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"),
             Option("bare", "without “_entity” and “_id”"),
         ], run: FindCommand.run)
 }
 
 enum FindCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["jsonl", "csv"], for: .find)
+        let formats = ["jsonl", "csv", "table"]
+        let format = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
         let place = try arguments.place(of: "as-of", for: .find)
         if arguments.has("count"), arguments.has("explain") {
             throw usage("“--count” and “--explain” cannot be given together.")
@@ -62,10 +64,15 @@ enum FindCommand {
         var fetch = try storing {
             try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         }
+        try output.begin(arguments, isLong: format == "table" && !arguments.has("count"))
         if arguments.has("count") {
             try output.line("\(try storing { try fetch.count() })")
         } else if arguments.has("explain") {
             try explain(try storing { try fetch.explain() }, &output)
+        } else if format == "table" {
+            var table = ObjectTable(entity, try Labels(snapshot), isBare: arguments.has("bare"), columns: columns)
+            try forEach(&fetch) { (row) throws(ToolFailure) in try table.print(row, &output) }
+            try table.finish(&output)
         } else if format == "csv" {
             let fields = CSVFields(entity, isBare: arguments.has("bare"), columns: columns)
             try fields.printNames(&output)

@@ -8,28 +8,31 @@ extension Command {
         "get", "Prints objects by their IDs or by a key.",
         details: """
             Prints each object as “dump” does. The ID is as “insert” and “dump” print it, such as 1:42, or 42 for
-            short. With --key, prints the objects with this value; the attribute must be indexed or unique. Values
-            are JSON: --key 'url="https://swift.org"'. Ends with status 1 if an object does not exist.
+            short, or the object's label, which is its first unique text. With --key, prints the objects with this
+            value; the attribute must be indexed or unique: --key url=https://swift.org. Ends with status 1 if an object
+            does not exist.
             """,
         operands: ["STORE", "ENTITY", "[ID…]"],
         options: [
-            Option("key", value: "NAME=JSON", "the objects with this value"),
+            Option("key", value: "NAME=VALUE", "the objects with this value"),
             Option("bare", "without “_entity” and “_id”"),
         ], run: GetCommand.run)
 
     static let count = Command(
         "count", "Prints how many objects each entity has, or one entity.",
         details: """
-            With an entity, prints its number of objects. Otherwise prints one JSON object
-            per line: the entity and its count.
+            With an entity, prints its number of objects. Otherwise each entity and its count.
             """,
-        operands: ["STORE", "[ENTITY]"], options: [], run: GetCommand.count)
+        operands: ["STORE", "[ENTITY]"],
+        options: [Option("format", value: "FORMAT", "table (the default on a terminal), or jsonl")],
+        run: GetCommand.count)
 }
 
 enum GetCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let ids = arguments.operands.dropFirst(2)
-        let keys = try EditCommands.parse((arguments.value(of: "key").map { [$0] } ?? [])[...], for: .get)
+        let keys = (arguments.value(of: "key").map { [$0] } ?? [])[...]
+        try EditCommands.requireAssignments(keys, for: .get)
         guard ids.isEmpty != keys.isEmpty else {
             throw ToolFailure(
                 .usage, "Name the objects either by IDs or by “--key”.", hint: "Try: annals help get")
@@ -57,12 +60,12 @@ enum GetCommand {
     }
 
     private static func objects(
-        _ ids: ArraySlice<String>, _ keys: [(name: String, value: JSONValue)], _ entity: EntityHandle,
+        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle,
         _ snapshot: Snapshot
     ) throws(ToolFailure) -> [ObjectID] {
         var objects: [ObjectID] = []
-        for id in ids { objects.append(try objectID(id, of: entity)) }
-        for key in try EditCommands.values(keys, of: entity) {
+        for id in ids { objects.append(try entity.object(id, in: snapshot)) }
+        for key in try EditCommands.values(keys, of: entity, in: snapshot) {
             objects += try storing {
                 try snapshot.objects(
                     of: entity, by: [key.key], from: .including([key.value]), to: .including([key.value]))
@@ -72,17 +75,25 @@ enum GetCommand {
     }
 
     static func count(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+        let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"], for: .count)
+        return try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
             let snapshot = try storing { try store.snapshot() }
+            var table = Table(["entity", "#objects"])
             if let name = arguments.operands.dropFirst().first {
                 try output.line("\(try storing { try snapshot.count(of: name) })")
             } else {
                 for entity in try storing({ try snapshot.entities }) {
+                    let count = try storing { try snapshot.count(of: entity.name) }
+                    if format == "table" {
+                        try table.add([entity.name, String(grouped: count)], &output)
+                        continue
+                    }
                     var line = JSONLine()
                     line.add("entity", entity.name)
-                    line.add("count", try storing { try snapshot.count(of: entity.name) })
+                    line.add("count", count)
                     try output.line(line.text)
                 }
+                try table.show(&output)
             }
             return .done
         }

@@ -14,8 +14,7 @@ enum HelpCommand {
         if let (command, rest) = Commands.find(words), rest.isEmpty { return try explain(command, &output) }
         let group = Commands.beginning(with: first)
         if words.count == 1, !group.isEmpty { return try list(group, &output) }
-        throw ToolFailure(
-            .usage, "There is no command “\(words.joined(separator: " "))”.", hint: "Try: annals help")
+        throw Commands.unknown(words)
     }
 
     /// The commands of two words with a common first one.

@@ -6,21 +6,30 @@ extension Command {
     static let history = Command(
         "history", "Prints the transactions of a store, or their net changes.",
         details: """
-            In jsonl each line is a transaction: number, token, timestamp, author, context, processID, process and
-            its changes. Each change has kind, entity and id, and an update the changed attributes. With --values a
-            change has “before” and “after”: the changed attributes of an update, all attributes of an insert or
-            deletion. “preserved” is what is kept of a deleted object, without null values. A place that is no longer
-            in history is an error.
+            As text, each line is a transaction, the newest first: its number, local time, author and context, and
+            how many objects it has changed. With --values, its changes follow, with values before and after. Four or
+            more changes of one kind in a row are one line; with --all each is printed. A place that is no longer in
+            history is replaced by the oldest one, with a note.
 
-            A PLACE is the number of a transaction, a token, or a moment: a date such as 2026-01-02, or a date and a
-            time (2026-01-02T03:04:05Z). Without a zone it is UTC. All conditions must hold; of an option that is
-            given several times, one value must match. A transaction is printed with its matching changes only, and
-            not at all without any. An empty AUTHOR or CONTEXT means none.
+            In jsonl, the oldest comes first. Each line is a transaction: number, token, timestamp, author, context,
+            processID, process and its changes. Each change has kind, entity and id, and an update the changed
+            attributes. With --values a change has “before” and “after”: the changed attributes of an update, all
+            attributes of an insert or deletion. “preserved” is what is kept of a deleted object, without null
+            values. A place that is no longer in history is an error.
 
-            With --net there is one change for each object, from before its first change to after its last, ordered
-            by ID. With --count only the number is printed. --not-entity also leaves out entities that are no longer
-            in the schema. With --follow it continues with new transactions, until SIGTERM or SIGINT ends it with
-            status 0.
+            A PLACE is the number of a transaction, a token, -1 for the transaction before the last and so on, or a
+            moment: 2026-01-02, “2026-01-02 03:04”, 2h or 30d ago, today, yesterday. A time without a zone is local;
+            2026-01-02T03:04:05Z is UTC. All conditions must hold; of an option that is given several times, one
+            value must match. A transaction is printed with its matching changes only, and not at all without any. An
+            empty AUTHOR or CONTEXT means none. ID may be a label: the first unique text of an object.
+
+            With --summary there is one line for each author, entity or hour. With --net there is one change for each
+            object, from before its first change to after its last, ordered by ID. With --count only the number is
+            printed. --not-entity also leaves out entities that are no longer in the schema. With --follow it
+            continues with new transactions, until SIGTERM or SIGINT ends it with status 0; as text it begins with
+            the last ten.
+
+            On a terminal, long output goes to the pager that ANNALS_PAGER or PAGER names, or to “less”.
             """,
         operands: ["STORE"],
         options: [
@@ -35,46 +44,78 @@ extension Command {
             Option("id", value: "ID", isRepeatable: true, "only changes of this object, such as 1:42"),
             Option("kind", value: "KIND", isRepeatable: true, "only changes of this kind: insert, update or delete"),
             Option("attribute", value: "ENTITY.NAME", isRepeatable: true, "only updates that changed this attribute"),
-            Option("reverse", "newest first"),
+            Option("reverse", "the other order"),
             Option("limit", value: "N", "at most N transactions, or net changes"),
+            Option("summary", value: "WHAT", "one line for each author, entity or hour"),
             Option("net", "one net change for each object"),
             Option("count", "only how many transactions or net changes there are"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
             Option("values", "print values before and after"),
+            Option("all", "as text: print each change"),
             Option("follow", "continue with new transactions"),
+            .color,
         ], run: HistoryCommand.run)
 }
 
 enum HistoryCommand {
+    /// So many transactions are shown before `--follow` waits for new ones, as `tail` has it.
+    private static let lastShown = 10
+
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .history)
+        let (isText, follows) = (format == "text", arguments.has("follow"))
         var request = try arguments.historyRequest()
-        let hasValues = arguments.has("values")
-        if arguments.has("follow") { try requireFollowable(request, arguments) }
-        var left = request.limit ?? .max
-        let ending = arguments.has("follow") ? try Ending.onSignals() : nil
+        if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
+        let grouping = try arguments.grouping()
+        if follows { try requireFollowable(arguments) }
+        let ending = follows ? try Ending.onSignals() : nil
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         ending?.holdBack()
-        request.changedAttributes = try arguments.changedAttributes(in: store)
-        if arguments.has("not-entity") { request.entities = try arguments.entitiesLeft(of: request, in: store) }
+        try arguments.complete(&request, in: store)
+        try output.begin(arguments, isLong: isText && !follows)
+        if isText, request.after == nil, follows { request.after = try last(Self.lastShown, request, store) }
+        let note = isText ? try continueAtGap(&request, store).map { StyledText($0, .faint) } : nil
+        // Where the missing transactions would be.
+        let notes = arguments.has("count") ? [] : [note].compactMap(\.self)
+        if request.order == .oldestFirst { for note in notes { try output.line([note]) } }
         if arguments.has("count") {
             try output.line(String(try count(request, arguments.has("net"), store)))
-            return .done
+        } else if let grouping {
+            try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, &output)
+        } else if arguments.has("net") {
+            try NetChangeOutput.print(request, of: store, !isText, arguments.has("values"), &output)
+        } else if isText {
+            let labels = try Labels(try storing { try store.snapshot() })
+            var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
+            try printAll(&request, ending, store, &output) { (transaction, output) throws(StoreError) in
+                try text.print(transaction, &output)
+            } rest: { (output) throws(ToolFailure) in
+                try text.show(&output)
+            }
+        } else {
+            let hasValues = arguments.has("values")
+            try printAll(&request, ending, store, &output) { (transaction, output) throws(StoreError) in
+                try HistoryJSON.print(transaction, hasValues, &output)
+            } rest: { (_) throws(ToolFailure) in
+            }
         }
-        if arguments.has("net") {
-            try NetChangeOutput.print(request, of: store, format == "jsonl", hasValues, &output)
-            return .done
-        }
+        if request.order == .newestFirst { for note in notes { try output.line([note]) } }
+        return .done
+    }
+
+    /// Prints the transactions, and with `ending` those that come until it is asked.
+    private static func printAll(
+        _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ output: inout Output,
+        _ body: (borrowing HistoryTransactionView, inout Output) throws(StoreError) -> ToolFailure?,
+        rest: (inout Output) throws(ToolFailure) -> Void
+    ) throws(ToolFailure) {
+        var left = request.limit ?? .max
         var failure: ToolFailure?
         func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
             guard left > 0, ending?.isAsked != true else { return false }
             left -= 1
-            if format == "jsonl" {
-                failure = try json(transaction, hasValues, &output)
-            } else {
-                failure = try text(transaction, hasValues, &output)
-            }
+            failure = try body(transaction, &output)
             return failure == nil
         }
         // Everything that the filter skips is after the position too.
@@ -85,10 +126,11 @@ enum HistoryCommand {
                 return snapshot.token.number
             }
             if let failure { throw failure }
+            try rest(&output)
             return reached
         }
         var position = try printOn()
-        guard let ending else { return .done }
+        guard let ending else { return }
         let watcher = try storing { try store.changeWatcher(after: .number(position)) }
         ending.then { watcher.stop() }
         while left > 0, !ending.isAsked {
@@ -97,17 +139,55 @@ enum HistoryCommand {
             request.after = .number(position)
             position = try printOn()
         }
-        return .done
     }
 
     /// Throws if the options need an end, which new transactions do not have.
-    private static func requireFollowable(_ request: HistoryRequest, _ arguments: Arguments) throws(ToolFailure) {
-        guard request.before == nil, request.order == .oldestFirst, !arguments.has("net"), !arguments.has("count")
-        else {
+    private static func requireFollowable(_ arguments: Arguments) throws(ToolFailure) {
+        let others = ["before", "reverse", "net", "count", "summary"]
+        guard !others.contains(where: { arguments.has($0) }) else {
             throw ToolFailure(
-                .usage, "history: --follow cannot be given with --before, --reverse, --net or --count.",
+                .usage, "history: --follow cannot be given with --before, --reverse, --net, --count or --summary.",
                 hint: "Try: annals help history")
         }
+    }
+
+    /// The place before the last transactions that a request selects.
+    private static func last(
+        _ count: Int, _ request: HistoryRequest, _ store: Store
+    ) throws(ToolFailure) -> HistoryRequest.Place {
+        var last = request
+        (last.order, last.limit) = (.newestFirst, min(count, request.limit ?? count))
+        var first: UInt64?
+        try storing {
+            try store.forEachTransaction(last) { (transaction) throws(StoreError) in
+                first = transaction.number
+                return true
+            }
+        }
+        return first.map { .number($0 - 1) } ?? .now
+    }
+
+    /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
+    /// about transactions that are gone although nobody named them.
+    private static func continueAtGap(
+        _ request: inout HistoryRequest, _ store: Store
+    ) throws(ToolFailure) -> String? {
+        let horizon = try storing { try store.horizon }
+        var first = request
+        (first.limit, first.order) = (0, .oldestFirst)
+        do {
+            try store.forEachTransaction(first) { (_) throws(StoreError) in false }
+        } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
+            guard let oldest = error.oldestToken else { throw ToolFailure(error) }
+            request.after = .token(oldest)
+            return error.code == .historyGap
+                ? "History is incomplete up to transaction \(oldest.number): no history of an entity was kept."
+                : "Transactions up to \(oldest.number) were cleaned."
+        } catch {
+            throw ToolFailure(error)
+        }
+        guard horizon > 0, request.after == nil else { return nil }
+        return "Transactions up to \(horizon) were cleaned."
     }
 
     private static func count(
@@ -138,165 +218,4 @@ enum HistoryCommand {
             return error
         }
     }
-
-    // MARK: JSON
-
-    /// Prints a line completely or not at all.
-    private static func json(
-        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        var line = jsonStart(transaction)
-        var isFirst = true
-        try transaction.forEachChange { (change) throws(StoreError) in
-            if !isFirst { line.append(UInt8(ascii: ",")) }
-            isFirst = false
-            line += try json(change, hasValues).utf8
-            return line.count <= longestHeldLine
-        }
-        if line.count > longestHeldLine { return try longJSON(transaction, hasValues, &output) }
-        line += "]}\n".utf8
-        return printing(&output) { (output) throws(ToolFailure) in try output.data(line) }
-    }
-
-    private static let longestHeldLine = 1 << 20
-
-    /// Prints change by change, so that a transaction of millions takes little memory. Errors of a change show before
-    /// anything is printed.
-    private static func longJSON(
-        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        try transaction.forEachChange { (change) throws(StoreError) in
-            _ = try json(change, hasValues)
-            return true
-        }
-        var separator = jsonStart(transaction)
-        var failure: ToolFailure?
-        try transaction.forEachChange { (change) throws(StoreError) in
-            let text = separator + Array(try json(change, hasValues).utf8)
-            separator = [UInt8(ascii: ",")]
-            failure = printing(&output) { (output) throws(ToolFailure) in try output.data(text) }
-            return failure == nil
-        }
-        return failure ?? printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
-    }
-
-    private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {
-        Array(head(transaction).text.utf8.dropLast()) + Array(",\"changes\":[".utf8)
-    }
-
-    /// The transaction without its changes.
-    static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
-        var line = JSONLine()
-        line.add("number", transaction.number)
-        line.add("token", transaction.token.description)
-        line.add("timestamp", Timestamp.text(transaction.microseconds))
-        line.addText("author", transaction.author)
-        line.addText("context", transaction.contextName)
-        line.add("processID", UInt64(transaction.processID))
-        line.addText("process", transaction.process)
-        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
-        return line
-    }
-
-    static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
-        let attributes = try change.attributes()
-        let kind = change.kind
-        var line = JSONLine()
-        line.add("kind", kind.rawValue)
-        line.addText("entity", change.entity)
-        line.add("id", change.object.description)
-        line.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
-        if hasValues {
-            let shown = kind == .update ? attributes : nil
-            line.addRaw("before", json(try change.before(), shown))
-            line.addRaw("after", json(try change.after(), shown))
-        }
-        if let preserved = try change.preserved() { line.addRaw("preserved", json(preserved, kept(preserved))) }
-        return line.text
-    }
-
-    /// The names of the attributes that have values.
-    static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isNull }.map(\.0) }
-
-    /// The named attributes, or all.
-    static func json(_ row: Row?, _ attributes: [String]?) -> String {
-        guard let row else { return "null" }
-        var bytes: [UInt8] = [UInt8(ascii: "{")]
-        for (name, value) in pairs(row, attributes) {
-            if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
-            JSONText.appendString(name, to: &bytes)
-            bytes.append(UInt8(ascii: ":"))
-            ValueConversion.append(value, to: &bytes)
-        }
-        bytes.append(UInt8(ascii: "}"))
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func pairs(_ row: Row, _ attributes: [String]?) -> [(String, Value)] {
-        guard let attributes else { return Array(zip(row.attributes, row.values)) }
-        return attributes.map { ($0, row[$0] ?? .null) }
-    }
-
-    // MARK: Text
-
-    private static func text(
-        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        let head = textHead(transaction)
-        let token = "  token \(transaction.token)"
-        let isSchemaChange = transaction.changesSchema
-        var failure = printing(&output) { (output) throws(ToolFailure) in
-            try output.line(head)
-            try output.line(token)
-            if isSchemaChange { try output.line("  changes the schema") }
-        }
-        try transaction.forEachChange { (change) throws(StoreError) in
-            guard failure == nil else { return false }
-            let lines = try text(change, hasValues)
-            failure = printing(&output) { (output) throws(ToolFailure) in
-                for line in lines { try output.line(line) }
-            }
-            return failure == nil
-        }
-        return failure
-    }
-
-    static func textHead(_ transaction: borrowing HistoryTransactionView) -> String {
-        let author = transaction.author.map { ", author \($0)" } ?? ""
-        let context = transaction.contextName.map { ", context \($0)" } ?? ""
-        let process = transaction.process.map { " (\($0))" } ?? ""
-        let origin =
-            (try? transaction.origin()).map { ", applied \($0.number) of \($0.storeIdentifier)" } ?? ""
-        return "transaction \(transaction.number)  \(Timestamp.text(transaction.microseconds))\(author)\(context)"
-            + ", process \(transaction.processID)\(process)\(origin)"
-    }
-
-    static func text(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> [String] {
-        let attributes = try change.attributes()
-        let kind = change.kind
-        let names = attributes.isEmpty ? "" : ": " + attributes.joined(separator: ", ")
-        let line = "  \(kind.rawValue) \(change.entity ?? "?") \(change.object)\(names)"
-        guard hasValues else { return [line] }
-        return [line] + values(try change.before(), try change.after(), kind == .update ? attributes : nil)
-    }
-
-    /// A line for each named attribute, or for each that has a value, with the value before and after.
-    static func values(_ before: Row?, _ after: Row?, _ shown: [String]?) -> [String] {
-        var lines: [String] = []
-        for (name, value) in pairs(after ?? before, shown) {
-            let old = before?[name].map(ValueConversion.text)
-            let new = after.map { _ in ValueConversion.text(value) }
-            lines.append("    \(name): " + [old, new].compactMap { $0 }.joined(separator: " -> "))
-        }
-        return lines
-    }
-
-    private static func pairs(_ row: Row?, _ attributes: [String]?) -> [(String, Value)] {
-        row.map { pairs($0, attributes) } ?? []
-    }
-}
-
-extension JSONLine {
-    /// A text in UTF-8, or null.
-    mutating func addText(_ name: String, _ text: String?) { addRaw(name, text.map(JSONText.string) ?? "null") }
 }

@@ -6,18 +6,11 @@ extension Arguments {
     /// The part of the request that does not need the store.
     func historyRequest() throws(ToolFailure) -> HistoryRequest {
         var request = HistoryRequest()
-        request.after = try place(of: "after", for: .history)?.inRequest
-        request.before = try place(of: "before", for: .history)?.inRequest
         request.authors = names(of: "author")
         request.excludedAuthors = names(of: "not-author") ?? []
         request.contextNames = names(of: "context")
         request.excludedContextNames = names(of: "not-context") ?? []
         request.entities = values(of: "entity").map { Set($0) }
-        if let texts = values(of: "id") {
-            var objects: Set<ObjectID> = []
-            for text in texts { objects.insert(try objectID(text)) }
-            request.objects = objects
-        }
         if let texts = values(of: "kind") {
             var kinds: Set<HistoryChange.Kind> = []
             for text in texts {
@@ -28,13 +21,38 @@ extension Arguments {
             }
             request.kinds = kinds
         }
-        request.order = has("reverse") ? .newestFirst : .oldestFirst
+        for option in ["after", "before"] { _ = try place(of: option, for: .history) }
         request.limit = try number(of: "limit", for: .history).map { Int(clamping: $0) }
         return request
     }
 
+    /// The rest of the request.
+    func complete(_ request: inout HistoryRequest, in store: Store) throws(ToolFailure) {
+        if let place = try place(of: "after", for: .history) {
+            request.after = try storing { try store.requestPlace(place) }
+        }
+        if let place = try place(of: "before", for: .history) {
+            request.before = try storing { try store.requestPlace(place) }
+        }
+        if let texts = values(of: "id") {
+            let snapshot = try storing { try store.snapshot() }
+            request.objects = []
+            for text in texts { request.objects?.insert(try EntityHandle.object(text, in: snapshot)) }
+        }
+        request.changedAttributes = try changedAttributes(in: store)
+        if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }
+    }
+
+    func grouping() throws(ToolFailure) -> HistorySummary.Grouping? {
+        guard let text = value(of: "summary") else { return nil }
+        guard let grouping = HistorySummary.Grouping(rawValue: text) else {
+            throw usage("The option “--summary” takes author, entity or hour, not “\(text)”.")
+        }
+        return grouping
+    }
+
     /// The entities of the request, or all that have history, without those of “--not-entity”.
-    func entitiesLeft(of request: HistoryRequest, in store: Store) throws(ToolFailure) -> Set<String> {
+    private func entitiesLeft(of request: HistoryRequest, in store: Store) throws(ToolFailure) -> Set<String> {
         let known = try storing { try store.entities }.filter { $0.history != .off }
         var left = request.entities ?? Set(known.map(\.name))
         for name in values(of: "not-entity") ?? [] {
@@ -51,7 +69,7 @@ extension Arguments {
     }
 
     /// “ENTITY.NAME”. If a name contains dots, the existing entities decide where it is split.
-    func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
+    private func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
         guard let texts = values(of: "attribute") else { return nil }
         let entities = try storing { try store.entities }.map(\.name)
         var attributes: [String: Set<String>] = [:]

@@ -94,39 +94,35 @@ enum MirrorStatusText {
             .joined(separator: "; ")
     }
 
-    static func table(_ status: Mirror.Status) -> [String] {
-        var lines = [
+    static func print(_ status: Mirror.Status, _ output: inout Output) throws(ToolFailure) {
+        try output.line(
             "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
-                + "\(count(status.conflicts, "conflict"))."
-        ]
-        if let error = status.lastError { lines.append("Last error: \(error.description)") }
+                + "\(count(status.conflicts, "conflict")).")
+        if let error = status.lastError { try output.line("Last error: \(error.description)") }
         if !status.localEntities.isEmpty {
-            lines.append("Only in this store: \(status.localEntities.joined(separator: ", ")).")
+            try output.line("Only in this store: \(status.localEntities.joined(separator: ", ")).")
         }
         for parked in status.parked {
             let writer = status.peers.first { $0.identifier == parked.store }?.name ?? parked.store.uuidString
-            lines.append("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
+            try output.line("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
         }
-        if status.peers.isEmpty { return lines }
-        let rows =
-            [["name", "merged", "newest", "lag", "seconds", "confirmed", "last seen", "identifier"]]
-            + status.peers.map { peer in
+        if !status.peers.isEmpty { try output.line() }
+        // An identifier is useful as a whole only.
+        var table = Table([
+            "name", "#merged", "#newest", "#lag", "#seconds", "#confirmed", "last seen", "#identifier",
+        ])
+        for peer in status.peers {
+            try table.add(
                 [
                     peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
                     peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
-                    peer.hasLeft ? "has left" : peer.lastSeen.map(time) ?? "never", peer.identifier.uuidString,
-                ]
-            }
-        let widths = rows[0].indices.map { column in rows.map { Output.escaped($0[column]).count }.max() ?? 0 }
-        lines.append("")
-        lines += rows.map { row in
-            zip(row.indices, row).map { column, text in
-                let space = String(repeating: " ", count: widths[column] - Output.escaped(text).count)
-                // Numbers are aligned at their last digit.
-                return (1...5).contains(column) ? space + text : column == 7 ? text : text + space
-            }.joined(separator: "  ")
+                    peer.hasLeft
+                        ? "has left"
+                        : peer.lastSeen.map { Timestamp.local(ValueConversion.microseconds($0)) } ?? "never",
+                    peer.identifier.uuidString,
+                ], &output)
         }
-        return lines
+        try table.show(&output)
     }
 
     private static func count(_ number: Int, _ noun: String) -> String {

@@ -7,13 +7,14 @@ enum NetChangeOutput {
         _ request: HistoryRequest, of store: Store, _ isJSON: Bool, _ hasValues: Bool, _ output: inout Output
     ) throws(ToolFailure) {
         var failure: ToolFailure?
+        let labels = try Labels(try storing { try store.snapshot() })
         try storing {
             try store.forEachNetChange(request, includingValues: hasValues) { (change) in
                 failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
                     if isJSON {
                         try output.data(Array((json(change, hasValues) + "\n").utf8))
                     } else {
-                        for line in text(change, hasValues) { try output.line(line) }
+                        for line in text(change, hasValues, labels) { try output.line(line) }
                     }
                 }
                 return failure == nil
@@ -32,24 +33,28 @@ enum NetChangeOutput {
         line.add("last", change.lastTransaction)
         if hasValues {
             let shown = change.kind == .update ? change.attributes : nil
-            line.addRaw("before", HistoryCommand.json(change.before, shown))
-            line.addRaw("after", HistoryCommand.json(change.after, shown))
+            line.addRaw("before", HistoryJSON.json(change.before, shown))
+            line.addRaw("after", HistoryJSON.json(change.after, shown))
         }
         if let preserved = change.preserved {
-            line.addRaw("preserved", HistoryCommand.json(preserved, HistoryCommand.kept(preserved)))
+            line.addRaw("preserved", HistoryJSON.json(preserved, HistoryJSON.kept(preserved)))
         }
         return line.text
     }
 
-    private static func text(_ change: NetChange, _ hasValues: Bool) -> [String] {
+    private static func text(_ change: NetChange, _ hasValues: Bool, _ labels: Labels) -> [String] {
         let names = change.attributes.isEmpty ? "" : ": " + change.attributes.joined(separator: ", ")
         let numbers =
             change.firstTransaction == change.lastTransaction
             ? "transaction \(change.firstTransaction)"
             : "transactions \(change.firstTransaction) to \(change.lastTransaction)"
-        let line = "\(change.kind.rawValue) \(change.entity) \(change.object)\(names)  (\(numbers))"
+        let label = labels.text(change.object, change.after ?? change.before)
+        let line = "\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))"
         guard hasValues else { return [line] }
+        let shown = change.kind == .update ? change.attributes : nil
         return [line]
-            + HistoryCommand.values(change.before, change.after, change.kind == .update ? change.attributes : nil)
+            + HistoryText.values(change.before, change.after, shown, labels).map { value in
+                "    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> ")
+            }
     }
 }

@@ -9,6 +9,25 @@ internal import Annals
     internal import Musl
 #endif
 
+/// A part of a line, and how a terminal shows it.
+package struct StyledText: Equatable, Sendable {
+    /// The parameters of the terminal's escape sequence.
+    package enum Style: String, Sendable {
+        case plain = ""
+        case strong = "1"
+        case faint = "2"
+        case number = "33"
+        case insert = "32"
+        case update = "36"
+        case delete = "31"
+    }
+
+    package var text: String
+    package var style: Style
+
+    package init(_ text: String, _ style: Style = .plain) { (self.text, self.style) = (text, style) }
+}
+
 /// Buffered output to one of the standard streams.
 package struct Output {
     package enum Stream: Int32, Sendable {
@@ -25,11 +44,29 @@ package struct Output {
     /// Whether the command has changed something. A failure to print does not undo that, as its message explains.
     package var hasChanges = false
 
-    package init(_ stream: Stream) { self.stream = stream }
+    /// Whether a person reads the output.
+    package let isTerminal: Bool
+    /// Whether `styled` lines have colours.
+    package var hasColors = false
+
+    package init(_ stream: Stream) {
+        self.stream = stream
+        isTerminal = isatty(stream.rawValue) == 1
+    }
 
     /// Prints a line of text. Control characters are escaped.
     package mutating func line(_ text: String = "") throws(ToolFailure) {
         buffer += Self.escaped(text).utf8
+        buffer.append(UInt8(ascii: "\n"))
+        if buffer.count >= Self.bufferBytes { try flush() }
+    }
+
+    /// Prints a line of text in parts. Control characters are escaped.
+    package mutating func line(_ parts: [StyledText]) throws(ToolFailure) {
+        for part in parts {
+            let text = Self.escaped(part.text)
+            buffer += (hasColors && part.style != .plain ? "\u{1b}[\(part.style.rawValue)m\(text)\u{1b}[m" : text).utf8
+        }
         buffer.append(UInt8(ascii: "\n"))
         if buffer.count >= Self.bufferBytes { try flush() }
     }
@@ -39,9 +76,6 @@ package struct Output {
         buffer += bytes
         if buffer.count >= Self.bufferBytes { try flush() }
     }
-
-    /// Whether a person reads the output.
-    package var isTerminal: Bool { isatty(stream.rawValue) == 1 }
 
     /// Writes the rest of the buffer. A command has succeeded only if this has.
     package mutating func finish() throws(ToolFailure) { try flush() }

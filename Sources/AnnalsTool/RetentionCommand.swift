@@ -8,8 +8,8 @@ extension Command {
         details: """
             History that is older than AGE, or takes more than BYTES, is cleaned by later commits of any process,
             even if consumers have not read it. The rows of existing objects do not count. AGE is a number followed
-            by s, m, h or d, or one of: forever, standard (7 days or 1 GiB), none (no history). BYTES is a number;
-            without it, any size is kept.
+            by s, m, h, d or w, or one of: forever, standard (7 days or 1 GiB), none (no history). BYTES is a size such
+            as 10MB or 1GiB; without it, any size is kept.
 
             With --entity, AGE is full or off: whether the history of this entity is kept. Off removes the entity's
             history, and requesting it is an error. If it is turned on again, it begins with the transaction that
@@ -77,31 +77,16 @@ enum RetentionCommand {
         if named[age] != nil, age != "forever" { throw refusal("“\(age)” cannot be given with BYTES.") }
         var bytes: UInt64?
         if arguments.operands.count > 2 {
-            guard let number = number(arguments.operands[2]) else {
-                throw refusal("BYTES is a number, not “\(arguments.operands[2])”.")
+            guard let number = Unit.bytes(arguments.operands[2]) else {
+                throw refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(arguments.operands[2])”.")
             }
             bytes = number
         }
         if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
-        guard let unit = age.last.flatMap({ letter in units.first { $0.letter == letter } })?.seconds,
-            let count = number(String(age.dropLast())),
-            !count.multipliedReportingOverflow(by: unit).overflow, let whole = Int64(exactly: count * unit)
-        else {
-            throw refusal("AGE is a number followed by s, m, h or d, or forever, standard or none, not “\(age)”.")
+        guard let whole = Unit.seconds(age) else {
+            throw refusal("AGE is a number followed by s, m, h, d or w, or forever, standard or none, not “\(age)”.")
         }
         return Store.Retention(age: .seconds(whole), bytes: bytes)
-    }
-
-    /// The longest unit first.
-    private static let units: [(letter: Character, seconds: UInt64)] = [
-        ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1),
-    ]
-
-    private static func number(_ text: String) -> UInt64? {
-        guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
-            return nil
-        }
-        return UInt64(text)
     }
 
     // MARK: As words
@@ -116,8 +101,9 @@ enum RetentionCommand {
 
     /// A duration as one would type it.
     private static func text(seconds: UInt64) -> String {
-        let unit = units.first { seconds > 0 && seconds.isMultiple(of: $0.seconds) }
-        return unit.map { "\(seconds / $0.seconds)\($0.letter)" } ?? "0s"
+        // Weeks would be unusual.
+        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: UInt64($0.seconds)) }
+        return unit.map { "\(seconds / UInt64($0.seconds))\($0.name.prefix(1))" } ?? "0s"
     }
 
     static func json(_ retention: Store.Retention) -> JSONLine {

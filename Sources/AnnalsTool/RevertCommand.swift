@@ -29,6 +29,9 @@ enum RevertCommand {
                 switch place {
                 case .number(let number):
                     return try store.revert(number, author: author, contextName: context, conflicts: policy)
+                case .back(let count):
+                    return try store.revert(
+                        try store.number(back: count), author: author, contextName: context, conflicts: policy)
                 case .token(let token):
                     return try store.revert(token, author: author, contextName: context, conflicts: policy)
                 case .moment:

@@ -1,6 +1,13 @@
-// Times of transactions in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970.
+// Times of transactions in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970; and
+// in local time, for people.
 
 internal import FoundationEssentials
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
 
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
@@ -51,20 +58,63 @@ package enum Timestamp {
         return (days * perDay + hour * 3600 + minute * 60 + second, fraction)
     }
 
+    // MARK: Local time
+
+    /// A text such as `2026-01-02 03:04:05`, in the time zone of the machine or of the variable TZ.
+    package static func local(_ microseconds: Int64) -> String {
+        var (seconds, fields) = (time_t(floorDivided(microseconds, perSecond)), tm())
+        guard localtime_r(&seconds, &fields) != nil, (-1900...8099).contains(fields.tm_year) else {
+            return text(microseconds)
+        }
+        let parts = [fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec].map {
+            padded(Int64($0), 2)
+        }
+        return "\(padded(Int64(fields.tm_year) + 1900, 4))-\(parts[0])-\(parts[1]) \(parts[2]):\(parts[3]):\(parts[4])"
+    }
+
+    /// The seconds since 1970 at which clocks in UTC show what local clocks show at `seconds`, the other way round.
+    private static func fromLocal(_ seconds: Int64) -> Int64 {
+        var (time, fields) = (time_t(seconds), tm())
+        guard gmtime_r(&time, &fields) != nil else { return seconds }
+        fields.tm_isdst = -1
+        return Int64(mktime(&fields))
+    }
+
+    /// The beginning of a local day, in microseconds since 1970.
+    ///
+    /// - Parameter days: How many days before the one of `now`.
+    static func midnight(_ days: Int32, before now: Int64) -> Int64 {
+        var (seconds, fields) = (time_t(floorDivided(now, perSecond)), tm())
+        guard localtime_r(&seconds, &fields) != nil else { return now }
+        (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
+        fields.tm_mday -= days
+        return Int64(mktime(&fields)) * perSecond
+    }
+
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * perSecond + Int64(time.tv_nsec) / 1000
+    }
+
+    // MARK: As a user writes it
+
     /// The store rounds times to the nearest microsecond, so this one survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 
     /// Parses a moment as a user writes it: a date, or a date and a time, with or without seconds and a zone. Without a
-    /// zone it is UTC. A date alone is the beginning of that day. Nil for anything else.
-    package static func moment(_ text: String) -> Int64? { momentParts(text).flatMap(microseconds) }
+    /// zone it is local. A date alone is the beginning of that day. Nil for anything else.
+    package static func moment(_ text: String) -> Int64? { momentParts(text, isLocal: true).flatMap(microseconds) }
 
-    static func momentParts(_ text: String) -> (seconds: Int64, fraction: String)? {
+    /// - Parameter isLocal: Whether a moment without a zone is local. Otherwise it is UTC.
+    static func momentParts(_ text: String, isLocal: Bool) -> (seconds: Int64, fraction: String)? {
         guard
             let match = text.wholeMatch(
                 of: /(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?/),
             let local = parts("\(match.1)T\(match.2 ?? "00:00")\(match.3 ?? ":00")Z")
         else { return nil }
-        guard let zone = match.4, zone != "Z" else { return local }
+        guard let zone = match.4 else { return isLocal ? (fromLocal(local.seconds), local.fraction) : local }
+        guard zone != "Z" else { return local }
         let digits = zone.filter(\.isNumber)
         guard let hours = Int64(digits.prefix(2)), let minutes = Int64(digits.suffix(2)), hours < 24, minutes < 60
         else { return nil }

@@ -36,7 +36,34 @@ enum Commands {
             let seconds = group.map { String($0.name.dropFirst(first.count + 1)) }.joined(separator: " or ")
             return ToolFailure(.usage, "“annals \(first)” needs \(seconds).", hint: "Try: annals help \(first)")
         }
-        return ToolFailure(.usage, "There is no command “\(words.first ?? "")”.", hint: "Try: annals help")
+        let similar = words.first.flatMap { nearest(to: $0, in: all.map(\.name)) }
+        return ToolFailure(
+            .usage, "There is no command “\(words.first ?? "")”." + (similar.map { " Did you mean \($0)?" } ?? ""),
+            hint: "Try: annals help")
+    }
+
+    /// The name that differs least from a mistyped one: in at most a third of its letters. Nil without one.
+    static func nearest(to word: String, in names: [String]) -> String? {
+        let distances = names.map { ($0, distance(word, $0)) }
+        return distances.filter { $0.1 <= max(1, $0.0.count / 3) }.min { $0.1 < $1.1 }?.0
+    }
+
+    /// How many letters must be added, removed, changed or swapped with the next one (the optimal string alignment).
+    private static func distance(_ left: String, _ right: String) -> Int {
+        // Nobody mistypes a name so much.
+        guard left.utf8.count <= 40 else { return .max }
+        let (a, b) = (Array(left), Array(right))
+        var rows = [Array(0...b.count)]
+        for i in a.indices {
+            var row = [i + 1]
+            for j in b.indices {
+                var least = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (a[i] == b[j] ? 0 : 1))
+                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { least = min(least, rows[i - 1][j - 1] + 1) }
+                row.append(least)
+            }
+            rows.append(row)
+        }
+        return rows[a.count][b.count]
     }
 }
 
@@ -48,7 +75,9 @@ enum Commands {
         // A closed pipe and a file size limit are reported as errors, and do not end the process.
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
-        exit(run(arguments).rawValue)
+        let status = run(arguments)
+        // Who has seen enough ends the pager.
+        exit(Pager.end() && status == .closedPipe ? 0 : status.rawValue)
     }
 
     /// Nil if an argument is not valid UTF-8: repaired, it could name another file.

@@ -6,7 +6,8 @@ extension Command {
     static let versions = Command(
         "versions", "Prints every change of an object, newest first.",
         details: """
-            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short. In jsonl each line is a
+            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
+            its first unique text. In jsonl each line is a
             transaction with its “change” of this object, which has the object before and after. It follows the
             links between versions and does not search history. If history has no changes of the object, nothing is
             printed.
@@ -15,6 +16,7 @@ extension Command {
         options: [
             Option("limit", value: "N", "at most N"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+            .color,
         ], run: VersionsCommand.run)
 }
 
@@ -25,26 +27,21 @@ enum VersionsCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let entity = try storing { try store.entity(arguments.operands[1]) }
-        let object = try objectID(arguments.operands[2], of: entity)
+        let snapshot = try storing { try store.snapshot() }
+        let object = try entity.object(arguments.operands[2], in: snapshot)
         guard left > 0 else { return .done }
+        try output.begin(arguments, isLong: format == "text")
+        var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true)
         var failure: ToolFailure?
         try storing {
             try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
-                var lines: [String]
-                if format == "jsonl" {
-                    var line = HistoryCommand.head(transaction)
-                    line.addRaw("change", try HistoryCommand.json(change, true))
-                    lines = [line.text]
+                if format == "text" {
+                    failure = try text.print(transaction, only: change, &output)
                 } else {
-                    lines = [HistoryCommand.textHead(transaction)] + (try HistoryCommand.text(change, true))
-                }
-                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-                    for line in lines {
-                        if format == "jsonl" {
-                            try output.data(Array((line + "\n").utf8))
-                        } else {
-                            try output.line(line)
-                        }
+                    var line = HistoryJSON.head(transaction)
+                    line.addRaw("change", try HistoryJSON.json(change, true))
+                    failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
+                        try output.data(Array((line.text + "\n").utf8))
                     }
                 }
                 left -= 1

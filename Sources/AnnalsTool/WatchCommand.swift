@@ -30,7 +30,7 @@ enum WatchCommand {
         defer { try? store.close() }
         let watcher = try storing {
             try store.changeWatcher(
-                after: after?.inRequest ?? .now, excluding: authors, excludingContextNames: contexts)
+                after: after.map(store.requestPlace) ?? .now, excluding: authors, excludingContextNames: contexts)
         }
         ending.then { watcher.stop() }
         while let signal = try storing({ try watcher.next() }) {

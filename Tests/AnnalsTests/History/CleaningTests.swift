@@ -402,7 +402,7 @@ import Testing
         let registered = try tool("consumers", path, "--register", "a\"b", "2")
         #expect(registered.status == 0)
         #expect(registered.output.hasPrefix("{\"name\":\"a\\\"b\",\"kind\":[\"reads\"],\"number\":2,\"token\":\"A1."))
-        #expect(try tool("consumers", path, "--format", "text").output.contains("reads, at transaction 2, 3 behind"))
+        #expect(try tool("consumers", path, "--format", "text").output.contains("a\"b       reads      2       3  "))
         #expect(try tool("clean", path, "--dry-run").output.hasPrefix("{\"transactions\":2,\"horizon\":2,"))
         #expect(try tool("clean", path).output.hasPrefix("{\"transactions\":2,\"horizon\":2,"))
         #expect(try tool("clean", path, "--before", "5").output.contains("\"overtaken\":[{\"name\":\"a\\\"b\""))
@@ -473,7 +473,7 @@ import Testing
         #expect(
             try tool("clean", path, "--before", "9999-01-01T00:00:00Z").output.hasPrefix(
                 "{\"transactions\":4,\"horizon\":4,"))
-        for arguments in [["--author", "a"], ["--before", "yesterday"], ["--before", ""], ["--format", "xml"]] {
+        for arguments in [["--author", "a"], ["--before", "tomorrow"], ["--before", ""], ["--format", "xml"]] {
             #expect(try runTool(["clean", path] + arguments).status == 64)
         }
         try folder.expectIntact()

@@ -62,7 +62,7 @@ import Testing
         #expect(history.count == 1 && history.allSatisfy { $0.contains("\"origin\":\"A1.") })
         let identifier = try source.open().identifier
         let text = try runTool(["history", target.path, "--format", "text"]).output
-        #expect(text.contains(", applied 4 of \(identifier)"))
+        #expect(text.contains("; applied 4 of \(identifier)"))
         let back = try runTool(["export", target.path, "--to", identifier.uuidString])
         #expect(back.status == 0 && back.output == "")
         try source.expectIntact()

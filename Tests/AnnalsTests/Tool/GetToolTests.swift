@@ -43,7 +43,7 @@ import Testing
         (["Note", "9"], 1, "There is no object 1:9"),
         (["Note", "--key", #"title="x""#], 1, "No object has that value"),
         (["Note"], 64, "either by IDs or by “--key”"), (["Note", "1", "--key", "title=1"], 64, "either by IDs"),
-        (["Note", "--key", "title"], 64, "NAME=JSON"), (["Nothing", "1"], 1, "no entity “Nothing”"),
+        (["Note", "--key", "title"], 64, "NAME=VALUE"), (["Nothing", "1"], 1, "no entity “Nothing”"),
         (["Note", "--key", "size=1"], 1, "has no attribute “size”"), (["Note", "--key", "rank=7"], 64, "index"),
     ])
     func missingObjectsAndMistakesAreReported(arguments: [String], status: Int32, words: String) throws {

@@ -1,0 +1,108 @@
+// Transactions and changes as JSON.
+
+internal import Annals
+
+enum HistoryJSON {
+    /// Prints a line completely or not at all.
+    static func print(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
+    ) throws(StoreError) -> ToolFailure? {
+        var line = jsonStart(transaction)
+        var isFirst = true
+        try transaction.forEachChange { (change) throws(StoreError) in
+            if !isFirst { line.append(UInt8(ascii: ",")) }
+            isFirst = false
+            line += try json(change, hasValues).utf8
+            return line.count <= longestHeldLine
+        }
+        if line.count > longestHeldLine { return try longJSON(transaction, hasValues, &output) }
+        line += "]}\n".utf8
+        return HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(line) }
+    }
+
+    private static let longestHeldLine = 1 << 20
+
+    /// Prints change by change, so that a transaction of millions takes little memory. Errors of a change show before
+    /// anything is printed.
+    private static func longJSON(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
+    ) throws(StoreError) -> ToolFailure? {
+        try transaction.forEachChange { (change) throws(StoreError) in
+            _ = try json(change, hasValues)
+            return true
+        }
+        var separator = jsonStart(transaction)
+        var failure: ToolFailure?
+        try transaction.forEachChange { (change) throws(StoreError) in
+            let text = separator + Array(try json(change, hasValues).utf8)
+            separator = [UInt8(ascii: ",")]
+            failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(text) }
+            return failure == nil
+        }
+        return failure
+            ?? HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
+    }
+
+    private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {
+        Array(head(transaction).text.utf8.dropLast()) + Array(",\"changes\":[".utf8)
+    }
+
+    /// The transaction without its changes.
+    static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
+        var line = JSONLine()
+        line.add("number", transaction.number)
+        line.add("token", transaction.token.description)
+        line.add("timestamp", Timestamp.text(transaction.microseconds))
+        line.addText("author", transaction.author)
+        line.addText("context", transaction.contextName)
+        line.add("processID", UInt64(transaction.processID))
+        line.addText("process", transaction.process)
+        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
+        return line
+    }
+
+    static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
+        let attributes = try change.attributes()
+        let kind = change.kind
+        var line = JSONLine()
+        line.add("kind", kind.rawValue)
+        line.addText("entity", change.entity)
+        line.add("id", change.object.description)
+        line.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
+        if hasValues {
+            let shown = kind == .update ? attributes : nil
+            line.addRaw("before", json(try change.before(), shown))
+            line.addRaw("after", json(try change.after(), shown))
+        }
+        if let preserved = try change.preserved() { line.addRaw("preserved", json(preserved, kept(preserved))) }
+        return line.text
+    }
+
+    /// The names of the attributes that have values.
+    static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isNull }.map(\.0) }
+
+    /// The named attributes, or all.
+    static func json(_ row: Row?, _ attributes: [String]?) -> String {
+        guard let row else { return "null" }
+        var bytes: [UInt8] = [UInt8(ascii: "{")]
+        for (name, value) in pairs(row, attributes) {
+            if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+            JSONText.appendString(name, to: &bytes)
+            bytes.append(UInt8(ascii: ":"))
+            ValueConversion.append(value, to: &bytes)
+        }
+        bytes.append(UInt8(ascii: "}"))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The named attributes, or all.
+    static func pairs(_ row: Row, _ attributes: [String]?) -> [(String, Value)] {
+        guard let attributes else { return Array(zip(row.attributes, row.values)) }
+        return attributes.map { ($0, row[$0] ?? .null) }
+    }
+}
+
+extension JSONLine {
+    /// A text in UTF-8, or null.
+    mutating func addText(_ name: String, _ text: String?) { addRaw(name, text.map(JSONText.string) ?? "null") }
+}

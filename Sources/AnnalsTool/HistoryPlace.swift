@@ -1,0 +1,160 @@
+// Places in history as people write them, the same for every command; and the units of ages and sizes.
+
+package import Annals
+
+/// A place in history, as given on the command line.
+package enum HistoryPlace: Equatable, Sendable {
+    case number(UInt64)
+    case token(HistoryToken)
+    /// After the last transaction that was committed at that moment or before. In microseconds since 1970.
+    case moment(Int64)
+    /// So many transactions before the last one.
+    case back(UInt64)
+
+    package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
+        try self.init(text, named: "The option “--\(option)”", for: command)
+    }
+
+    package init(_ text: String, operand: String, for command: Command) throws(ToolFailure) {
+        try self.init(text, named: operand, for: command)
+    }
+
+    private init(_ text: String, named name: String, for command: Command) throws(ToolFailure) {
+        if let place = Self.short(text, now: Timestamp.now) {
+            self = place
+            return
+        }
+        if !text.isEmpty, text.utf8.allSatisfy(\.isDigit) {
+            throw ToolFailure(
+                .usage, "\(name) has the number “\(text)”, which is too large for a transaction.",
+                hint: "Try: annals help \(command.name)")
+        }
+        do {
+            self = .token(try HistoryToken(text))
+        } catch {
+            let isDate = text.prefixMatch(of: /\d{4}-/) != nil
+            throw ToolFailure(
+                .usage,
+                "\(name) takes a transaction number, a token, or a moment, such as 2026-01-02, “2026-01-02 03:04”, 2h, "
+                    + "today or yesterday; -1 is the transaction before the last. "
+                    + (isDate ? "“\(text)” is not a date or time that exists." : ToolFailure(error).message),
+                hint: "Try: annals help \(command.name)")
+        }
+    }
+
+    /// Anything but a token. Nil if the text is none of these.
+    ///
+    /// - Parameter now: Microseconds since 1970.
+    package static func short(_ text: String, now: Int64) -> HistoryPlace? {
+        switch text {
+        case "now": return .back(0)
+        case "today": return .moment(Timestamp.midnight(0, before: now))
+        case "yesterday": return .moment(Timestamp.midnight(1, before: now))
+        default: break
+        }
+        let isNegative = text.utf8.first == UInt8(ascii: "-")
+        let rest = isNegative ? String(text.dropFirst()) : text
+        if !rest.isEmpty, rest.utf8.allSatisfy(\.isDigit) {
+            return UInt64(rest).map { isNegative ? .back($0) : .number($0) }
+        }
+        if let seconds = Unit.seconds(rest) {
+            let (microseconds, isTooLong) = seconds.multipliedReportingOverflow(by: 1_000_000)
+            return isTooLong ? nil : .moment(now - microseconds)
+        }
+        return isNegative ? nil : Timestamp.moment(text).map { .moment($0) }
+    }
+}
+
+extension Store {
+    /// The named place, as a token. Throws the token errors.
+    func token(of place: HistoryPlace) throws -> HistoryToken {
+        if case .token(let token) = place { return token }
+        return try snapshot(at: place).token
+    }
+
+    /// The state at the place. Throws the token errors.
+    func snapshot(at place: HistoryPlace) throws -> Snapshot {
+        switch place {
+        case .token(let token): try snapshot(asOf: token)
+        case .number(let number): try snapshot(asOf: number)
+        case .back(let count): try snapshot(asOf: number(back: count))
+        case .moment(let microseconds):
+            // Transactions that were committed at exactly that moment are included.
+            try snapshot(asOf: try number(before: Timestamp.date(microseconds + 1)) - 1)
+        }
+    }
+
+    func requestPlace(_ place: HistoryPlace) throws -> HistoryRequest.Place {
+        switch place {
+        case .number(let number): .number(number)
+        case .token(let token): .token(token)
+        case .moment(let microseconds): .date(Timestamp.date(microseconds))
+        case .back(let count): .number(try number(back: count))
+        }
+    }
+
+    func number(back count: UInt64) throws -> UInt64 {
+        let last = try currentToken.number
+        guard count <= last else {
+            throw StoreError(
+                .tokenUnknown, "-\(count) is before the first transaction: the last one is \(last).", path: path)
+        }
+        return last - count
+    }
+}
+
+extension Arguments {
+    /// The author of a change. Without a name, a tracker that lists authors would never see the changes of the tool.
+    /// Empty for no author.
+    var author: String { value(of: "author") ?? "annals" }
+
+    func place(of option: String, for command: Command) throws(ToolFailure) -> HistoryPlace? {
+        guard let text = value(of: option) else { return nil }
+        return try HistoryPlace(text, option: option, for: command)
+    }
+}
+
+// MARK: Units
+
+/// Ages and sizes with a unit. All parsers return nil for anything else, and for what is too large.
+package enum Unit {
+    /// The longest first.
+    static let ofAges: [(name: String, seconds: Int64)] = [
+        ("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("m", 60), ("s", 1),
+    ]
+    private static let ofSizes: [(name: String, bytes: UInt64)] = [
+        ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("kB", 1000), ("KB", 1000),
+        ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("B", 1), ("", 1),
+    ]
+
+    /// An age such as `30d`.
+    package static func seconds(_ text: String) -> Int64? {
+        for unit in ofAges where text.hasSuffix(unit.name) {
+            guard let count = number(text.dropLast(unit.name.count)), let whole = Int64(exactly: count) else {
+                continue
+            }
+            let (seconds, isTooLong) = whole.multipliedReportingOverflow(by: unit.seconds)
+            return isTooLong ? nil : seconds
+        }
+        return nil
+    }
+
+    /// A size such as `10MB`, or a number of bytes.
+    package static func bytes(_ text: String) -> UInt64? {
+        for unit in ofSizes where text.hasSuffix(unit.name) {
+            guard let count = number(text.dropLast(unit.name.count)) else { continue }
+            let (bytes, isTooLarge) = count.multipliedReportingOverflow(by: unit.bytes)
+            return isTooLarge ? nil : bytes
+        }
+        return nil
+    }
+
+    private static func number(_ text: Substring) -> UInt64? {
+        text.utf8.allSatisfy(\.isDigit) ? UInt64(text) : nil
+    }
+}
+
+extension UInt8 {
+    /// Whether it is a digit of ASCII. `UInt64("+5")` would be a number.
+    var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+}

@@ -1,0 +1,110 @@
+// Labels of objects: the first unique text of an object, by which people know it.
+
+internal import Annals
+
+/// Shows the objects of one state by their labels.
+struct Labels {
+    private static let longest = 40
+
+    private let snapshot: Snapshot
+    private let known: [UInt16: (entity: EntityHandle, position: Int)]
+
+    init(_ snapshot: Snapshot) throws(ToolFailure) {
+        self.snapshot = snapshot
+        known = try storing {
+            var known: [UInt16: (EntityHandle, Int)] = [:]
+            for description in try snapshot.entities {
+                let entity = try snapshot.entity(description.name)
+                if let position = entity.labelPosition(description) { known[entity.number] = (entity, position) }
+            }
+            return known
+        }
+    }
+
+    /// Such as `swift (1:12)`, or the ID alone if the object has no label.
+    ///
+    /// - Parameter row: The object's values at another time; nil for those of the state.
+    func text(_ object: ObjectID, _ row: Row? = nil) -> String {
+        guard let (entity, position) = known[object.entityNumber] else { return object.description }
+        var label = row?[entity.attributes[position]]?.string
+        if row == nil {
+            // An object that cannot be read has no label.
+            _ = try? snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                label = try row.value(at: position).string
+            }
+        }
+        guard let label else { return object.description }
+        return "\(Terminal.cut(label, to: Self.longest)) (\(object))"
+    }
+
+    /// A value as people read it: references by labels.
+    func text(_ value: Value) -> String {
+        switch value {
+        case .object(let object): text(object)
+        case .objects(let objects), .orderedObjects(let objects):
+            "[" + objects.map { text($0) }.joined(separator: ", ") + "]"
+        default: ValueConversion.text(value)
+        }
+    }
+}
+
+extension EntityHandle {
+    /// The position of the first attribute that has unique texts.
+    fileprivate func labelPosition(_ description: EntityDescription) -> Int? {
+        description.attributes.first { $0.isUnique && $0.type == .string }.flatMap { position(of: $0.name) }
+    }
+
+    /// The object that a text of the command line names: by its ID, only its number, or its label.
+    func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
+        if let object = ObjectID(text) {
+            guard object.entityNumber == number else {
+                throw ToolFailure(
+                    .usage, "The object \(object) is not an object of “\(name)”, whose IDs begin with \(number).")
+            }
+            return object
+        }
+        if text.utf8.allSatisfy(\.isDigit), let number = UInt64(text),
+            let object = ObjectID(entityNumber: self.number, number: number)
+        {
+            return object
+        }
+        let description = try storing { try snapshot.entities.first { $0.name == name } }
+        guard let position = description.flatMap(labelPosition) else {
+            throw ToolFailure(
+                .usage, "“\(text)” is not an object ID: an ID looks like “\(number):42”, or “42” for short.")
+        }
+        guard let object = try labelled(text, position, in: snapshot) else {
+            throw ToolFailure(
+                .failed,
+                "“\(name)” has no object whose \(attributes[position]) is “\(text)”. An ID looks like “\(number):42”.")
+        }
+        return object
+    }
+
+    private func labelled(_ text: String, _ position: Int, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID? {
+        try storing {
+            try snapshot.objects(
+                of: self, by: [attributes[position]], from: .including([.string(text)]), to: .including([.string(text)])
+            ).first
+        }
+    }
+
+    /// The object of any entity that an ID or a label names.
+    static func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
+        if let object = ObjectID(text) { return object }
+        var found: [ObjectID] = []
+        for description in try storing({ try snapshot.entities }) {
+            let entity = try storing { try snapshot.entity(description.name) }
+            guard let position = entity.labelPosition(description) else { continue }
+            if let object = try entity.labelled(text, position, in: snapshot) { found.append(object) }
+        }
+        guard let object = found.first, found.count == 1 else {
+            throw ToolFailure(
+                found.isEmpty ? .usage : .failed,
+                found.isEmpty
+                    ? "No object has the label “\(text)”, and it is not an ID, such as “1:42”."
+                    : "Several objects have the label “\(text)”: \(found.map(\.description).joined(separator: ", ")).")
+        }
+        return object
+    }
+}

@@ -1,0 +1,112 @@
+// A table for people: columns as wide as their content, cut to the width of the terminal.
+
+/// Prints rows as they come. The first ones decide the widths, so memory is bounded.
+struct Table {
+    typealias Cell = [StyledText]
+
+    private static let sampleRows = 500
+    private static let leastColumns = 8
+    private static let gap = "  "
+
+    /// Empty for a table without a head.
+    private let names: [String]
+    private let isNumber: [Bool]
+    private let columns: Int?
+    private let indent: String
+    private var sample: [[Cell]] = []
+    private var widths: [Int]?
+
+    /// - Parameters:
+    ///   - names: The columns. A name that begins with “#” is one of numbers, aligned right, and shown without it.
+    ///   - hasHead: Whether the names are shown, above the first row.
+    ///   - columns: The width to fit in; nil for any.
+    init(_ names: [String], hasHead: Bool = true, indent: Int = 0, columns: Int? = Terminal.columns) {
+        isNumber = names.map { $0.hasPrefix("#") }
+        self.names = hasHead ? names.map { Output.escaped($0.hasPrefix("#") ? String($0.dropFirst()) : $0) } : []
+        self.columns = columns
+        self.indent = String(repeating: " ", count: indent)
+    }
+
+    mutating func add(_ row: [String], _ output: inout Output) throws(ToolFailure) {
+        try add(row.map { [StyledText($0)] }, &output)
+    }
+
+    mutating func add(_ row: [Cell], _ output: inout Output) throws(ToolFailure) {
+        // The terminal's columns are those of the escaped text.
+        let row = row.map { $0.map { StyledText(Output.escaped($0.text), $0.style) } }
+        if let widths { return try print(row, widths, &output) }
+        sample.append(row)
+        if sample.count == Self.sampleRows { try show(&output) }
+    }
+
+    /// Prints the rows that wait. Later ones get the same widths.
+    mutating func show(_ output: inout Output) throws(ToolFailure) {
+        guard widths == nil, !sample.isEmpty else { return }
+        var widths = isNumber.indices.map { column in
+            max(
+                names.isEmpty ? 0 : Terminal.width(of: names[column]),
+                sample.map { Self.width(of: $0[column]) }.max() ?? 0)
+        }
+        if let columns {
+            let gaps = indent.count + Self.gap.count * (widths.count - 1)
+            Self.shrink(&widths, isNumber, to: columns - gaps)
+        }
+        self.widths = widths
+        if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths, &output) }
+        for row in sample { try print(row, widths, &output) }
+        sample = []
+    }
+
+    private static func width(of cell: Cell) -> Int { cell.reduce(0) { $0 + Terminal.width(of: $1.text) } }
+
+    /// Takes from the widest texts first. Numbers stay whole.
+    private static func shrink(_ widths: inout [Int], _ isNumber: [Bool], to total: Int) {
+        var excess = widths.reduce(0, +) - total
+        while excess > 0 {
+            let texts = widths.indices.filter { !isNumber[$0] && widths[$0] > leastColumns }
+            guard let widest = texts.max(by: { widths[$0] < widths[$1] }) else { return }
+            let others = texts.filter { $0 != widest }.map { widths[$0] }.max() ?? leastColumns
+            let step = min(excess, max(1, widths[widest] - max(others, leastColumns)))
+            widths[widest] -= step
+            excess -= step
+        }
+    }
+
+    private static func cut(_ cell: Cell, to width: Int) -> Cell {
+        guard self.width(of: cell) > width else { return cell }
+        var (left, result) = (width, Cell())
+        for part in cell {
+            let text = Terminal.cut(part.text, to: left)
+            result.append(StyledText(text, part.style))
+            left -= Terminal.width(of: text)
+            // The next part would begin without room for a mark.
+            if text != part.text || left < 1 { break }
+        }
+        return result
+    }
+
+    private func print(_ row: [Cell], _ widths: [Int], _ output: inout Output) throws(ToolFailure) {
+        var line = [StyledText(indent)]
+        for (column, cell) in row.enumerated() {
+            let cell = isNumber[column] ? cell : Self.cut(cell, to: widths[column])
+            let space = StyledText(String(repeating: " ", count: max(0, widths[column] - Self.width(of: cell))))
+            if column > 0 { line.append(StyledText(Self.gap)) }
+            line += isNumber[column] ? [space] + cell : cell + [space]
+        }
+        // Nothing needs space at the end of a line.
+        while let last = line.last, last.text.allSatisfy({ $0 == " " }), line.count > 1 { line.removeLast() }
+        try output.line(line)
+    }
+}
+
+extension String {
+    /// A number with a comma after each three digits.
+    init(grouped number: UInt64) {
+        let digits = Array(String(number))
+        self = ""
+        for (place, digit) in digits.enumerated() {
+            if place > 0, (digits.count - place).isMultiple(of: 3) { append(",") }
+            append(digit)
+        }
+    }
+}
