@@ -16,8 +16,8 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     var meaning: String {
         switch self {
         case .done: "done"
-        case .failed: "failed; standard error contains the reason"
-        case .losses: "salvaged, with losses; the report names them"
+        case .failed: "failed; standard error contains the reason. Or “diff” has found differences"
+        case .losses: "salvaged with losses, which the report names; or “diff” has failed"
         case .usage: "wrong usage"
         case .damaged: "the store is damaged, or not a store"
         case .busy: "another process holds the store; try again"

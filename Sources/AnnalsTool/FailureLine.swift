@@ -7,7 +7,8 @@ extension ToolFailure {
     /// status.
     var json: JSONLine {
         var line = JSONLine()
-        line.add("code", error?.code.rawValue ?? "\(status)")
+        // Only “diff” fails with this status.
+        line.add("code", error?.code.rawValue ?? "\(status == .losses ? .failed : status)")
         line.add("message", error?.message ?? message)
         line.add("status", UInt64(status.rawValue))
         if let hint { line.add("hint", hint) }

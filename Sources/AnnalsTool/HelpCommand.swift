@@ -31,7 +31,7 @@ enum HelpCommand {
         try table(Commands.all.map { ($0.name, $0.summary) }, &output)
         try output.line()
         try output.line("After “--”, everything is an operand, even if it begins with a dash.")
-        try output.line("If an option's value begins with a dash, write --OPTION=VALUE.")
+        try output.line("If an option's value begins with two dashes, write --OPTION=VALUE.")
         try output.line("With --format json, any command prints an error as one JSON object.")
         try output.line("“annals --version” prints the version.")
         try output.line()

@@ -25,7 +25,13 @@ struct Labels {
     ///
     /// - Parameter row: The object's values at another time; nil for those of the state.
     func text(_ object: ObjectID, _ row: Row? = nil) -> String {
-        guard let (entity, position) = known[object.entityNumber] else { return object.description }
+        guard let label = label(object, row) else { return object.description }
+        return "\(Terminal.cut(label, to: Self.longest)) (\(object))"
+    }
+
+    /// The first unique text; nil without one.
+    func label(_ object: ObjectID, _ row: Row? = nil) -> String? {
+        guard let (entity, position) = known[object.entityNumber] else { return nil }
         var label = row?[entity.attributes[position]]?.string
         if row == nil {
             // An object that cannot be read has no label.
@@ -33,8 +39,7 @@ struct Labels {
                 label = try row.value(at: position).string
             }
         }
-        guard let label else { return object.description }
-        return "\(Terminal.cut(label, to: Self.longest)) (\(object))"
+        return label
     }
 
     /// A value as people read it: references by labels.

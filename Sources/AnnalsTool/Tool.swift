@@ -11,7 +11,7 @@ internal import Annals
 /// The commands, in the order of help.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .watch, .versions,
+        Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
         .revert, .export, .apply,
         .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,

@@ -252,7 +252,7 @@ import Testing
     @Test func helpMatchesTheGoldenFile() throws {
         var text = try runTool(["help"]).output
         for name in [
-            "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "watch",
+            "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "diff", "watch",
             "versions", "revert", "export", "apply", "mirror run", "mirror status", "mirror leave", "mirror forget",
             "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage",
             "frames", "demo",

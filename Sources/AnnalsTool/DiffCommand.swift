@@ -1,0 +1,297 @@
+// `annals diff A B` and `annals diff STORE --from PLACE`: the differences between two stores, or two states of one.
+
+internal import Annals
+
+extension Command {
+    static let diff = Command(
+        "diff", "Compares two stores, or two states of one store.",
+        details: """
+            With two stores, objects are the same if they have the same ID, or with --key the same value of an
+            attribute that is indexed or unique in both. With one store, what has changed from one place to another,
+            by its history. Ends with status 0 if nothing differs, with 1 if something does, and with 2 after an error.
+
+            As text, “-” is an object or a part of the schema that only the first store or state has, “+” one that
+            only the second has. A change has the attribute and its values in both. In jsonl each line has kind
+            (insert, update, delete, from the first to the second), entity, id, attributes, before and after; one
+            about the schema has kind “schema”, and in before or after a part of its description.
+            """,
+        operands: ["STORE", "[STORE]"],
+        options: [
+            Option("from", value: "PLACE", "with one store: the first state"),
+            Option("to", value: "PLACE", "with one store: the second state; without it, the newest"),
+            Option("key", value: "ATTRIBUTE", "with two stores: the attribute that identifies objects"),
+            Option("entity", value: "NAME", isRepeatable: true, "only objects of this entity, and its schema"),
+            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+            .color,
+        ], run: DiffCommand.run)
+}
+
+enum DiffCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        do throws(ToolFailure) {
+            return try compare(arguments, &output)
+        } catch {
+            var failure = error
+            // 1 means a difference.
+            if failure.status == .failed { failure.status = .losses }
+            throw failure
+        }
+    }
+
+    private static func compare(
+        _ arguments: Arguments, _ output: inout Output
+    ) throws(ToolFailure) -> ExitStatus {
+        func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help diff") }
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .diff)
+        let from = try arguments.place(of: "from", for: .diff)
+        let to = try arguments.place(of: "to", for: .diff)
+        let first = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? first.close() }
+        var second: Store?
+        if arguments.operands.count > 1 {
+            guard from == nil, to == nil else { throw refusal("--from and --to are for one store.") }
+            second = try StoreAccess.open(arguments.operands[1], .readOnly)
+        } else {
+            guard from != nil else { throw refusal("One store needs --from: the first state.") }
+            guard !arguments.has("key") else { throw refusal("--key is for two stores.") }
+        }
+        defer { try? second?.close() }
+        try output.begin(arguments, isLong: format == "text")
+        let states = try storing {
+            if let second { return (try first.snapshot(), try second.snapshot()) }
+            let from = try from.map { try first.snapshot(at: $0) } ?? first.snapshot()
+            return (from, try to.map { try first.snapshot(at: $0) } ?? first.snapshot())
+        }
+        let sides = (try DiffSide(states.0), try DiffSide(states.1))
+        var report = DiffReport(isJSON: format == "jsonl", sides.0.labels, sides.1.labels)
+        let wanted = arguments.values(of: "entity").map { names in names.map(ExactText.init) }
+        func isWanted(_ entity: String) -> Bool { wanted?.contains(ExactText(entity)) ?? true }
+        for name in wanted ?? [] {
+            guard
+                try storing({ try states.0.entities + states.1.entities }).contains(where: {
+                    ExactText($0.name) == name
+                })
+            else { throw ToolFailure(.failed, "There is no entity “\(name.text)” to compare: check the name.") }
+        }
+        try compareSchemas(states, isWanted, &report, &output)
+        if second == nil {
+            try compareHistory(first, states, arguments.values(of: "entity"), &report, &output)
+        } else {
+            let names = try storing { try states.0.entities.map(\.name).filter(isWanted) }
+            for name in names {
+                guard let other = try? states.1.entity(name) else { continue }
+                let entity = try storing { try states.0.entity(name) }
+                if let key = arguments.value(of: "key") { try requireKey(key, of: name, in: [states.0, states.1]) }
+                let objects = DiffObjects(
+                    first: (sides.0, entity), second: (sides.1, other), key: arguments.value(of: "key"))
+                try objects.compare(&report, &output)
+            }
+        }
+        try report.finish(&output)
+        return report.hasDifferences ? .failed : .done
+    }
+
+    private static func requireKey(
+        _ key: String, of entity: String, in states: [Snapshot]
+    ) throws(ToolFailure) {
+        for state in states {
+            let description = try storing { try state.entities.first { ExactText($0.name) == ExactText(entity) } }
+            guard let attribute = description?[key], attribute.isUnique || attribute.isIndexed else {
+                throw ToolFailure(
+                    .usage,
+                    "“\(key)” is no indexed or unique attribute of “\(entity)” in both stores: choose another --key, or "
+                        + "--entity.", hint: "Try: annals help diff")
+            }
+        }
+    }
+
+    private static func compareSchemas(
+        _ states: (Snapshot, Snapshot), _ isWanted: (String) -> Bool, _ report: inout DiffReport, _ output: inout Output
+    ) throws(ToolFailure) {
+        func lines(_ snapshot: Snapshot) throws(ToolFailure) -> [String] {
+            try storing { try snapshot.entities }.filter { isWanted($0.name) }.flatMap { entity in
+                [entity.name + (entity.history == .off ? ", history off" : "")]
+                    + SchemaCommand.lines(entity).map { "\(entity.name): \($0.drop { $0 == " " })" }
+            }
+        }
+        let (before, after) = (try lines(states.0).map(ExactText.init), try lines(states.1).map(ExactText.init))
+        let (old, new) = (Set(before), Set(after))
+        for line in before where !new.contains(line) { try report.add(schema: line.text, isNew: false, &output) }
+        for line in after where !old.contains(line) { try report.add(schema: line.text, isNew: true, &output) }
+    }
+
+    private static func compareHistory(
+        _ store: Store, _ states: (Snapshot, Snapshot), _ entities: [String]?, _ report: inout DiffReport,
+        _ output: inout Output
+    ) throws(ToolFailure) {
+        let (from, to) = (states.0.token.number, states.1.token.number)
+        guard from <= to else {
+            throw ToolFailure(
+                .usage, "--from is after --to: transactions \(from) and \(to). Exchange them.",
+                hint: "Try: annals help diff")
+        }
+        let request = HistoryRequest(after: .number(from), before: .number(to + 1), entities: entities.map { Set($0) })
+        var failure: ToolFailure?
+        try storing {
+            try store.forEachNetChange(request, includingValues: true) { change in
+                let attributes =
+                    change.kind == .update
+                    ? change.attributes.filter { !isSame(change.before?[$0], change.after?[$0]) } : []
+                if change.kind == .update, attributes.isEmpty { return true }
+                do throws(ToolFailure) {
+                    try report.add(
+                        change.kind, change.entity, change.object, attributes, change.before, change.after, &output)
+                } catch { failure = error }
+                return failure == nil
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Whether two values are the same: NaN is, and -0.0 and 0.0 are not.
+    static func isSame(_ left: Value?, _ right: Value?) -> Bool {
+        ValueConversion.text(left ?? .null) == ValueConversion.text(right ?? .null)
+    }
+}
+
+/// One of two stores or states.
+private struct DiffSide {
+    let snapshot: Snapshot
+    let labels: Labels
+    private let names: [UInt16: String]
+
+    init(_ snapshot: Snapshot) throws(ToolFailure) {
+        self.snapshot = snapshot
+        labels = try Labels(snapshot)
+        names = try storing {
+            let entities = try snapshot.entities.map { try snapshot.entity($0.name) }
+            return Dictionary(entities.map { ($0.number, $0.name) }) { $1 }
+        }
+    }
+
+    /// A value for comparing it with one of another store, which may number its entities differently.
+    ///
+    /// - Parameter byLabel: Whether objects with one label are the same, and not those with one number.
+    func text(_ value: Value?, byLabel: Bool) -> String {
+        func name(_ object: ObjectID) -> String {
+            let entity = names[object.entityNumber] ?? "\(object.entityNumber)"
+            return "\(entity) " + ((byLabel ? labels.label(object) : nil) ?? "\(object.number)")
+        }
+        return switch value ?? .null {
+        case .object(let object): name(object)
+        case .orderedObjects(let objects): objects.map(name).joined(separator: "\n")
+        case .objects(let objects): objects.map(name).sorted().joined(separator: "\n")
+        case let value: ValueConversion.text(value)
+        }
+    }
+}
+
+/// The objects of one entity in two stores. Takes the memory of one object.
+private struct DiffObjects {
+    let first: (side: DiffSide, entity: EntityHandle)
+    let second: (side: DiffSide, entity: EntityHandle)
+    let key: String?
+
+    func compare(_ report: inout DiffReport, _ output: inout Output) throws(ToolFailure) {
+        try forEach(first) { row in
+            guard let other = try counterpart(of: row, in: second) else {
+                return try report.add(.delete, first.entity.name, row.id, [], row, nil, &output)
+            }
+            let attributes = row.attributes + other.attributes.filter { row[$0] == nil }
+            let different = attributes.filter { name in
+                first.side.text(row[name], byLabel: key != nil) != second.side.text(other[name], byLabel: key != nil)
+            }
+            if !different.isEmpty {
+                try report.add(.update, first.entity.name, row.id, different, row, other, &output)
+            }
+        }
+        try forEach(second) { row in
+            guard try counterpart(of: row, in: first) == nil else { return }
+            try report.add(.insert, second.entity.name, row.id, [], nil, row, &output)
+        }
+    }
+
+    private func counterpart(of row: Row, in other: (side: DiffSide, entity: EntityHandle)) throws -> Row? {
+        let snapshot = other.side.snapshot
+        guard let key else {
+            return try ObjectID(entityNumber: other.entity.number, number: row.id.number).flatMap(snapshot.row)
+        }
+        guard let value = row[key], !value.isNull else { return nil }
+        return try snapshot.objects(of: other.entity, where: key, equals: value).first.flatMap(snapshot.row)
+    }
+
+    private func forEach(
+        _ part: (side: DiffSide, entity: EntityHandle), _ body: (Row) throws -> Void
+    ) throws(ToolFailure) {
+        var failure: (any Error)?
+        try storing {
+            try part.side.snapshot.forEachRow(of: part.entity) { (view) throws(StoreError) in
+                do {
+                    if let row = try part.side.snapshot.row(view.id) { try body(row) }
+                } catch { failure = error }
+                return failure == nil
+            }
+        }
+        if let failure { throw ToolFailure(failure) }
+    }
+}
+
+/// Prints differences as they are found.
+private struct DiffReport {
+    private let isJSON: Bool
+    private let (before, after): (Labels, Labels)
+    private var table = Table(["", "object", "attribute", "before", "after"], hasHead: false)
+    private(set) var hasDifferences = false
+
+    init(isJSON: Bool, _ before: Labels, _ after: Labels) {
+        (self.isJSON, self.before, self.after) = (isJSON, before, after)
+    }
+
+    /// Adds a part of a description of the schema that only one of both has.
+    mutating func add(schema line: String, isNew: Bool, _ output: inout Output) throws(ToolFailure) {
+        hasDifferences = true
+        if isJSON {
+            var json = JSONLine()
+            json.add("kind", "schema")
+            json.addText("before", isNew ? nil : line)
+            json.addText("after", isNew ? line : nil)
+            return try output.line(json.text)
+        }
+        try output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
+    }
+
+    mutating func add(
+        _ kind: HistoryChange.Kind, _ entity: String, _ object: ObjectID, _ attributes: [String], _ old: Row?,
+        _ new: Row?, _ output: inout Output
+    ) throws(ToolFailure) {
+        hasDifferences = true
+        if isJSON {
+            let shown = kind == .update ? attributes : nil
+            var json = JSONLine()
+            json.add("kind", kind.rawValue)
+            json.addText("entity", entity)
+            json.add("id", object.description)
+            json.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
+            json.addRaw("before", HistoryJSON.json(old, shown))
+            json.addRaw("after", HistoryJSON.json(new, shown))
+            return try output.data(Array((json.text + "\n").utf8))
+        }
+        let sign =
+            switch kind {
+            case .insert: "+"
+            case .update: " "
+            case .delete: "-"
+            }
+        let label = old.map { before.text(object, $0) } ?? after.text(object, new)
+        let head: [Table.Cell] = [
+            [StyledText(sign, HistoryText.style(kind))], [StyledText("\(entity) \(label)", HistoryText.style(kind))],
+        ]
+        if attributes.isEmpty { try table.add(head + [[], [], []], &output) }
+        for (index, name) in attributes.enumerated() {
+            let values = [name, before.text(old?[name] ?? .null), after.text(new?[name] ?? .null)]
+            try table.add((index == 0 ? head : [[], []]) + values.map { [StyledText($0)] }, &output)
+        }
+    }
+
+    mutating func finish(_ output: inout Output) throws(ToolFailure) { try table.show(&output) }
+}
