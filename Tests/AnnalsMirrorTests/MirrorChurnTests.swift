@@ -15,8 +15,10 @@ import Testing
         /// Nil for one that has left or is lost.
         var peers: [MirrorPeer?] = []
         private var instances: UInt64 = 0
-        /// Stores that have to join again.
+        /// Stores that have to join again, because all that had what they need were lost.
         var conflicts = 0
+        /// Stores that were declared lost although they had more.
+        var losses = 0
         /// Whether the stores have a local entity.
         let hasDrafts: Bool
         /// The titles of each store's drafts, with their ranks. A generator of its own leaves the rest of a run alone.
@@ -268,7 +270,8 @@ import Testing
     private static let seeds: [UInt64] = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
         guard let seed = number("ANNALS_MIRROR_SEED"), let all = number("ANNALS_MIRROR_OPERATIONS") else {
-            return Array(1...24)
+            // Those after 24 were found by longer runs.
+            return Array(1...24) + [196_648, 327_718, 393_238, 458_793, 983_066]
         }
         let groups = max(1, all / UInt64(operations))
         print("mirror, seed \(seed): \(groups) groups")
@@ -293,13 +296,16 @@ import Testing
             case 97: if group.present.count > 2 { try group.leaveIfItMay(index) }
             case 98:
                 let other = group.present.first { $0 != index }
-                if let other, group.present.count > 2 { try group.lose(index, declaredBy: other) }
+                if let other, group.present.count > 2 {
+                    group.losses += 1
+                    try group.lose(index, declaredBy: other)
+                }
             default: _ = try group.stores[index].clean()
             }
             group.exchange.advance(by: Double.random(in: 0..<0.3, using: &random))
         }
         try group.becomeQuiet()
         try group.requireEqual()
-        #expect(group.conflicts <= 1, "seed \(seed)")
+        #expect(group.conflicts <= group.losses, "seed \(seed)")
     }
 }

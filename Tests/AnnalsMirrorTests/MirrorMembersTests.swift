@@ -36,7 +36,12 @@ import Testing
         #expect(members.bound(4, vector((a, 3)))?.lamport == 5, "the next own one comes before")
         members.add(b)
         #expect(members.bound(7, vector((a, 3)))?.lamport == 0, "of a new member anything may come")
+        // Also of one that waits, until it has promised something.
         members.wantsState(b)
+        #expect(members.bound(7, vector((a, 3)), isForState: true)?.lamport == 0)
+        members.receive(receipt([], lamport: 4), from: b, knowledge: vector((a, 3)))
+        #expect(members.bound(7, vector((a, 3)), isForState: true)?.lamport == 5)
+        members.receive(receipt([], lamport: 90), from: b, knowledge: vector((a, 3)))
         #expect(members.bound(7, vector((a, 3)), isForState: true)?.lamport == 6)
     }
 
@@ -95,6 +100,8 @@ import Testing
         for peer in [a, b] { members.add(peer) }
         members.depart(b)
         #expect(members.bound(20, vector(), isForState: true)?.lamport == 0)
+        members.wantsState(a)
+        members.receive(receipt([], lamport: 50), from: a, knowledge: vector())
         members.wantsState(a)
         #expect(members.bound(20, vector(), isForState: true)?.lamport == 21)
         #expect(members.bound(20, vector())?.lamport == 0)

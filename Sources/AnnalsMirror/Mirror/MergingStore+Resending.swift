@@ -33,14 +33,12 @@ extension MergingStore {
             return try forEachOwn(numbers, in: snapshot) { try body(TransactionMessage($0)) }
         }
         guard let first = window.firstPlace(of: writer, numbers) else { return }
-        try forEachPlace(after: mark(before: first.number), in: snapshot) { place, found, known in
+        var earlier = EarlierTransactions(window.places, since: floor.contents(identifier))
+        try forEachPlace(after: mark(before: first.number), in: snapshot) { place, found, _ in
             guard place.stamp.peer == writer, numbers.contains(place.origin) else { return true }
-            // More than the writer knew does no harm: those that get it have all of this, or wait for it.
-            var knowledge = known.contents(identifier)
-            knowledge[writer] = 0
             return try body(
                 TransactionMessage(
-                    lamport: place.stamp.lamport, knowledge: knowledge, isKnowledgeComplete: true,
+                    lamport: place.stamp.lamport, knowledge: earlier.knowledge(of: place), isKnowledgeComplete: true,
                     transaction: try found.kept()?.transaction ?? found.exported.original(by: identifier)))
         }
     }
@@ -68,6 +66,41 @@ extension MergingStore {
             }
             return true
         }
+    }
+}
+
+/// The transactions that may have been known to the writer of another one: those of the window before it, in history
+/// and in the group's order. A store that gets it waits for all of these. They are more than the writer knew, but come
+/// before it in the order, so no two transactions wait for each other, whoever sends them.
+private struct EarlierTransactions<Places: Sequence<MergeWindow.Place>> {
+    private var places: Places.Iterator
+    private var next: MergeWindow.Place?
+    private let settled: VersionVector
+    /// By peer, ascending.
+    private var known: [UUID: [(stamp: Stamp, number: UInt64)]] = [:]
+
+    init(_ places: Places, since settled: VersionVector) {
+        self.places = places.makeIterator()
+        self.settled = settled
+        next = self.places.next()
+    }
+
+    /// - Parameter place: A place after those of earlier calls.
+    mutating func knowledge(of place: MergeWindow.Place) -> VersionVector {
+        while let earlier = next, earlier.number < place.number {
+            // One that was parked comes again.
+            if known[earlier.stamp.peer]?.last.map({ $0.stamp < earlier.stamp }) ?? true {
+                known[earlier.stamp.peer, default: []].append((earlier.stamp, earlier.origin))
+            }
+            next = places.next()
+        }
+        var knowledge = settled
+        for (peer, transactions) in known {
+            let count = transactions.partitioningIndex { place.stamp < $0.stamp }
+            if count > 0 { knowledge[peer] = max(knowledge[peer], transactions[count - 1].number) }
+        }
+        knowledge[place.stamp.peer] = 0
+        return knowledge
     }
 }
 

@@ -88,7 +88,7 @@ package final class MergingStore {
         -> MergingStore
     {
         var record = try MirrorRecord.load(store) ?? MirrorRecord(first: beginning(of: store))
-        record.lowest = lowest
+        record.lowest = max(record.lowest, lowest)
         record.isAdmitted = true
         fill(&record)
         try store.setMergeState(try record.stored())

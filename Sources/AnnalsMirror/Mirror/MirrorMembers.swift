@@ -125,12 +125,12 @@ package struct MirrorMembers: Equatable, Sendable {
     /// - Parameters:
     ///   - lamport: The highest number that is known here.
     ///   - knowledge: The transactions of other stores that are merged here.
-    ///   - isForState: Whether members that wait for a state do not count: their transactions come after it.
+    ///   - isForState: Whether members that wait for a state need not know who has left: they take nothing before it.
     package func bound(_ lamport: UInt64, _ knowledge: VersionVector, isForState: Bool = false) -> Stamp? {
         guard !all.isEmpty else { return nil }
         var lowest = Stamp(lamport + 1, me)
         for (peer, member) in all
-        where !isOver(peer, known: knowledge[peer], isForState) && !(isForState && member.wantsState) {
+        where !isOver(peer, known: knowledge[peer], isForState) {
             lowest = min(lowest, Stamp(member.bound, peer))
         }
         return lowest

@@ -98,7 +98,9 @@ extension MirrorPeer {
             guard phase != .waitsForState, receives, number > merging.knowledge[writer] else { return }
             waiting[writer, default: WaitingTransactions()].insert(message)
         case .receipt(let receipt):
-            (highestHeard, hasHeardGroup) = (max(highestHeard, receipt.lamport), true)
+            highestHeard = max(highestHeard, receipt.lamport)
+            // One that waits for a state only promises.
+            if !receipt.applied.entries.isEmpty || !receipt.members.peers.isEmpty { hasHeardGroup = true }
             members.receive(receipt, from: sender, knowledge: merging.knowledge)
         case .request(let requests): for request in requests { note(request) }
         case .join(let message):
@@ -216,13 +218,12 @@ extension MirrorPeer {
         }
     }
 
-    /// By peer that has not confirmed everything: its next transaction. Even if there is none, it sends its receipt
-    /// again, which may be lost.
+    /// By peer that has not confirmed everything: a number that no transaction has. It sends its receipt again, which
+    /// may be lost.
     private var unconfirmed: [RequestedNumbers] {
         members.present.compactMap { peer in
             guard phase == .member, let member = members[peer], member.applied[me] < published else { return nil }
-            let next = merging.knowledge[peer] + 1
-            return RequestedNumbers(peer: peer, numbers: next...next)
+            return RequestedNumbers(peer: peer, numbers: UInt64.max...UInt64.max)
         }
     }
 

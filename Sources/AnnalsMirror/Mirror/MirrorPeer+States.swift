@@ -98,8 +98,28 @@ extension MirrorPeer {
     func askForState() throws {
         let sources = members.stateSources
         guard !sources.isEmpty else { return }
+        try promise()
         try send(.stateRequest(of: sources[stateAttempts % sources.count]))
         stateAttempts += 1
+    }
+
+    /// MM1: a state that a member makes while this store waits, for it or for another one, may have everything up to a
+    /// number. All transactions of this store come after that, also if it takes another state. So it promises the
+    /// number in a receipt that confirms nothing, and keeps it.
+    private func promise() throws {
+        if merging.savedRecord.lowest <= highestHeard {
+            let lowest = highestHeard + Self.joiningDistance
+            try merging.save {
+                fill(&$0)
+                $0.lowest = lowest
+            }
+        }
+        try send(
+            .receipt(
+                ReceiptMessage(
+                    applied: VersionVector(), tags: [], lamport: merging.savedRecord.lowest,
+                    microseconds: Int64(Date.now.timeIntervalSince1970 * 1_000_000), settled: VersionVector(),
+                    members: PeerSet([]), departed: PeerSet([]))))
     }
 
     /// A store that joins a group brings its objects by its transactions.
@@ -120,6 +140,7 @@ extension MirrorPeer {
     private func apply(_ message: StateMessage) throws -> Bool {
         var joiner = StatePartJoiner()
         let (local, names) = (merging.local, try merging.presentNames(of: store.snapshot()))
+        let lowest = max(merging.savedRecord.lowest, message.lamport + Self.joiningDistance)
         do {
             try store.applyMergedState(
                 record: { number, hadObjects throws in
@@ -128,7 +149,7 @@ extension MirrorPeer {
                     knowledge[me] = 0
                     var record = MirrorRecord(
                         first: MergePlace(number: number, lamport: message.lamport, knowledge: knowledge),
-                        lowest: message.lamport + Self.joiningDistance)
+                        lowest: lowest)
                     (record.isAdmitted, record.local) = (true, local)
                     if hadObjects { record.remaking = MirrorRecord.Remaking(after: 0, end: number - 1) }
                     fill(&record)
