@@ -1,6 +1,49 @@
-// Comma-separated values as in RFC 4180, with lines that end in a line feed.
+// Comma-separated values as in RFC 4180. They are written with lines that end in a line feed.
 
 package enum CSV {
+    /// Reads the next record, which may have several lines. An empty field without quotes is nil. Returns nil at the
+    /// end.
+    package static func record(_ reader: LineReader) throws(ToolFailure) -> [String?]? {
+        guard var line = try reader.next() else { return nil }
+        let first = reader.number
+        var (fields, field, isQuoted, isInQuotes, place) = ([String?](), [UInt8](), false, false, 0)
+        func end() { fields.append(field.isEmpty && !isQuoted ? nil : String(decoding: field, as: UTF8.self)) }
+        while true {
+            guard place < line.count else {
+                guard isInQuotes else { break }
+                guard let next = try reader.next() else {
+                    throw ToolFailure(.failed, "Line \(first) of \(reader.name) is wrong: a quoted field has no end.")
+                }
+                field.append(UInt8(ascii: "\n"))
+                (line, place) = (next, 0)
+                continue
+            }
+            let byte = line[place]
+            place += 1
+            switch byte {
+            case UInt8(ascii: "\"") where isInQuotes:
+                // A doubled one is a part of the text.
+                if place < line.count, line[place] == byte {
+                    field.append(byte)
+                    place += 1
+                } else {
+                    isInQuotes = false
+                }
+            case UInt8(ascii: "\"") where field.isEmpty && !isQuoted: (isQuoted, isInQuotes) = (true, true)
+            case UInt8(ascii: ",") where !isInQuotes:
+                end()
+                (field, isQuoted) = ([], false)
+            case 0x0D where !isInQuotes && place == line.count: break
+            case _ where isQuoted && !isInQuotes:
+                throw ToolFailure(
+                    .failed, "Line \(reader.number) of \(reader.name) is wrong: a comma must follow a quoted field.")
+            default: field.append(byte)
+            }
+        }
+        end()
+        return fields
+    }
+
     /// One line, with its line feed. Nil becomes an empty field, and an empty text becomes two quotes, so they differ.
     package static func line(_ fields: [String?]) -> String {
         fields.map { $0.map(quotedWhereNeeded) ?? "" }.joined(separator: ",") + "\n"

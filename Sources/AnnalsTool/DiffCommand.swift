@@ -99,8 +99,8 @@ enum DiffCommand {
             guard let attribute = description?[key], attribute.isUnique || attribute.isIndexed else {
                 throw ToolFailure(
                     .usage,
-                    "“\(key)” is no indexed or unique attribute of “\(entity)” in both stores: choose another --key, or "
-                        + "--entity.", hint: "Try: annals help diff")
+                    "“\(key)” is no indexed or unique attribute of “\(entity)” in both stores: choose another --key, "
+                        + "or --entity.", hint: "Try: annals help diff")
             }
         }
     }

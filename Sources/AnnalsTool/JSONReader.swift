@@ -17,6 +17,8 @@ package enum JSONValue: Equatable, Sendable {
     case string(String)
     /// The text of an object or array.
     case structure(String)
+    /// A field of CSV: the attribute's type decides about its meaning.
+    case field(String)
 }
 
 package struct JSONMember: Equatable, Sendable {

@@ -105,7 +105,7 @@ package enum JSONText {
         case .int(let int): String(int)
         case .double(let double, let text): text ?? self.double(double)
         case .number(let text), .structure(let text): text
-        case .string(let text): string(text)
+        case .string(let text), .field(let text): string(text)
         }
     }
 }

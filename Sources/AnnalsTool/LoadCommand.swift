@@ -4,13 +4,18 @@ internal import Annals
 
 extension Command {
     static let load = Command(
-        "load", "Loads JSON objects, one per line, into an entity.",
+        "load", "Loads JSON objects, one per line, or CSV into an entity.",
         details: """
             Creates a missing store, entity or attribute. A new attribute gets the narrowest type that fits all its
             values: bool, int, double, string, or otherwise json. In a file that can be read twice, these are all the
             values in the file. A number with a point or an exponent becomes the nearest double, but keeps its digits
-            in an attribute of the type decimal, which “annals schema --apply” adds. Empty lines and a byte order mark
-            are skipped.
+            in an attribute of the type decimal. Empty lines and a byte order mark are skipped. --type NAME=TYPE gives
+            a new attribute another type: data (base 64), date, uuid, decimal, any of those above, or an entity, to
+            which it refers.
+
+            CSV is taken from a file whose name ends in .csv, or with --csv. The first line has the names. An empty
+            field is null, and two quotes are an empty text. A new attribute is a string unless all its fields are
+            bool, int or double.
 
             A line is wrong if a value does not fit an attribute that existed before the load. With --widen, a new
             attribute of a wider type takes over the name and the values. In history it looks as if it had no values
@@ -34,6 +39,10 @@ extension Command {
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
             Option("author", value: "A", "the author of the change in history (annals); '' for none"),
             Option("context", value: "C", "the context of the change in history"),
+            Option("csv", "read CSV"),
+            Option(
+                "type", value: "NAME=TYPE", isRepeatable: true,
+                "the type of a new attribute, or the entity it refers to"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
@@ -74,6 +83,8 @@ struct LoadOptions {
     var prunes: Bool
     var allowsEmpty: Bool
     var widens: Bool
+    var isCSV: Bool
+    var types: [ExactText: (type: AttributeType, target: String?)] = [:]
     var author: String?
     var context: String?
     var batch: Int
@@ -92,6 +103,14 @@ struct LoadOptions {
             throw refusal("The option “--prune” needs “--key”, which identifies objects.")
         }
         if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” needs “--prune”.") }
+        isCSV = arguments.has("csv") || arguments.operands[1].lowercased().hasSuffix(".csv")
+        for text in arguments.values(of: "type") ?? [] {
+            guard let sign = text.lastIndex(of: "="), sign > text.startIndex, sign < text.index(before: text.endIndex)
+            else { throw refusal("The option “--type” takes NAME=TYPE, such as since=date, not “\(text)”.") }
+            let type = String(text[text.index(after: sign)...])
+            let known = AttributeType(rawValue: type).flatMap { $0.isReference ? nil : $0 }
+            types[ExactText(String(text[..<sign]))] = known.map { ($0, nil) } ?? (.object, type)
+        }
         author = arguments.author
         context = arguments.value(of: "context")
         let batch = try arguments.number(of: "batch", for: .load) ?? 1000

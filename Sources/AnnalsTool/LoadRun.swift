@@ -29,6 +29,8 @@ final class LoadRun {
     private var untyped: [String] = []
     /// Attributes that this load has added.
     private var own = Set<ExactText>()
+    /// Of CSV: the names in the first line.
+    private var columns: [String] = []
 
     init(_ options: LoadOptions, _ reader: LineReader) {
         self.options = options
@@ -81,39 +83,77 @@ final class LoadRun {
         var guesses = TypeGuesses()
         var whole = guesses
         var count = 0
-        while let line = try reader.next() {
-            guard let members = try? parse(line) else {
-                reader.rewind()
-                return whole
-            }
+        defer { rewind() }
+        while true {
+            let next: [JSONMember]?
+            do throws(ToolFailure) { next = try nextObject() } catch { return whole }
+            guard let members = next else { break }
             guesses.add(members)
             try requireCount(guesses, at: reader.number)
-            if !members.isEmpty || !isBlank(line) { count += 1 }
+            count += 1
             if count == options.batch { (whole, count) = (guesses, 0) }
         }
-        reader.rewind()
         return guesses
+    }
+
+    private func rewind() {
+        reader.rewind()
+        columns = []
     }
 
     private func readBatch() throws(ToolFailure) -> [LoadedLine] {
         var batch: [LoadedLine] = []
-        while batch.count < options.batch, let line = try reader.next() {
-            let members = try parse(line)
-            if !members.isEmpty || !isBlank(line) { batch.append(LoadedLine(number: reader.number, members: members)) }
+        while batch.count < options.batch, let members = try nextObject() {
+            batch.append(LoadedLine(number: reader.number, members: members))
         }
         return batch
+    }
+
+    /// Nil at the end.
+    private func nextObject() throws(ToolFailure) -> [JSONMember]? {
+        if options.isCSV { return try nextRecord() }
+        while let line = try reader.next() {
+            let members = try parse(line)
+            if !members.isEmpty || !isBlank(line) { return members }
+        }
+        return nil
+    }
+
+    private func nextRecord() throws(ToolFailure) -> [JSONMember]? {
+        while let fields = try CSV.record(reader) {
+            // An empty line.
+            if fields == [nil] { continue }
+            if columns.isEmpty {
+                columns = fields.map { $0 ?? "" }
+                for name in columns where columns.count(where: { ExactText($0) == ExactText(name) }) > 1 {
+                    throw wrong(reader.number, "the name “\(name)” is there twice")
+                }
+                continue
+            }
+            guard fields.count == columns.count else {
+                throw wrong(reader.number, "it has \(fields.count) fields, and the first line has \(columns.count)")
+            }
+            return try named(zip(columns, fields).map { JSONMember(name: $0, value: $1.map { .field($0) } ?? .null) })
+        }
+        return nil
     }
 
     private func isBlank(_ line: [UInt8]) -> Bool { line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
 
     private func parse(_ line: [UInt8]) throws(ToolFailure) -> [JSONMember] {
         if isBlank(line) { return [] }
-        var members: [JSONMember]
+        let members: [JSONMember]
         do throws(JSONError) {
             members = try JSONReader.object(line)
         } catch {
             throw wrong(reader.number, "\(error.message), at column \(error.column)")
         }
+        return try named(members)
+    }
+
+    /// The members with the names of attributes.
+    private func named(_ read: [JSONMember]) throws(ToolFailure) -> [JSONMember] {
+        var members = read
         for index in members.indices {
             guard let name = MemberNames.loaded(members[index].name) else {
                 throw wrong(

@@ -15,9 +15,9 @@ struct Widening {
         if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
             let int = Int64(exactly: double)
         {
-            return .json("\(int)")
+            return type == .string ? .string("\(int)") : .json("\(int)")
         }
-        return .json(ValueConversion.text(value))
+        return type == .string ? .string(ValueConversion.field(value)) : .json(ValueConversion.text(value))
     }
 }
 
@@ -65,8 +65,11 @@ struct LoadSchema {
             let isKey = options.key.map { $0.utf8.elementsEqual(name.utf8) } ?? false
             let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
-                guard let type = guess.type else { continue }
-                let attribute = AttributeDescription(name, type, isIndexed: isKey, isUnique: isKey)
+                let chosen = options.types[ExactText(name)]
+                guard guess.type != nil, let type = chosen?.type ?? guess.type else { continue }
+                let attribute = AttributeDescription(
+                    name, type, isIndexed: isKey, isUnique: isKey, target: chosen?.target,
+                    whenTargetIsDeleted: type.isReference ? .nullify : .noAction)
                 plan.changes.append(.addAttribute(attribute, to: entity))
                 plan.added.append(name)
                 continue

@@ -10,6 +10,8 @@ package struct TypeGuess: Equatable, Sendable {
     private var sawString = false
     /// Objects, arrays, and numbers that are neither integers nor doubles.
     private var sawOther = false
+    /// Whether they are fields of CSV, which are texts if they are not all of another type.
+    private var isOfFields = false
     /// Whether every integer is also a double without rounding.
     private var integersAreDoubles = true
 
@@ -27,6 +29,12 @@ package struct TypeGuess: Equatable, Sendable {
         case .double: sawDouble = true
         case .string: sawString = true
         case .number, .structure: sawOther = true
+        case .field(let text):
+            isOfFields = true
+            switch try? JSONReader.value(text) {
+            case .bool?, .int?, .double?: if let json = try? JSONReader.value(text) { add(json) }
+            default: sawString = true
+            }
         }
     }
 
@@ -36,9 +44,9 @@ package struct TypeGuess: Equatable, Sendable {
         case (false, false, false, false, false): nil
         case (true, false, false, false, false): .bool
         case (false, true, false, false, false): .int
-        case (false, _, true, false, false): integersAreDoubles ? .double : .json
+        case (false, _, true, false, false) where integersAreDoubles: .double
         case (false, false, false, true, false): .string
-        default: .json
+        default: isOfFields ? .string : .json
         }
     }
 
@@ -53,7 +61,8 @@ package struct TypeGuess: Equatable, Sendable {
         switch (existing, type) {
         case (.double, .int): return integersAreDoubles ? .double : .json
         case (.int, .double): return try existingIntegersAreDoubles() ? .double : .json
-        case (.bool, _), (.int, _), (.double, _), (.string, _): return .json
+        case (.string, _) where isOfFields: return .string
+        case (.bool, _), (.int, _), (.double, _), (.string, _): return isOfFields ? .string : .json
         default: return existing
         }
     }

@@ -10,6 +10,7 @@ package enum ValueConversion {
     /// such as `1:42`.
     package static func value(_ json: JSONValue, as type: AttributeType) -> Value? {
         if json == .null { return .null }
+        if case .field(let text) = json { return value(field: text, as: type) }
         switch (type, json) {
         case (.bool, .bool(let bool)): return .bool(bool)
         case (.int, .int(let int)): return .int(int)
@@ -31,6 +32,14 @@ package enum ValueConversion {
         case (.objects, .structure(let text)): return objects(text).map { .objects($0) }
         default: return nil
         }
+    }
+
+    /// The value of that type that a text without JSON's quotes represents.
+    private static func value(field text: String, as type: AttributeType) -> Value? {
+        if type == .string { return .string(text) }
+        if let json = try? JSONReader.value(text), json != .null, let value = value(json, as: type) { return value }
+        if type == .json { return .json(JSONText.string(text)) }
+        return value(.string(text), as: type) ?? (type == .date ? DateText.moment(text).map { .date($0) } : nil)
     }
 
     private static func decimal(_ text: String) -> Value? { DecimalText(text)?.decimal.map { .decimal($0) } }

@@ -23,8 +23,8 @@ import annals
         return (run.status, run.output.split(separator: "\n").map(String.init), run.errors)
     }
 
-    /// A copy that went on is compared with the original in three ways: by IDs, by the key, and by its own history. They
-    /// agree with the changes that were made.
+    /// A copy that went on is compared with the original in three ways: by IDs, by the key, and by its own history.
+    /// They agree with the changes that were made.
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
     func threeWaysAgree(seed: UInt64) throws {
         var random = SeededRandom(seed)
