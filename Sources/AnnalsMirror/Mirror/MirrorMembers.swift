@@ -186,6 +186,14 @@ package struct MirrorMembers: Equatable, Sendable {
         }
     }
 
+    /// Whether a present peer is a member, as far as is known: it has published, confirmed, or named members. Others are
+    /// stores that join, like this one.
+    package var hasMember: Bool {
+        all.values.contains { member in
+            !member.hasLeft && (member.newest > 0 || !member.applied.entries.isEmpty || !member.members.isEmpty)
+        }
+    }
+
     /// The members that have a state for this store.
     package var stateSources: [UUID] {
         present.filter { all[$0]?.wantsState == false && all[$0]?.settled.entries.isEmpty == false }

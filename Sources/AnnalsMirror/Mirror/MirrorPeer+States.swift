@@ -44,7 +44,7 @@ extension MirrorPeer {
                 waitForState()
             } else if members.isComplete(has) {
                 try becomeMember()
-            } else if !hasHeardGroup, batch.messages.isEmpty, clock() >= end {
+            } else if !members.hasMember, batch.messages.isEmpty, clock() >= end {
                 try becomeMember()
             }
         case .member:
@@ -61,7 +61,7 @@ extension MirrorPeer {
         case .waitsForState:
             if !members.needsState(merging.knowledge, of: me) {
                 // Those that had settled something are gone.
-                phase = .listens(until: .infinity)
+                phase = .listens(until: clock() + Self.listeningSeconds)
                 return
             }
             guard let (message, sender) = announced else { return }
