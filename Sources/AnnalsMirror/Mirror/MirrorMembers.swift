@@ -186,8 +186,8 @@ package struct MirrorMembers: Equatable, Sendable {
         }
     }
 
-    /// Whether a present peer is a member, as far as is known: it has published, confirmed, or named members. Others are
-    /// stores that join, like this one.
+    /// Whether a present peer is a member, as far as is known: it has published, confirmed, or named members. The rest
+    /// are stores that join, like this one.
     package var hasMember: Bool {
         all.values.contains { member in
             !member.hasLeft && (member.newest > 0 || !member.applied.entries.isEmpty || !member.members.isEmpty)
