@@ -271,7 +271,7 @@ import Testing
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
         guard let seed = number("ANNALS_MIRROR_SEED"), let all = number("ANNALS_MIRROR_OPERATIONS") else {
             // Those after 24 were found by longer runs.
-            return Array(1...24) + [196_648, 327_718, 393_238, 458_793, 983_066, 1_769_480]
+            return Array(1...24) + [196_648, 327_718, 393_238, 458_793, 983_066, 1_769_480, 2_293_778]
         }
         let groups = max(1, all / UInt64(operations))
         print("mirror, seed \(seed): \(groups) groups")

@@ -66,8 +66,11 @@ extension MirrorPeer {
             }
             guard let (message, sender) = announced else { return }
             announced = nil
-            // A member that does not know of this store does not keep later transactions for it.
-            guard members[sender]?.members.contains(me) == true else { return }
+            // A member that does not know of this store does not keep later transactions for it. Nor does it have those
+            // after a state that it made before, for another store.
+            guard let member = members[sender], member.members.contains(me),
+                member.settled.entries.allSatisfy({ $0.peer == me || $0.number <= message.knowledge[$0.peer] })
+            else { return }
             if try apply(message) { begin() }
         }
     }
