@@ -99,32 +99,45 @@ import Testing
         #expect(try Mirror.lastStatus(of: store)?.localEntities == ["Draft"])
     }
 
+    /// The group has none as soon as each store has confirmed the deletion, and not before.
     @Test func anEntityBecomesLocalWhileTheGroupHasNoObjectsOfIt() throws {
         let exchange = SimulatedExchange(seed: 1)
-        let store = try Store(inMemory: [Self.note, Self.draft])
-        try insert("Draft", "published", in: store)
-        let peer = try begin(store, exchange, local: nil)
-        try step([peer], exchange)
-        try peer.save()
-        expectError(.groupConflict, "“Draft” cannot become a local entity") {
-            _ = try begin(store, exchange, run: 2, local: ["Draft"])
+        let stores = try (0..<2).map { _ in try Store(inMemory: [Self.note, Self.draft]) }
+        var peers = try stores.map { try begin($0, exchange, local: nil) }
+        try insert("Draft", "of the group", in: stores[1])
+        try step(peers, exchange)
+        var run: UInt64 = 1
+        func become(_ local: [String]) throws {
+            run += 1
+            try peers[0].save()
+            peers[0] = try begin(stores[0], exchange, run: run, local: local)
         }
-        try store.write { transaction in
-            for row in try store.snapshot().rows(of: "Draft") { try transaction.delete(row.id) }
+        expectError(.groupConflict, "“Draft” cannot become a local entity") { try become(["Draft"]) }
+        try stores[0].write { transaction in
+            for row in try stores[0].snapshot().rows(of: "Draft") { try transaction.delete(row.id) }
         }
-        let between = try begin(store, exchange, run: 3, local: nil)
-        try step([between], exchange)
-        try between.save()
-        let next = try begin(store, exchange, run: 4, local: ["Draft"])
-        try insert("Draft", "secret", in: store)
-        try step([next], exchange)
+        try peers[0].step()
+        expectError(.groupConflict, "“Draft” cannot become a local entity") { try become(["Draft"]) }
+        try step(peers, exchange)
+        try become(["Draft"])
+        try insert("Draft", "secret", in: stores[0])
+        try step(peers, exchange)
         #expect(!exchange.bodies.contains { $0.contains("secret".utf8) })
+        #expect(try titles("Draft", in: stores[1]).isEmpty)
     }
 
     @Test func namesAreChecked() throws {
         let store = try Store(inMemory: [Self.note, Self.draft])
         expectError(.invalidArgument, "This store has no entity “Drafts”") {
             _ = try Mirror(store, group: "g", through: .nats("nats://127.0.0.1:1"), localEntities: ["Drafts"])
+        }
+        // It was renamed since, or removed.
+        let exchange = SimulatedExchange(seed: 1)
+        try step([try begin(store, exchange, local: ["Draft"])], exchange)
+        try store.changeSchema([.renameEntity("Draft", to: "Sketch")])
+        for names in [["Draft"], ["Sketch"]] {
+            _ = try Mirror(store, group: "g", through: .nats("nats://127.0.0.1:1"), localEntities: names)
+            _ = try begin(store, exchange, run: 2, local: names)
         }
         // One that joins with an empty store gets its schema later.
         let empty = try Store(inMemory: [])
@@ -216,6 +229,52 @@ import Testing
         #expect(try stores[1].snapshot().entities.map(\.name).sorted() == ["Draft", "Note"])
         #expect(!exchange.bodies.contains { $0.contains("secret".utf8) || $0.contains("Sketch".utf8) })
         for peer in peers { #expect(peer.isQuiet) }
+    }
+
+    /// Another entity with its former name is another entity.
+    @Test(arguments: [true, false]) func itsNameIsUsedAgain(isRemoved: Bool) throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores = try (0..<2).map { _ in try Store(inMemory: [Self.note]) }
+        try stores[0].changeSchema([.addEntity(Self.draft)])
+        var peers = [try begin(stores[0], exchange, local: ["Draft"]), try begin(stores[1], exchange, local: nil)]
+        try step(peers, exchange)
+        // No mirror runs between these.
+        try peers[0].save()
+        try insert("Draft", "secret 1", in: stores[0])
+        try stores[0].changeSchema([.renameEntity("Draft", to: "Sketch")])
+        try insert("Sketch", "secret 2", in: stores[0])
+        if isRemoved { try stores[0].changeSchema([.removeEntity("Sketch")]) }
+        try stores[0].changeSchema([.addEntity(Self.draft)])
+        try insert("Draft", "plain", in: stores[0])
+        peers[0] = try begin(stores[0], exchange, run: 2, local: nil)
+        try step(peers, exchange)
+        #expect(try titles("Draft", in: stores[1]) == ["plain"])
+        #expect(!exchange.bodies.contains { $0.contains("secret".utf8) || $0.contains("Sketch".utf8) })
+        for peer in peers { #expect(peer.isQuiet) }
+        // It can be local, too, as long as it has no objects.
+        expectError(.groupConflict, "“Draft” cannot become") {
+            _ = try begin(stores[0], exchange, run: 3, local: ["Draft", "Sketch"])
+        }
+    }
+
+    /// Objects of local entities stay when a state replaces the others, also without history.
+    @Test(arguments: [HistoryPolicy.full, .off]) func aStateLeavesThemAlone(policy: HistoryPolicy) throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let stores = try (0..<3).map { _ in try Store(inMemory: [Self.note, Self.draft]) }
+        var peers = try stores.prefix(2).map { try begin($0, exchange, local: ["Draft"]) }
+        try insert("Note", "of the group", in: stores[0])
+        try step(peers, exchange)
+        exchange.beginAgain()
+        try insert("Draft", "own", in: stores[2])
+        try insert("Note", "brought along", in: stores[2])
+        if policy == .off { try stores[2].changeSchema([.changeEntity("Draft", history: .off)]) }
+        let before = try stores[2].snapshot().rows(of: "Draft").map(\.id)
+        peers.append(try begin(stores[2], exchange, local: ["Draft"]))
+        try step(peers, exchange)
+        #expect(peers[2].phase == .member)
+        #expect(try stores[2].snapshot().rows(of: "Draft").map(\.id) == before)
+        for store in stores { #expect(try titles("Note", in: store) == ["brought along", "of the group"]) }
+        #expect(try titles("Draft", in: stores[0]).isEmpty)
     }
 
     /// A store that writes only for itself, for weeks, does not keep its history for the group.

@@ -50,6 +50,30 @@ import Testing
         }
     }
 
+    /// Their first messages are no sign of a group.
+    @Test func storesWithCleanedHistoryFoundAGroup() throws {
+        let exchange = SimulatedExchange(seed: 1)
+        let store = try GroupMember.store(seed: 1)
+        try store.write { _ = try $0.insert("Tag", ["name": "old"]) }
+        try store.deleteHistory(before: try store.currentToken.number + 1)
+        let peer = try MirrorPeer.begin(
+            store, exchange.courier(for: store.identifier.uuidString), firstNumber: 1, instance: 1,
+            clock: { exchange.now })
+        // The only message of a store that never came back.
+        let other = try GroupMember.store(seed: 2)
+        try other.write { _ = try $0.insert("Tag", ["name": "other"]) }
+        try other.deleteHistory(before: try other.currentToken.number + 1)
+        let gone = try MirrorPeer.begin(
+            other, exchange.courier(for: other.identifier.uuidString), firstNumber: 1, instance: 2,
+            clock: { exchange.now })
+        try gone.step()
+        for _ in 0..<20 {
+            try peer.step()
+            exchange.advance(by: 1)
+        }
+        #expect(peer.phase == .member)
+    }
+
     /// The last confirmation is lost, and its sender has nothing else to say.
     @Test(arguments: [true, false]) func aLostReceiptIsSentAgain(hasOwn: Bool) throws {
         let exchange = SimulatedExchange(seed: 1)

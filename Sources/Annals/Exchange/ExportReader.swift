@@ -16,6 +16,8 @@ struct ExportReader {
     /// For a new identity: a state whose own objects keep the name that they have in other stores, and the store of
     /// these names.
     private let shared: (state: View, store: UUID)?
+    /// The numbers of entities whose objects are not exported. No attribute may refer to one.
+    private let leftOut: Set<UInt16>
     /// The receiving store. Transactions that were made there are left out. Nil for any store.
     let target: UUID?
     private var map: ObjectMap
@@ -38,8 +40,10 @@ struct ExportReader {
     ///   - names: A state whose names of objects are used.
     ///   - shared: The last state that the store has in common with others under its identifier. It gets another one.
     init(
-        _ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil, apartFrom shared: Snapshot? = nil
+        _ snapshot: Snapshot, to target: UUID?, namesOf names: Snapshot? = nil, apartFrom shared: Snapshot? = nil,
+        leavingOut leftOut: Set<UInt16> = []
     ) throws(StoreError) {
+        self.leftOut = leftOut
         view = snapshot.view
         store = try shared?.identifier(ofContinuation: snapshot) ?? snapshot.storeIdentifier
         self.shared = shared.map { ($0.view, $0.storeIdentifier) }
@@ -70,7 +74,7 @@ struct ExportReader {
         let changesSchema = transaction.changesSchema && isVisible(version)
         var changes: [ExportedChange] = []
         try transaction.forEachChange { (change) throws(StoreError) in
-            changes.append(try read(change, version))
+            if !leftOut.contains(change.object.entityNumber) { changes.append(try read(change, version)) }
             return true
         }
         var token = transaction.token
@@ -248,13 +252,16 @@ struct ExportReader {
     }
 
     func schema(_ version: UInt16) throws(StoreError) -> [EntityDescription] {
-        try Self.schema(view.catalog.upTo(version: version))
+        try Self.schema(view.catalog.upTo(version: version), leavingOut: leftOut)
     }
 
     /// The newest schema of a catalog.
-    static func schema(_ catalog: SchemaCatalog) throws(StoreError) -> [EntityDescription] {
+    static func schema(
+        _ catalog: SchemaCatalog, leavingOut leftOut: Set<UInt16> = []
+    ) throws(StoreError) -> [EntityDescription] {
         var entities: [EntityDescription] = []
-        for entity in catalog.entities(version: catalog.newestVersion) where !entity.name.isReserved {
+        for entity in catalog.entities(version: catalog.newestVersion)
+        where !entity.name.isReserved && !leftOut.contains(entity.number) {
             entities.append(try EntityDescription(entity, catalog))
         }
         return entities
@@ -263,7 +270,9 @@ struct ExportReader {
     private func renames(_ version: UInt16) -> [ExportedRename] {
         var renames: [ExportedRename] = []
         for after in view.catalog.definition(version: version).entities {
-            guard after.state == .present, let before = view.catalog.entity(after.number, version: version - 1) else {
+            guard after.state == .present, !leftOut.contains(after.number),
+                let before = view.catalog.entity(after.number, version: version - 1)
+            else {
                 continue
             }
             if after.name != before.name {

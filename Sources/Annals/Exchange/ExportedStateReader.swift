@@ -26,15 +26,15 @@ public struct ExportedStateReader {
     private var phase = Phase.beginning
     private var objects: UInt64 = 0
 
-    /// - Parameter includes: Whether an entity is part of the state. No attribute may refer to one that is not.
-    init(_ state: Snapshot, partBytes: Int, includes: (String) -> Bool) throws(StoreError) {
+    /// - Parameter leftOut: The numbers of entities that are no part of the state. No attribute may refer to one.
+    init(_ state: Snapshot, partBytes: Int, leavingOut leftOut: Set<UInt16>) throws(StoreError) {
         self.state = state
         self.partBytes = partBytes
         view = state.view
         map = try ObjectMap(state)
         var entities: [EntityHandle] = []
         for entity in view.catalog.entities(version: view.catalog.newestVersion)
-        where !entity.name.isReserved && includes(entity.name.text) {
+        where !entity.name.isReserved && !leftOut.contains(entity.number) {
             let handle = try state.handle(ofEntity: entity.name.text)
             try state.requireKnown(handle.number)
             entities.append(handle)

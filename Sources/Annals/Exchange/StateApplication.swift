@@ -15,6 +15,8 @@ struct StateApplication {
     private let identifier: UUID
     /// Whether the objects that are here are deleted first, and the store belongs to a group.
     private let isReplacement: Bool
+    /// The numbers of entities whose objects stay in any case.
+    private let kept: Set<UInt16>
     private(set) var hasDeleted = false
     private var beginning: ExportedTransaction?
     /// In the order of the objects. Nothing else grows with the state: SA3.
@@ -39,9 +41,12 @@ struct StateApplication {
         var end: UInt64 { first.rawValue + count }
     }
 
-    init(_ base: Snapshot, _ draft: Draft, of identifier: UUID, isReplacement: Bool = false) {
+    init(
+        _ base: Snapshot, _ draft: Draft, of identifier: UUID, isReplacement: Bool = false,
+        keeping kept: Set<UInt16> = []
+    ) {
         (self.base, self.draft, self.identifier) = (base, draft, identifier)
-        self.isReplacement = isReplacement
+        (self.isReplacement, self.kept) = (isReplacement, kept)
     }
 
     /// Applies the next part.
@@ -84,7 +89,7 @@ struct StateApplication {
         try origins.requireState(state)
         let definitions = try ApplySchema.definitions(for: state, draft.catalog, isMerged: isReplacement)
         if !definitions.isEmpty { try draft.changeSchema(definitions) }
-        if isReplacement { hasDeleted = try base.deleteObjects(in: draft) }
+        if isReplacement { hasDeleted = try base.deleteObjects(in: draft, except: kept) }
         try origins.note(state, isSkipped: false, in: draft)
         try ExportReach.write(origin: state.store, isSkipped: false, on: base, to: draft)
         beginning = state

@@ -49,10 +49,19 @@ extension Store {
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
         newIdentity: Bool = false, _ body: (ExportedTransaction) throws -> Bool
     ) throws {
+        try forEachExportedTransaction(
+            after: place, to: target, in: snapshot, newIdentity: newIdentity, leavingOut: [], body)
+    }
+
+    /// The same without some entities, by their numbers. No attribute of the rest may refer to one of them.
+    package func forEachExportedTransaction(
+        after place: HistoryRequest.Place?, to target: UUID? = nil, in snapshot: Snapshot?,
+        newIdentity: Bool = false, leavingOut leftOut: Set<UInt16>, _ body: (ExportedTransaction) throws -> Bool
+    ) throws {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try reading(end, end.engine)
         let shared = newIdentity ? try self.shared(place, end) : nil
-        var reader = try ExportReader(end, to: target, apartFrom: shared)
+        var reader = try ExportReader(end, to: target, apartFrom: shared, leavingOut: leftOut)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
         // Before the first call of `body`: a receiver that cannot continue after the state has no use for it.

@@ -142,18 +142,19 @@ extension Store {
     /// Deletes all objects, applies a state of a group, and keeps the state of the store's mirror, as one transaction.
     ///
     /// - Parameters:
+    ///   - kept: The numbers of entities whose objects stay.
     ///   - record: Returns the state of the mirror for the number of the transaction; `hadObjects` if objects were
     ///     deleted. Called once, at the end.
     ///   - parts: Calls its argument with each part in order. Called once.
     /// - Throws: `StoreError`: the errors of `applyState(author:durability:_:)`. Then nothing has changed.
     package func applyMergedState(
-        record: (_ number: UInt64, _ hadObjects: Bool) throws -> MergeRecord,
+        keeping kept: Set<UInt16> = [], record: (_ number: UInt64, _ hadObjects: Bool) throws -> MergeRecord,
         _ parts: ((ExportedStatePart) throws -> Void) throws -> Void
     ) throws {
         _ = try writeDraft(nil, nil, nil, validates: false) { draft, engine in
             let base = Snapshot(draft.base, engine, identifier)
             draft.keepsTimes = true
-            var application = StateApplication(base, draft, of: identifier, isReplacement: true)
+            var application = StateApplication(base, draft, of: identifier, isReplacement: true, keeping: kept)
             try parts { try application.apply($0) }
             guard application.isComplete else { throw StateApplication.malformed("its end is missing") }
             try draft.note(try record(base.view.number + 1, application.hasDeleted), of: identifier, base)
@@ -163,9 +164,12 @@ extension Store {
 
 extension Snapshot {
     /// Returns whether there were any.
-    func deleteObjects(in draft: Draft) throws(StoreError) -> Bool {
+    ///
+    /// - Parameter kept: The numbers of entities whose objects stay.
+    func deleteObjects(in draft: Draft, except kept: Set<UInt16>) throws(StoreError) -> Bool {
         var hadObjects = false
-        for entity in view.catalog.entities(version: view.catalog.newestVersion) where !entity.name.isReserved {
+        for entity in view.catalog.entities(version: view.catalog.newestVersion)
+        where !entity.name.isReserved && !kept.contains(entity.number) {
             try view.scan(entity: entity.number, from: 1) { (object, _) throws(StoreError) in
                 hadObjects = true
                 try draft.delete(object)

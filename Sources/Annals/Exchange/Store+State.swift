@@ -15,16 +15,16 @@ extension Store {
     ///
     /// Throws `StoreError` as reading a snapshot does.
     public func stateReader(in snapshot: Snapshot? = nil, partBytes: Int = 1 << 18) throws -> ExportedStateReader {
-        try stateReader(in: snapshot, partBytes: partBytes) { _ in true }
+        try stateReader(in: snapshot, partBytes: partBytes, leavingOut: [])
     }
 
-    /// The same for some of the entities. No attribute of these may refer to another one.
+    /// The same without some entities, by their numbers. No attribute of the rest may refer to one of them.
     package func stateReader(
-        in snapshot: Snapshot?, partBytes: Int, includes: (String) -> Bool
+        in snapshot: Snapshot?, partBytes: Int, leavingOut leftOut: Set<UInt16>
     ) throws -> ExportedStateReader {
         let state = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try reading(state, state.engine)
-        return try ExportedStateReader(state, partBytes: max(1, partBytes), includes: includes)
+        return try ExportedStateReader(state, partBytes: max(1, partBytes), leavingOut: leftOut)
     }
 
     /// Applies a state of another store in parts, as one transaction: all of it, or nothing.

@@ -21,10 +21,8 @@ package struct StateBodies {
         about message: StateMessage? = nil, maximumBodyBytes: Int
     ) throws {
         self.maximumBodyBytes = maximumBodyBytes
-        let present = try local.presentNames(of: store.snapshot())
-        reader = try store.stateReader(in: snapshot, partBytes: Self.partBytes(maximumBodyBytes)) { entity in
-            !local.contains(entity, present)
-        }
+        reader = try store.stateReader(
+            in: snapshot, partBytes: Self.partBytes(maximumBodyBytes), leavingOut: local.numbers)
         if let message { waiting = try bodies(.state(message)) }
     }
 

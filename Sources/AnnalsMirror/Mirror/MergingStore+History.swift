@@ -46,7 +46,7 @@ extension MergingStore {
     ) throws {
         var start = number
         let end = min(end, snapshot.token.number)
-        let names = try presentNames(of: snapshot)
+        let local = local.numbers
         while start < end {
             var records: [UInt64: MergeRecord] = [:]
             var schemas: Set<UInt64> = []
@@ -63,12 +63,12 @@ extension MergingStore {
             }
             guard count > 0 else { return }
             var goesOn = true
-            try store.forEachExportedTransaction(after: .number(start), in: snapshot) { exported in
+            try store.forEachExportedTransaction(after: .number(start), in: snapshot, leavingOut: local) { exported in
                 let number = exported.token.number
                 guard number <= last else { return false }
                 goesOn = try body(
                     FoundTransaction(
-                        exported: try withNamesOfItsTime(local.removed(from: exported, names), present),
+                        exported: try withNamesOfItsTime(exported, present),
                         record: records[number],
                         changesSchema: schemas.contains(number)))
                 return goesOn && number < last

@@ -14,7 +14,8 @@ extension MergingStore {
         guard let range = savedRecord.remaking else { return [] }
         var next: [ExportedTransaction] = []
         let end = try store.snapshot(asOf: range.end)
-        try store.forEachExportedTransaction(after: .number(range.after), in: end) { transaction in
+        try store.forEachExportedTransaction(after: .number(range.after), in: end, leavingOut: local.numbers) {
+            transaction in
             if !transaction.changes.isEmpty { next.append(transaction) }
             return next.count < Self.remadeAtOnce
         }

@@ -33,7 +33,11 @@ extension MergingStore {
             return try forEachOwn(numbers, in: snapshot) { try body(TransactionMessage($0)) }
         }
         guard let first = window.firstPlace(of: writer, numbers) else { return }
-        var earlier = EarlierTransactions(window.places, since: floor.contents(identifier))
+        // Own ones that were not sent are no part of the group yet.
+        let sent = window.places.lazy.filter { [identifier, taken] in
+            $0.stamp.peer != identifier || $0.origin <= taken
+        }
+        var earlier = EarlierTransactions(sent, since: floor.contents(identifier))
         try forEachPlace(after: mark(before: first.number), in: snapshot) { place, found, _ in
             guard place.stamp.peer == writer, numbers.contains(place.origin) else { return true }
             return try body(

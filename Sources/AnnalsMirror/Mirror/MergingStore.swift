@@ -118,6 +118,9 @@ package final class MergingStore {
     /// Whether an own transaction that has a number in the group's order was not taken.
     var isUnpublished: Bool { lastOwn.map { $0.number >= unpublished.next } ?? false }
 
+    /// The last own transaction that was taken.
+    var taken: UInt64 { unpublished.next - 1 }
+
     func hasOwn(after number: UInt64) -> Bool { lastOwn.map { $0.number > number } ?? false }
 
     /// Own transactions that are still to be taken have higher numbers in the group's order.
@@ -138,6 +141,7 @@ package final class MergingStore {
     /// Reads the transactions up to a state.
     private func look(upTo snapshot: Snapshot) throws {
         guard snapshot.token.number > seen else { return }
+        try findLocalEntities(in: snapshot)
         let present = try ExchangeView(snapshot)
         let schema = try schema(of: present)
         try use(schema, snapshot)
@@ -265,7 +269,7 @@ package final class MergingStore {
             let snapshot = try store.snapshot()
             try look(upTo: snapshot)
             guard knowledge[transaction.store] < transaction.token.number else { return nil }
-            let transaction = try local.admitted(transaction, try presentNames(of: snapshot))
+            let transaction = try localNames(in: snapshot).admitted(transaction)
             if floor.number > 0, stamp.lamport <= floor.lamport { try reopen(for: stamp) }
             do {
                 return try merge(transaction, stamp, onto: snapshot, isAgain: false)
@@ -463,9 +467,18 @@ package final class MergingStore {
         if place.number > cursor.number { try store.advanceConsumer(Self.consumer, from: cursor, to: place) }
     }
 
-    /// The present names of entities, for the local ones. Throws if these are not separate (MO2).
-    func presentNames(of snapshot: Snapshot) throws -> PresentNames {
-        local.names.isEmpty ? PresentNames() : try schema(of: try ExchangeView(snapshot)).presentNames
+    /// Without local entities, this costs nothing.
+    func localNames(in snapshot: Snapshot) throws -> LocalNames {
+        local.isEmpty ? .none : try LocalNames(local, in: snapshot)
+    }
+
+    /// Notes local entities that have come to exist.
+    private func findLocalEntities(in snapshot: Snapshot) throws {
+        var next = record
+        try next.local.find(in: snapshot)
+        guard next != record else { return }
+        try store.setMergeState(try next.stored())
+        record = next
     }
 
     /// The schema of a state, or that after a transaction.
@@ -473,7 +486,7 @@ package final class MergingStore {
         let brings = transaction?.schema != nil
         if !brings, let known = knownSchema, known.version == view.schemaVersion { return known.schema }
         let (entities, names) = try view.schema(after: brings ? transaction : nil)
-        try local.requireSeparate(entities, names)
+        try localNames(in: view.snapshot).requireSeparate(entities)
         let schema = MergeSchema(entities, presentNames: names)
         if !brings { knownSchema = (view.schemaVersion, schema) }
         return schema

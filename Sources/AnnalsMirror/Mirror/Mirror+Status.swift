@@ -107,7 +107,7 @@ extension Mirror {
         /// The first parked transactions, at most 100, in the order in which they came. After each change of the schema
         /// the mirror tries all of them again.
         public internal(set) var parked: [Parked] = []
-        /// The entities that stay in this store, by the names that they had when they became local.
+        /// The entities that stay in this store, by the names by which they were chosen.
         public internal(set) var localEntities: [String] = []
         /// The weak points of the engine, a sentence each: one copy, memory only, a limit. Known when the mirror has
         /// connected for the first time. Also the effects of the mirror's direction, and entities without history.

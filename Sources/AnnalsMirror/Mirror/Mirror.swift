@@ -69,8 +69,11 @@ public final class Mirror: Sendable {
                 "The name of a group has 1 to \(NATSNames.maximumNameBytes) bytes of UTF-8: choose another one.")
         }
         let entities = try store.snapshot().entities
+        let local = try MirrorRecord.load(store)?.local ?? LocalEntities()
         for name in localEntities ?? []
-        where !entities.isEmpty && !entities.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) {
+        where !entities.isEmpty && !local.hasName(name)
+            && !entities.contains(where: { $0.name.utf8.elementsEqual(name.utf8) })
+        {
             throw StoreError(
                 .invalidArgument, "This store has no entity “\(name)” that could be local: check the name.")
         }

@@ -227,8 +227,9 @@ final class MirrorLoop: Sendable {
     }
 
     private func withoutHistory() throws -> [String] {
-        let local = try Mirror.lastStatus(of: store)?.localEntities ?? []
-        return try store.snapshot().entities.filter { $0.history != .full && !local.contains($0.name) }.map { entity in
+        let (snapshot, local) = (try store.snapshot(), try MirrorRecord.load(store)?.local.numbers ?? [])
+        let mirrored = try snapshot.entities.filter { try !local.contains(snapshot.entity($0.name).number) }
+        return mirrored.filter { $0.history != .full }.map { entity in
             "Objects of \(entity.name) are not mirrored, because the history of the entity is off: turn it on, or make "
                 + "it a local entity."
         }

@@ -123,7 +123,9 @@ extension MirrorPeer {
             // Who asks may lack the last receipt, too.
             lastReceipt = nil
             if requested.count < Self.mostRequests { requested.append(request.numbers) }
-        } else if members.answers(for: request.peer, request.numbers.lowerBound) || isSilent(request.peer) {
+        } else if request.numbers != Self.receiptRequest,
+            members.answers(for: request.peer, request.numbers.lowerBound) || isSilent(request.peer)
+        {
             requestedOfOthers[request.peer] = request.numbers
         }
     }
@@ -132,6 +134,8 @@ extension MirrorPeer {
     private func isSilent(_ peer: UUID) -> Bool { clock() - (lastHeard[peer] ?? 0) > Self.silentSeconds }
 
     private static let silentSeconds = 20.0
+    /// No transaction has this number: a request for the receipt alone.
+    private static let receiptRequest = UInt64.max...UInt64.max
     private static let mostRequests = 1000
 
     // MARK: Merging
@@ -218,12 +222,11 @@ extension MirrorPeer {
         }
     }
 
-    /// By peer that has not confirmed everything: a number that no transaction has. It sends its receipt again, which
-    /// may be lost.
+    /// The peers that have not confirmed everything send their receipts again, which may be lost.
     private var unconfirmed: [RequestedNumbers] {
         members.present.compactMap { peer in
             guard phase == .member, let member = members[peer], member.applied[me] < published else { return nil }
-            return RequestedNumbers(peer: peer, numbers: UInt64.max...UInt64.max)
+            return RequestedNumbers(peer: peer, numbers: Self.receiptRequest)
         }
     }
 

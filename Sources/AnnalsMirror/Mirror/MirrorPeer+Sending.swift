@@ -60,7 +60,8 @@ extension MirrorPeer {
     private static let messagesBetween: UInt64 = 100
 
     func send(_ content: MirrorMessage.Content) throws {
-        let message = MirrorMessage(published: published, content)
+        // A store that joins has published nothing, also if its history begins later.
+        let message = MirrorMessage(published: phase == .member || phase == .leaves ? published : 0, content)
         for body in try MessagePart.bodies(of: message, maximumBodyBytes: try courier.maximumBodyBytes) {
             outgoing.append(OutgoingMessage(number: nextNumber, body: body))
             nextNumber += 1

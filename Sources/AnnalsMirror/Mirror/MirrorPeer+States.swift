@@ -127,7 +127,12 @@ extension MirrorPeer {
 
     /// A store that joins a group brings its objects by its transactions.
     private func requireWholeHistory() throws {
-        let isWhole = try store.oldestToken.number == 0 && store.snapshot().entities.allSatisfy { $0.history == .full }
+        let snapshot = try store.snapshot()
+        let isWhole =
+            try store.oldestToken.number == 0
+            && snapshot.entities.allSatisfy { entity in
+                try entity.history == .full || merging.local.numbers.contains(snapshot.entity(entity.name).number)
+            }
         if isWhole { return }
         throw StoreError(
             .mirrorNeedsEmptyStore,
@@ -142,10 +147,11 @@ extension MirrorPeer {
     /// Returns false if the courier does not have the state any more, or another one.
     private func apply(_ message: StateMessage) throws -> Bool {
         var joiner = StatePartJoiner()
-        let (local, names) = (merging.local, try merging.presentNames(of: store.snapshot()))
+        let (local, names) = (merging.local, try merging.localNames(in: store.snapshot()))
         let lowest = max(merging.savedRecord.lowest, message.lamport + Self.joiningDistance)
         do {
             try store.applyMergedState(
+                keeping: local.numbers,
                 record: { number, hadObjects throws in
                     if hadObjects { try requireWholeHistory() }
                     var knowledge = message.knowledge
@@ -164,7 +170,7 @@ extension MirrorPeer {
                         let isThere = try courier.fetchState(named: message.name) { body in
                             guard let part = try joiner.add(body) else { return }
                             guard joiner.message == message else { throw NoState() }
-                            try apply(try local.admitted(part, names))
+                            try apply(try names.admitted(part))
                         }
                         if !isThere { throw NoState() }
                     }

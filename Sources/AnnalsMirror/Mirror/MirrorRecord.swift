@@ -32,8 +32,8 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
     /// The store's own transactions from before it took a state, which are to be made again: after the first number,
     /// up to the second.
     var remaking: Remaking?
-    /// The names of local entities; nil for none.
-    private var localEntities: [String]?
+    /// Nil for none.
+    private var localEntities: LocalEntities?
     /// The place in the courier to read on from.
     package var place: String?
     package var members: [UUID: MirrorMembers.Member] = [:]
@@ -64,38 +64,66 @@ package struct MirrorRecord: Equatable, Sendable, Codable {
 
 extension MirrorRecord {
     package var local: LocalEntities {
-        get { LocalEntities(localEntities ?? []) }
-        set { localEntities = newValue.names.isEmpty ? nil : newValue.names }
+        get { localEntities ?? LocalEntities() }
+        set { localEntities = newValue.isEmpty ? nil : newValue }
     }
 
     /// MO3. Throws `groupConflict`.
     mutating func setLocalEntities(_ names: [String], in store: Store) throws {
         let snapshot = try store.snapshot()
-        let present = try ExchangeView(snapshot).schema().presentNames
-        let wanted = LocalEntities(names)
-        let existing = LocalEntities(try snapshot.entities.map(\.name))
+        let wanted = try names.map { (name: $0, number: try snapshot.number(ofEntity: $0)) }
+        var next = isAdmitted ? local : LocalEntities()
         if isAdmitted {
-            for entity in local.names.map(present.entity)
-            where existing.contains(entity, present) && !wanted.contains(entity, present) {
+            for (name, number) in try existing(in: snapshot) where !wanted.contains(where: { $0.number == number }) {
+                // Who has not noticed that it was renamed still means it.
+                if local.name(of: number).map({ chosen in names.contains { $0.utf8.elementsEqual(chosen.utf8) } })
+                    == true
+                {
+                    continue
+                }
                 throw StoreError(
                     .groupConflict,
-                    "“\(entity)” was a local entity until now, so the group lacks its objects: keep it local, or join "
+                    "“\(name)” was a local entity until now, so the group lacks its objects: keep it local, or join "
                         + "with a new store.", path: store.path)
             }
-            let published = try store.snapshot(asOf: max(floor.number, published))
-            for entity in names where !local.contains(entity, present) {
-                let then = try published.entities.first { LocalEntities([entity]).contains($0.name, present) }
-                guard let then, try published.count(of: then.name) > 0 else { continue }
+        }
+        for (name, number) in wanted {
+            // Its own entity may have been renamed, or removed.
+            if number == nil, next.hasName(name) { continue }
+            if let number, isAdmitted, !next.numbers.contains(number), try mayBePublished(number, of: store, snapshot) {
                 throw StoreError(
                     .groupConflict,
-                    "“\(entity)” cannot become a local entity, because the group has objects of it: delete them first, "
-                        + "or join with a new store.", path: store.path)
+                    "“\(name)” cannot become a local entity, because the group has objects of it, or may have: delete "
+                        + "them, and try again when all stores have confirmed that, or join with a new store.",
+                    path: store.path)
             }
-            // Those that are gone stay in history.
-            local = LocalEntities(local.names + names.filter { !local.contains($0, present) })
-        } else {
-            local = wanted
+            if number.map({ !next.numbers.contains($0) }) ?? true { next.add(name, number) }
         }
+        local = next
+    }
+
+    /// The local entities that the store has.
+    private func existing(in snapshot: Snapshot) throws -> [(name: String, number: UInt16)] {
+        let numbers = local.numbers
+        return try snapshot.entities.map { ($0.name, try snapshot.entity($0.name).number) }
+            .filter { numbers.contains($0.1) }
+    }
+
+    /// Whether the settled state has objects of an entity, or a transaction after it changes any. A mirror that was
+    /// killed may have published later ones than it has noted.
+    private func mayBePublished(_ entity: UInt16, of store: Store, _ snapshot: Snapshot) throws -> Bool {
+        let settled = try store.snapshot(asOf: floor.number)
+        let then = try settled.entities.first { try settled.entity($0.name).number == entity }
+        if let then, try settled.count(of: then.name) > 0 { return true }
+        var isFound = false
+        try store.forEachTransaction(after: floor.number, in: snapshot) { (transaction) throws(StoreError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
+                isFound = change.object.entityNumber == entity
+                return !isFound
+            }
+            return !isFound
+        }
+        return isFound
     }
 
     /// The other stores of the group, by identifier.
