@@ -7,7 +7,15 @@ package enum CSV {
         guard var line = try reader.next() else { return nil }
         let first = reader.number
         var (fields, field, isQuoted, isInQuotes, place) = ([String?](), [UInt8](), false, false, 0)
-        func end() { fields.append(field.isEmpty && !isQuoted ? nil : String(decoding: field, as: UTF8.self)) }
+        func wrong(_ reason: String) -> ToolFailure {
+            ToolFailure(.failed, "Line \(reader.number) of \(reader.name) is wrong: \(reason).")
+        }
+        func end() throws(ToolFailure) {
+            guard let text = String(validating: field, as: UTF8.self) else {
+                throw wrong("it is not in UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)")
+            }
+            fields.append(field.isEmpty && !isQuoted ? nil : text)
+        }
         while true {
             guard place < line.count else {
                 guard isInQuotes else { break }
@@ -31,16 +39,16 @@ package enum CSV {
                 }
             case UInt8(ascii: "\"") where field.isEmpty && !isQuoted: (isQuoted, isInQuotes) = (true, true)
             case UInt8(ascii: ",") where !isInQuotes:
-                end()
+                try end()
                 (field, isQuoted) = ([], false)
-            case 0x0D where !isInQuotes && place == line.count: break
+            case 0x0D where !isInQuotes:
+                guard place == line.count else { throw wrong("a carriage return must be at the end of a line") }
             case _ where isQuoted && !isInQuotes:
-                throw ToolFailure(
-                    .failed, "Line \(reader.number) of \(reader.name) is wrong: a comma must follow a quoted field.")
+                throw wrong("a comma must follow a quoted field")
             default: field.append(byte)
             }
         }
-        end()
+        try end()
         return fields
     }
 

@@ -7,7 +7,7 @@ extension Command {
         "diff", "Compares two stores, or two states of one store.",
         details: """
             With two stores, objects are the same if they have the same ID, or with --key the same value of an
-            attribute that is indexed or unique in both. With one store, what has changed from one place to another,
+            attribute that is unique in both. With one store, what has changed from one place to another,
             by its history. Ends with status 0 if nothing differs, with 1 if something does, and with 2 after an error.
 
             As text, “-” is an object or a part of the schema that only the first store or state has, “+” one that
@@ -32,6 +32,8 @@ enum DiffCommand {
             return try compare(arguments, &output)
         } catch {
             var failure = error
+            // Who has seen enough ends the pager: then there was something to see.
+            if failure.status == .closedPipe, Pager.isRunning { return .failed }
             // 1 means a difference.
             if failure.status == .failed { failure.status = .losses }
             throw failure
@@ -77,14 +79,23 @@ enum DiffCommand {
         if second == nil {
             try compareHistory(first, states, arguments.values(of: "entity"), &report, &output)
         } else {
-            let names = try storing { try states.0.entities.map(\.name).filter(isWanted) }
-            for name in names {
-                guard let other = try? states.1.entity(name) else { continue }
+            let key = arguments.value(of: "key")
+            let names = try storing { (try states.0.entities.map(\.name), try states.1.entities.map(\.name)) }
+            let second = Set(names.1.map(ExactText.init))
+            for name in names.0.filter(isWanted) {
                 let entity = try storing { try states.0.entity(name) }
-                if let key = arguments.value(of: "key") { try requireKey(key, of: name, in: [states.0, states.1]) }
-                let objects = DiffObjects(
-                    first: (sides.0, entity), second: (sides.1, other), key: arguments.value(of: "key"))
-                try objects.compare(&report, &output)
+                guard second.contains(ExactText(name)) else {
+                    try DiffObjects.list(.delete, entity, states.0, &report, &output)
+                    continue
+                }
+                if let key { try requireKey(key, of: name, in: [states.0, states.1]) }
+                let other = try storing { try states.1.entity(name) }
+                try DiffObjects(first: (sides.0, entity), second: (sides.1, other), key: key).compare(&report, &output)
+            }
+            let first = Set(names.0.map(ExactText.init))
+            for name in names.1.filter(isWanted) where !first.contains(ExactText(name)) {
+                let entity = try storing { try states.1.entity(name) }
+                try DiffObjects.list(.insert, entity, states.1, &report, &output)
             }
         }
         try report.finish(&output)
@@ -96,10 +107,10 @@ enum DiffCommand {
     ) throws(ToolFailure) {
         for state in states {
             let description = try storing { try state.entities.first { ExactText($0.name) == ExactText(entity) } }
-            guard let attribute = description?[key], attribute.isUnique || attribute.isIndexed else {
+            guard let attribute = description?[key], attribute.isUnique else {
                 throw ToolFailure(
                     .usage,
-                    "“\(key)” is no indexed or unique attribute of “\(entity)” in both stores: choose another --key, "
+                    "“\(key)” is no unique attribute of “\(entity)” in both stores: choose another --key, "
                         + "or --entity.", hint: "Try: annals help diff")
             }
         }
@@ -130,7 +141,10 @@ enum DiffCommand {
                 .usage, "--from is after --to: transactions \(from) and \(to). Exchange them.",
                 hint: "Try: annals help diff")
         }
-        let request = HistoryRequest(after: .number(from), before: .number(to + 1), entities: entities.map { Set($0) })
+        // Entities without history are an error, and not left out.
+        let all = try storing { try states.1.entities.map(\.name) }
+        let request = HistoryRequest(
+            after: .number(from), before: .number(to + 1), entities: from == to ? [] : Set(entities ?? all))
         var failure: ToolFailure?
         try storing {
             try store.forEachNetChange(request, includingValues: true) { change in
@@ -150,7 +164,7 @@ enum DiffCommand {
 
     /// Whether two values are the same: NaN is, and -0.0 and 0.0 are not.
     static func isSame(_ left: Value?, _ right: Value?) -> Bool {
-        ValueConversion.text(left ?? .null) == ValueConversion.text(right ?? .null)
+        ExactText(ValueConversion.text(left ?? .null)) == ExactText(ValueConversion.text(right ?? .null))
     }
 }
 
@@ -193,21 +207,33 @@ private struct DiffObjects {
     let key: String?
 
     func compare(_ report: inout DiffReport, _ output: inout Output) throws(ToolFailure) {
-        try forEach(first) { row in
+        try Self.forEach(first.entity, in: first.side.snapshot) { row in
             guard let other = try counterpart(of: row, in: second) else {
                 return try report.add(.delete, first.entity.name, row.id, [], row, nil, &output)
             }
             let attributes = row.attributes + other.attributes.filter { row[$0] == nil }
             let different = attributes.filter { name in
-                first.side.text(row[name], byLabel: key != nil) != second.side.text(other[name], byLabel: key != nil)
+                ExactText(first.side.text(row[name], byLabel: key != nil))
+                    != ExactText(second.side.text(other[name], byLabel: key != nil))
             }
             if !different.isEmpty {
                 try report.add(.update, first.entity.name, row.id, different, row, other, &output)
             }
         }
-        try forEach(second) { row in
+        try Self.forEach(second.entity, in: second.side.snapshot) { row in
             guard try counterpart(of: row, in: first) == nil else { return }
             try report.add(.insert, second.entity.name, row.id, [], nil, row, &output)
+        }
+    }
+
+    /// All objects of an entity that only one store has.
+    static func list(
+        _ kind: HistoryChange.Kind, _ entity: EntityHandle, _ snapshot: Snapshot, _ report: inout DiffReport,
+        _ output: inout Output
+    ) throws(ToolFailure) {
+        try forEach(entity, in: snapshot) { row in
+            try report.add(
+                kind, entity.name, row.id, [], kind == .delete ? row : nil, kind == .insert ? row : nil, &output)
         }
     }
 
@@ -220,14 +246,14 @@ private struct DiffObjects {
         return try snapshot.objects(of: other.entity, where: key, equals: value).first.flatMap(snapshot.row)
     }
 
-    private func forEach(
-        _ part: (side: DiffSide, entity: EntityHandle), _ body: (Row) throws -> Void
+    private static func forEach(
+        _ entity: EntityHandle, in snapshot: Snapshot, _ body: (Row) throws -> Void
     ) throws(ToolFailure) {
         var failure: (any Error)?
         try storing {
-            try part.side.snapshot.forEachRow(of: part.entity) { (view) throws(StoreError) in
+            try snapshot.forEachRow(of: entity) { (view) throws(StoreError) in
                 do {
-                    if let row = try part.side.snapshot.row(view.id) { try body(row) }
+                    if let row = try snapshot.row(view.id) { try body(row) }
                 } catch { failure = error }
                 return failure == nil
             }

@@ -162,12 +162,17 @@ enum EditCommands {
         _ text: String, of entity: EntityHandle, at position: Int, in snapshot: Snapshot
     ) throws(ToolFailure) -> Value? {
         let type = entity.types[position]
+        // A mistake in JSON is no text.
+        if type == .json, let first = text.utf8.first, "{[\"".utf8.contains(first) { return nil }
         if let value = ValueConversion.value(.string(text), as: type) { return value }
         switch type {
         case .date: return DateText.moment(text).map { .date($0) }
         case .object:
+            // A label may be in JSON's quotes.
+            var label = text
+            if case .string(let text)? = try? JSONReader.value(text) { label = text }
             return try snapshot.target(of: entity, at: position).map { (target) throws(ToolFailure) in
-                .object(try target.object(text, in: snapshot))
+                .object(try target.object(label, in: snapshot))
             }
         default: return nil
         }

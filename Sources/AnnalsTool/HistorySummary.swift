@@ -19,17 +19,17 @@ enum HistorySummary {
     static func print(
         _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: inout Output
     ) throws(ToolFailure) {
-        var groups: [String: Group] = [:]
+        var groups: [ExactText: Group] = [:]
         try storing {
             try store.forEachTransaction(request) { (transaction) throws(StoreError) in
                 let (number, time) = (transaction.number, transaction.microseconds)
                 func count(_ kind: HistoryChange.Kind?, in name: String) {
-                    var group = groups[name] ?? Group()
+                    var group = groups[ExactText(name)] ?? Group()
                     if group.counted != number || group.transactions == 0 { group.transactions += 1 }
                     if let kind { group.counts[kind, default: 0] += 1 }
                     (group.first, group.last) = (min(group.first, time), max(group.last, time))
                     group.counted = number
-                    groups[name] = group
+                    groups[ExactText(name)] = group
                 }
                 let whole: String? =
                     switch grouping {
@@ -47,12 +47,13 @@ enum HistorySummary {
         }
         let isByTime = grouping == .hour
         let sorted = groups.sorted { a, b in
-            isByTime ? a.key < b.key : (changes(b.value), a.key) < (changes(a.value), b.key)
+            isByTime ? a.key.text < b.key.text : (changes(b.value), a.key.text) < (changes(a.value), b.key.text)
         }
         var table = Table([
             grouping.rawValue, "#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last",
         ])
-        for (name, group) in sorted {
+        for (key, group) in sorted {
+            let name = key.text
             let kinds = [HistoryChange.Kind.insert, .update, .delete].map { group.counts[$0] ?? 0 }
             if isJSON {
                 var line = JSONLine()

@@ -133,7 +133,10 @@ struct HistoryText {
             _ change: borrowing HistoryChangeView, _ output: inout Output
         ) throws(StoreError) -> ToolFailure? {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
-            if let objects, let run, run.kind == kind, run.entity == entity, run.attributes == attributes, !isWhole {
+            if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
+                run.attributes == attributes,
+                !isWhole
+            {
                 self.objects = (objects.first, change.object, objects.count + 1)
             } else {
                 let failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try flush(&output) }

@@ -121,6 +121,16 @@ struct LoadOptions {
     }
 }
 
+extension LoadOptions {
+    /// A new attribute, of the type that was chosen for it, or of another one.
+    func attribute(_ name: String, _ other: AttributeType) -> AttributeDescription {
+        let chosen = types[ExactText(name)]
+        let type = chosen?.type ?? other
+        return AttributeDescription(
+            name, type, target: chosen?.target, whenTargetIsDeleted: type.isReference ? .nullify : .noAction)
+    }
+}
+
 struct LoadCounts {
     var inserted: UInt64 = 0
     var updated: UInt64 = 0

@@ -39,6 +39,12 @@ final class LoadRun {
 
     func load(into path: String) throws(ToolFailure) -> LoadCounts {
         if reader.isRegularFile { known = try readTypes() }
+        let named = Set(known.names.map(ExactText.init))
+        if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
+            throw ToolFailure(
+                .usage, "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.",
+                hint: "Try: annals help load")
+        }
         var batch = try readBatch()
         guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
         do throws(ToolFailure) {
@@ -122,7 +128,7 @@ final class LoadRun {
     private func nextRecord() throws(ToolFailure) -> [JSONMember]? {
         while let fields = try CSV.record(reader) {
             // An empty line.
-            if fields == [nil] { continue }
+            if fields == [nil], columns.count != 1 { continue }
             if columns.isEmpty {
                 columns = fields.map { $0 ?? "" }
                 for name in columns where columns.count(where: { ExactText($0) == ExactText(name) }) > 1 {
@@ -245,7 +251,7 @@ final class LoadRun {
                 let present = try transaction.entity(options.entity).attributes
                 let missing = untyped.filter { name in !present.contains { $0.utf8.elementsEqual(name.utf8) } }
                 try transaction.changeSchema(
-                    missing.map { .addAttribute(AttributeDescription($0, .json), to: options.entity) })
+                    missing.map { .addAttribute(options.attribute($0, .json), to: options.entity) })
             }.token
         }
         if token != nil { counts.transactions += 1 }

@@ -65,19 +65,24 @@ struct LoadSchema {
             let isKey = options.key.map { $0.utf8.elementsEqual(name.utf8) } ?? false
             let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
-                let chosen = options.types[ExactText(name)]
-                guard guess.type != nil, let type = chosen?.type ?? guess.type else { continue }
-                let attribute = AttributeDescription(
-                    name, type, isIndexed: isKey, isUnique: isKey, target: chosen?.target,
-                    whenTargetIsDeleted: type.isReference ? .nullify : .noAction)
+                guard let guessed = guess.type else { continue }
+                // Later lines of a stream may have any text.
+                var attribute = options.attribute(name, options.isCSV && known.names.isEmpty ? .string : guessed)
+                (attribute.isIndexed, attribute.isUnique) = (isKey, isKey)
                 plan.changes.append(.addAttribute(attribute, to: entity))
                 plan.added.append(name)
                 continue
             }
+            if let chosen = options.types[ExactText(name)], chosen.type != there.type {
+                throw LineError(
+                    reason:
+                        "“\(name)” of “\(entity)” has the type \(there.type) already, and not \(chosen.type): leave "
+                        + "--type out, or change the schema first", line: lines.first?.number)
+            }
             let needed = try guesses[name].widened(there.type) { true }
             if needed != there.type, let misfit = misfit(name, there.type) {
                 // TL4.
-                guard options.widens || own.contains(ExactText(name)) else {
+                guard options.widens || own.contains(ExactText(name)) && options.types[ExactText(name)] == nil else {
                     throw refusal(name, there.type, misfit)
                 }
                 let type = try guess.widened(there.type) { () throws(ToolFailure) in

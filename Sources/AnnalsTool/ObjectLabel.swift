@@ -61,27 +61,39 @@ extension EntityHandle {
 
     /// The object that a text of the command line names: by its ID, only its number, or its label.
     func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
-        if let object = ObjectID(text) {
-            guard object.entityNumber == number else {
-                throw ToolFailure(
-                    .usage, "The object \(object) is not an object of “\(name)”, whose IDs begin with \(number).")
-            }
-            return object
+        let description = try storing { try snapshot.entities.first { ExactText($0.name) == ExactText(name) } }
+        let position = description.flatMap(labelPosition)
+        var labelled: ObjectID?
+        if let position { labelled = try self.labelled(text, position, in: snapshot) }
+        let identified = try identified(text)
+        switch (identified, labelled) {
+        case (let object?, nil): return object
+        case (nil, let object?): return object
+        case (let one?, let other?):
+            guard one != other, try storing({ try snapshot.row(one) }) != nil else { return other }
+            throw ToolFailure(
+                .failed,
+                "“\(text)” is the ID of \(one) and the label of \(other): use \(one) or \(other).")
+        case (nil, nil): break
         }
-        if text.utf8.allSatisfy(\.isDigit), let number = UInt64(text),
-            let object = ObjectID(entityNumber: self.number, number: number)
-        {
-            return object
-        }
-        let description = try storing { try snapshot.entities.first { $0.name == name } }
-        guard let position = description.flatMap(labelPosition) else {
+        guard let position else {
             throw ToolFailure(
                 .usage, "“\(text)” is not an object ID: an ID looks like “\(number):42”, or “42” for short.")
         }
-        guard let object = try labelled(text, position, in: snapshot) else {
+        throw ToolFailure(
+            .failed,
+            "“\(name)” has no object whose \(attributes[position]) is “\(text)”. An ID looks like “\(number):42”.")
+    }
+
+    /// The object of an ID, or of only its number.
+    private func identified(_ text: String) throws(ToolFailure) -> ObjectID? {
+        guard let object = ObjectID(text) else {
+            guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else { return nil }
+            return ObjectID(entityNumber: self.number, number: number)
+        }
+        guard object.entityNumber == number else {
             throw ToolFailure(
-                .failed,
-                "“\(name)” has no object whose \(attributes[position]) is “\(text)”. An ID looks like “\(number):42”.")
+                .usage, "The object \(object) is not an object of “\(name)”, whose IDs begin with \(number).")
         }
         return object
     }

@@ -114,12 +114,23 @@ enum Pager {
         return folders.contains { access("\($0)/less", X_OK) == 0 } ? "less" : nil
     }
 
-    /// Waits until the pager has ended. Returns whether there was one.
-    @discardableResult static func end() -> Bool {
+    static var isRunning: Bool { process.load(ordering: .relaxed) != 0 }
+
+    /// Waits until the pager has ended. Returns the status of the tool: the pager's end is no failure, unless it could
+    /// not begin.
+    static func end(_ status: ExitStatus) -> ExitStatus {
         let started = process.exchange(0, ordering: .relaxed)
-        guard started != 0 else { return false }
+        guard started != 0 else { return status }
         close(1)
-        while waitpid(started, nil, 0) < 0, errno == EINTR {}
-        return true
+        var ending: Int32 = 0
+        while waitpid(started, &ending, 0) < 0, errno == EINTR {}
+        // As the shell reports a command that it cannot find, or run.
+        if [126, 127].contains(ending >> 8 & 0xFF) {
+            var errors = Output(.standardError)
+            try? errors.line("annals: The pager could not run: set PAGER to another one, or to cat.")
+            try? errors.finish()
+            return .failed
+        }
+        return status == .closedPipe ? .done : status
     }
 }

@@ -75,9 +75,7 @@ enum Commands {
         // A closed pipe and a file size limit are reported as errors, and do not end the process.
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
-        let status = run(arguments)
-        // Who has seen enough ends the pager.
-        exit(Pager.end() && status == .closedPipe ? 0 : status.rawValue)
+        exit(Pager.end(run(arguments)).rawValue)
     }
 
     /// Nil if an argument is not valid UTF-8: repaired, it could name another file.

@@ -232,7 +232,7 @@ import Testing
     }
 
     /// Another entity with its former name is another entity.
-    @Test(arguments: [true, false]) func itsNameIsUsedAgain(isRemoved: Bool) throws {
+    @Test(arguments: [true, false]) func aFormerNameIsUsedAgain(isRemoved: Bool) throws {
         let exchange = SimulatedExchange(seed: 1)
         let stores = try (0..<2).map { _ in try Store(inMemory: [Self.note]) }
         try stores[0].changeSchema([.addEntity(Self.draft)])

@@ -178,6 +178,42 @@ import annals
         #expect(try diff(one.path, other.path, "--entity", "New").lines.count == 1)
     }
 
+    /// Values that Swift calls equal differ, if their bytes do.
+    @Test func formsOfUnicodeDiffer() throws {
+        let (one, other) = (try StoreFolder(), try StoreFolder())
+        for (folder, name) in [(one, "caf\u{e9}"), (other, "cafe\u{301}")] {
+            let store = try folder.open([Self.tag, Self.item])
+            let object = try store.write { try $0.insert("Item", ["key": .string(name)]) }.result
+            try store.write { try $0.update(object, ["key": .string("caf\u{e9}")]) }
+            try store.write { try $0.update(object, ["key": .string(name)]) }
+            try store.close()
+        }
+        #expect(try diff(one.path, other.path).lines.count == 1)
+        #expect(try diff(other.path, "--from", "3").lines.count == 1)
+        #expect(try diff(one.path, "--from", "2").status == 0)
+    }
+
+    /// Their objects are listed.
+    @Test func entitiesOfOneStoreDiffer() throws {
+        let (one, other) = (try StoreFolder(), try StoreFolder())
+        try one.open([Self.tag]).close()
+        let store = try other.open([Self.tag, Self.item])
+        try store.write { try $0.insert("Item", ["key": "a"]) }
+        try store.close()
+        let more = try diff(one.path, other.path, "--entity", "Item", "--format", "text").lines
+        #expect(more.count == 7 && more.last == "+  Item a (2:1)", "\(more)")
+        #expect(try diff(other.path, one.path, "--entity", "Item", "--format", "text").lines.last == "-  Item a (2:1)")
+        // Changes without history are not the same as no changes.
+        let changed = try other.open()
+        try changed.changeSchema([.changeEntity("Item", history: .off)])
+        let place = try changed.currentToken.number
+        try changed.write { try $0.insert("Item", ["key": "b"]) }
+        try changed.close()
+        let off = try diff(other.path, "--from", "\(place)")
+        #expect(off.status == 2 && off.errors.contains("No history of “Item” is kept"), "\(off)")
+        #expect(try diff(other.path, "--from", "\(place)", "--entity", "Tag").status == 0)
+    }
+
     @Test func mistakesAreNamed() throws {
         let folder = try StoreFolder()
         try folder.open([Self.tag, Self.item]).close()

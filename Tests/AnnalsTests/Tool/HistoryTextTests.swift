@@ -119,6 +119,12 @@ import annals
         #expect(first.status == 0 && first.output.split(separator: "\n").count == 1)
         let count = try shown("false", "--count")
         #expect(count.status == 0)
+        let missing = try shown("no-such-pager")
+        #expect(missing.status == 1 && missing.output.contains("The pager could not run"))
+        // A difference stays one.
+        let difference = try runOnTerminal(
+            ["diff", folder.path, "--from", "0"], columns: 80, environment: ["PAGER": "head -n 1"])
+        #expect(difference.status == 1)
         // Errors do not go there.
         let wrong = try shown("sed s/^/PAGER/", "--kind", "move")
         #expect(wrong.status == 64 && wrong.output.hasPrefix("annals: "))

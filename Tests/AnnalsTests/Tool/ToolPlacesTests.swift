@@ -128,8 +128,12 @@ import annals
         }
         #expect(try get("swift") == (0, "{\"_entity\":\"Package\",\"_id\":\"1:1\","))
         #expect(try get("k 1") == (0, "{\"_entity\":\"Package\",\"_id\":\"1:2\","))
-        // A number is an ID, also if an object has that label.
-        #expect(try get("7").0 == 1 && get("4") == (0, "{\"_entity\":\"Package\",\"_id\":\"1:4\","))
+        // A number is a label if no object has that ID, and nothing if another one has.
+        #expect(try get("7") == (0, "{\"_entity\":\"Package\",\"_id\":\"1:4\",") && get("4") == get("7"))
+        #expect(try runTool(["insert", path, "Package", "name=3"]).status == 0)
+        let both = try get("3")
+        #expect(both.0 == 1 && both.1.contains("“3” is the ID of 1:3 and the label of 1:6: use 1:3 or 1:6."), "\(both)")
+        #expect(try get("1:6").0 == 0)
         let missing = try get("swif")
         #expect(missing.0 == 1 && missing.1.contains("“Package” has no object whose name is “swif”"))
         #expect(try runTool(["set", path, "Package", "it's", "size=9", "needs=\"1:1\""]).status == 0)
@@ -203,7 +207,8 @@ extension ToolPlacesTests {
             ("version=\"open", "\"version\":\"\\\"open\""), ("version=null", "\"version\":null"),
             ("version=\"null\"", "\"version\":\"null\""), ("version=", "\"version\":\"\""), ("size=7", "\"size\":7"),
             ("changed=2026-01-02", "\"changed\":\"2026-01-02T00:00:00.000000Z\""), ("needs=linux", "\"needs\":\"1:5\""),
-            ("needs=1:2", "\"needs\":\"1:2\""), ("needs=k 1", "\"needs\":\"1:2\""), ("needs=null", "\"needs\":null"),
+            ("needs=1:2", "\"needs\":\"1:2\""), ("needs=\"linux\"", "\"needs\":\"1:5\""),
+            ("needs=k 1", "\"needs\":\"1:2\""), ("needs=null", "\"needs\":null"),
         ] {
             let run = try runTool(["set", folder.path, "Package", "swift", assignment])
             #expect(run.status == 0, "\(assignment) \(run.errors)")
