@@ -68,17 +68,21 @@ public final class Mirror: Sendable {
                 .invalidArgument,
                 "The name of a group has 1 to \(NATSNames.maximumNameBytes) bytes of UTF-8: choose another one.")
         }
-        let entities = try store.snapshot().entities
-        let local = try MirrorRecord.load(store)?.local ?? LocalEntities()
-        for name in localEntities ?? []
-        where !entities.isEmpty && !local.hasName(name)
-            && !entities.contains(where: { $0.name.utf8.elementsEqual(name.utf8) })
-        {
-            throw StoreError(
-                .invalidArgument, "This store has no entity “\(name)” that could be local: check the name.")
-        }
+        if let localEntities { try Self.requireEntities(localEntities, of: store) }
         // A wrong address is an error now, and not one of the thread.
         _ = try route.open(group, store.identifier.uuidString, try Interruption())
+    }
+
+    /// A store without entities gets them later. One that was chosen before may have another name now.
+    private static func requireEntities(_ names: [String], of store: Store) throws {
+        let entities = try store.snapshot().entities
+        let chosen = try MirrorRecord.load(store)?.local ?? LocalEntities()
+        for name in names where !entities.isEmpty && !chosen.hasName(name) {
+            guard entities.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
+                throw StoreError(
+                    .invalidArgument, "This store has no entity “\(name)” that could be local: check the name.")
+            }
+        }
     }
 
     deinit {
