@@ -195,12 +195,17 @@ import Testing
         let folder = try TemporaryDirectory()
         let stores = try (0..<2).map { _ in try Store(inMemory: MergeModel.entities) }
         let mirrors = try stores.map { try Mirror($0, group: "g", through: .folder(folder.path)) }
-        try await stores[0].write { try $0.insert("Tag", ["name": "a"]) }
+        for (store, name) in zip(stores, ["a", "b"]) {
+            try await store.write { try $0.insert("Tag", ["name": .string(name)]) }
+        }
         for mirror in mirrors { try await mirror.start() }
         @Sendable func row(_ index: Int) throws -> Row? {
             try stores[index].snapshot().rows(of: "Tag", where: "name", equals: "a").first
         }
-        _ = try await status(of: mirrors[1]) { _ in try row(1) != nil }
+        // Each knows the other's numbers in the group's order.
+        for (store, mirror) in zip(stores, mirrors) {
+            _ = try await status(of: mirror) { _ in try store.snapshot().rows(of: "Tag").count == 2 }
+        }
         for mirror in mirrors { await mirror.stop() }
         let objects = try (0..<2).map { try #require(try row($0)).id }
         // The last one comes after the other store's in the group's order.
