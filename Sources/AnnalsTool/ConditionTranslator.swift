@@ -115,7 +115,7 @@ struct ConditionTranslator {
         let json = written.json
         if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
         if let value = ValueConversion.value(json, as: type) { return value }
-        // Who writes version=1.20 means that text.
+        // In version=1.20 the word is a text if the attribute is.
         if type == .string, let word = written.word { return .string(word) }
         throw ToolFailure(
             .failed,

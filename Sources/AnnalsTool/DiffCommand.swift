@@ -32,7 +32,7 @@ enum DiffCommand {
             return try compare(arguments, &output)
         } catch {
             var failure = error
-            // Who has seen enough ends the pager: then there was something to see.
+            // A pager that was ended early has shown a difference.
             if failure.status == .closedPipe, Pager.isRunning { return .failed }
             // 1 means a difference.
             if failure.status == .failed { failure.status = .losses }

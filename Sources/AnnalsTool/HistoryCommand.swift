@@ -76,7 +76,7 @@ enum HistoryCommand {
         try output.begin(arguments, isLong: isText && !follows)
         if isText, request.after == nil, follows { request.after = try last(Self.lastShown, request, store) }
         let note = isText ? try continueAtGap(&request, store).map { StyledText($0, .faint) } : nil
-        // Where the missing transactions would be.
+        // It stands in the place of the missing transactions.
         let notes = arguments.has("count") ? [] : [note].compactMap(\.self)
         if request.order == .oldestFirst { for note in notes { try output.line([note]) } }
         if arguments.has("count") {
@@ -168,7 +168,7 @@ enum HistoryCommand {
     }
 
     /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
-    /// about transactions that are gone although nobody named them.
+    /// about cleaned transactions if the request names no place.
     private static func continueAtGap(
         _ request: inout HistoryRequest, _ store: Store
     ) throws(ToolFailure) -> String? {

@@ -10,7 +10,7 @@ internal import Synchronization
 #endif
 
 package enum Terminal {
-    /// The width in columns: of the terminal, or by the variable COLUMNS. Nil if nobody knows.
+    /// The width in columns: of the terminal, or by the variable COLUMNS. Nil if unknown.
     static var columns: Int? {
         if let columns = environment("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }
         var size = winsize()

@@ -1,4 +1,4 @@
-// Entities that stay in their store (MO1 to MO3): the errors, renamings, and the history that nobody needs. Random
+// Entities that stay in their store (MO1 to MO3): the errors, renamings, and the history that is not needed. Random
 // groups with local entities are in MirrorChurnTests.
 
 import Annals
@@ -89,7 +89,7 @@ import Testing
         expectError(.groupConflict, "“Draft” was a local entity until now") {
             _ = try begin(store, exchange, run: 2, local: [])
         }
-        // Who says nothing changes nothing.
+        // Without the argument nothing changes.
         let next = try begin(store, exchange, run: 3, local: nil)
         try insert("Draft", "secret too", in: store)
         try insert("Note", "plain", in: store)

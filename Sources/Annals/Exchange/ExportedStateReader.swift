@@ -20,6 +20,7 @@ public struct ExportedStateReader {
     private let state: Snapshot
     private let view: View
     private let entities: [EntityHandle]
+    private let leftOut: Set<UInt16>
     private var map: ObjectMap
     /// The size of the values in a part, about.
     private let partBytes: Int
@@ -29,7 +30,7 @@ public struct ExportedStateReader {
     /// - Parameter leftOut: The numbers of entities that are no part of the state. No attribute may refer to one.
     init(_ state: Snapshot, partBytes: Int, leavingOut leftOut: Set<UInt16>) throws(StoreError) {
         self.state = state
-        self.partBytes = partBytes
+        (self.partBytes, self.leftOut) = (partBytes, leftOut)
         view = state.view
         map = try ObjectMap(state)
         var entities: [EntityHandle] = []
@@ -143,7 +144,8 @@ public struct ExportedStateReader {
             while next.offset < stretch.count, aliases.count < limit {
                 defer { next.offset += 1 }
                 guard let part = stretch.part(from: next.offset, count: 1),
-                    entities.contains(where: { $0.number == part.local.entityNumber }), try view.contains(part.local)
+                    part.local.entityNumber != handle.number, !leftOut.contains(part.local.entityNumber),
+                    try view.contains(part.local)
                 else {
                     continue
                 }

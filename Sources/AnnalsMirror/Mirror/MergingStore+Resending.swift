@@ -75,7 +75,7 @@ extension MergingStore {
 
 /// The transactions that may have been known to the writer of another one: those of the window before it, in history
 /// and in the group's order. A store that gets it waits for all of these. They are more than the writer knew, but come
-/// before it in the order, so no two transactions wait for each other, whoever sends them.
+/// before it in the order, so no two transactions wait for each other, also if two stores send them.
 private struct EarlierTransactions<Places: Sequence<MergeWindow.Place>> {
     private var places: Places.Iterator
     private var next: MergeWindow.Place?

@@ -120,7 +120,7 @@ extension MirrorPeer {
     /// The writer answers. If it does not, every member does that has its transactions.
     private func note(_ request: RequestedNumbers) {
         if request.peer == me {
-            // Who asks may lack the last receipt, too.
+            // The peer that asks may lack the last receipt, too.
             lastReceipt = nil
             if requested.count < Self.mostRequests { requested.append(request.numbers) }
         } else if request.numbers != Self.receiptRequest,

@@ -75,7 +75,7 @@ extension MirrorRecord {
         var next = isAdmitted ? local : LocalEntities()
         if isAdmitted {
             for (name, number) in try existing(in: snapshot) where !wanted.contains(where: { $0.number == number }) {
-                // Who has not noticed that it was renamed still means it.
+                // A command line may still have the name from before a renaming.
                 if local.name(of: number).map({ chosen in names.contains { $0.utf8.elementsEqual(chosen.utf8) } })
                     == true
                 {

@@ -99,7 +99,7 @@ import annals
             let environment = ["PAGER": "cat", "TERM": "xterm"].merging(variables) { $1 }
             let shown = try runOnTerminal(["history", folder.path], columns: 80, environment: environment)
             #expect(shown.status == 0 && shown.output.contains("\u{1b}[31m") == hasColors, "\(variables)")
-            // What the store contains commands no terminal.
+            // No text of the store commands a terminal.
             #expect(!shown.output.contains("\u{1b}[2J") && !shown.output.contains("\u{202e}"))
         }
         #expect(try runTool(["history", folder.path, "--color", "red"]).status == 64)

@@ -1,4 +1,4 @@
-// What people type: places in history, ages and sizes, labels of objects, texts without quotes.
+// Words of the command line: places in history, ages and sizes, labels of objects, texts without quotes.
 
 import Annals
 import FoundationEssentials
