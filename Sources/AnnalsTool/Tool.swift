@@ -12,7 +12,7 @@ internal import Annals
 enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
-        .revert, .export, .apply,
+        .revert, .restore, .export, .apply,
         .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]

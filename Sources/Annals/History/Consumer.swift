@@ -172,7 +172,7 @@ extension Store {
 
     /// Throws if no program can have seen the token's transaction. It does not throw for a cleaned one: the caller
     /// decides.
-    func requireSeen(_ token: HistoryToken) throws(StoreError) {
+    package func requireSeen(_ token: HistoryToken) throws(StoreError) {
         let engine = engine
         do throws(StoreError) {
             try require(token, engine)

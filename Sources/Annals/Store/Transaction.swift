@@ -201,6 +201,21 @@ public final class Transaction {
         try draft.insert(reserved: object, try row(entity, values))
     }
 
+    /// Inserts a deleted object again under its ID, with a value for each attribute, in the order of the handle.
+    ///
+    /// Throws `StoreError`: `invalidArgument` if the object exists or never existed, and as `insert(_:_:)` with a
+    /// handle.
+    public func insert(_ entity: EntityHandle, _ values: [Value], again object: ObjectID) throws {
+        try requireCurrent(entity)
+        let row = try row(entity, values)
+        guard object.entityNumber == entity.number else {
+            throw StoreError(.invalidArgument, "The object \(object) is not an object of “\(entity.name)”.")
+        }
+        try draft.insertAgain(object) { (writer) throws(StoreError) in
+            for position in row.indices { try writer.set(stored: row[position], at: position) }
+        }
+    }
+
     // MARK: Updating
 
     /// Sets values of an object. The other attributes stay as they are.
@@ -367,7 +382,7 @@ public final class Transaction {
 
 extension Store {
     /// The errors with which a commit would refuse the changes of `body` on a state. Nothing is written.
-    func rehearse(
+    package func rehearse(
         on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void
     ) throws(StoreError) -> [StoreError] {
         try state.engine.rehearse(on: state.view) { (draft) throws(StoreError) in

@@ -131,6 +131,36 @@ import Testing
         #expect(object.objectStatus.isGone == false)
     }
 
+    /// A transaction inserts a deleted object under its ID. Compaction may have forgotten all but the number.
+    @Test(arguments: [false, true]) func aDeletedObjectIsInsertedByItsID(afterCompaction: Bool) throws {
+        let store = try folder.open([Sample.clip])
+        let ids = try store.write { transaction in
+            try ["a", "b"].map { try transaction.insert("Clip", ["title": .string($0), "url": .string($0)]) }
+        }.result
+        try store.write { try $0.delete(ids[0]) }
+        if afterCompaction {
+            #expect(try runTool(["clean", folder.path, "--before", "4"]).status == 0)
+            try store.compact()
+        }
+        let clip = try store.snapshot().entity("Clip")
+        try store.write { try $0.insert(clip, ["A", "a2", 7], again: ids[0]) }
+        #expect(try store.snapshot().row(ids[0])?.values == ["A", "a2", 7])
+        let never = try #require(ObjectID(entityNumber: clip.number, number: 3))
+        let foreign = try #require(ObjectID(entityNumber: clip.number + 1, number: 1))
+        for object in [ids[0], ids[1], never, foreign] {
+            expect(.invalidArgument) { try store.write { try $0.insert(clip, ["A", "a3", 7], again: object) } }
+        }
+        expect(.invalidArgument) {
+            try store.write { transaction in
+                try transaction.delete(ids[1])
+                try transaction.insert(clip, ["A", "a3", 7], again: ids[1])
+            }
+        }
+        #expect(try store.snapshot().count(of: "Clip") == 2)
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test(arguments: Way.allCases) func anOlderVersionResetsNothing(way: Way) throws {
         let made = try make()
         try deleteAndInsertAgain(way, made) {}

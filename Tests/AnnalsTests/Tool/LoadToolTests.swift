@@ -253,10 +253,9 @@ import Testing
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "diff", "watch",
-            "versions", "revert", "export", "apply", "mirror run", "mirror status", "mirror leave", "mirror forget",
-            "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage",
-            "frames", "demo",
-            "help",
+            "versions", "revert", "restore", "export", "apply", "mirror run", "mirror status", "mirror leave",
+            "mirror forget", "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "verify",
+            "salvage", "frames", "demo", "help",
         ] {
             let words = name.split(separator: " ").map(String.init)
             text += "\n$ annals help \(name)\n" + (try runTool(["help"] + words).output)

@@ -81,6 +81,7 @@ import annals
         ["history", "STORE", "--after", "PLACE"], ["history", "STORE", "--before", "PLACE"],
         ["find", "STORE", "Package", "--as-of", "PLACE"], ["dump", "STORE", "--as-of", "PLACE"],
         ["export", "STORE", "--after", "PLACE"], ["clean", "STORE", "--before", "PLACE", "--dry-run"],
+        ["restore", "STORE", "--to", "PLACE", "--dry-run"],
         ["consumers", "STORE", "PLACE", "--register", "x"], ["consumers", "STORE", "PLACE", "--advance", "x"],
     ])
     func everyCommandTakesEveryPlace(command: [String]) throws {

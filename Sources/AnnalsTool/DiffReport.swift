@@ -1,0 +1,63 @@
+// Differences between two states, as text or JSON lines: `diff` and `restore --dry-run` print them.
+
+internal import Annals
+
+/// Prints differences as they are found.
+struct DiffReport {
+    private let isJSON: Bool
+    private let (before, after): (Labels, Labels)
+    private var table = Table(["", "object", "attribute", "before", "after"], hasHead: false)
+    private(set) var hasDifferences = false
+
+    init(isJSON: Bool, _ before: Labels, _ after: Labels) {
+        (self.isJSON, self.before, self.after) = (isJSON, before, after)
+    }
+
+    /// Adds a part of a description of the schema that only one of both has.
+    mutating func add(schema line: String, isNew: Bool, _ output: inout Output) throws(ToolFailure) {
+        hasDifferences = true
+        if isJSON {
+            var json = JSONLine()
+            json.add("kind", "schema")
+            json.addText("before", isNew ? nil : line)
+            json.addText("after", isNew ? line : nil)
+            return try output.line(json.text)
+        }
+        try output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
+    }
+
+    mutating func add(
+        _ kind: HistoryChange.Kind, _ entity: String, _ object: ObjectID, _ attributes: [String], _ old: Row?,
+        _ new: Row?, _ output: inout Output
+    ) throws(ToolFailure) {
+        hasDifferences = true
+        if isJSON {
+            let shown = kind == .update ? attributes : nil
+            var json = JSONLine()
+            json.add("kind", kind.rawValue)
+            json.addText("entity", entity)
+            json.add("id", object.description)
+            json.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
+            json.addRaw("before", HistoryJSON.json(old, shown))
+            json.addRaw("after", HistoryJSON.json(new, shown))
+            return try output.data(Array((json.text + "\n").utf8))
+        }
+        let sign =
+            switch kind {
+            case .insert: "+"
+            case .update: " "
+            case .delete: "-"
+            }
+        let label = old.map { before.text(object, $0) } ?? after.text(object, new)
+        let head: [Table.Cell] = [
+            [StyledText(sign, HistoryText.style(kind))], [StyledText("\(entity) \(label)", HistoryText.style(kind))],
+        ]
+        if attributes.isEmpty { try table.add(head + [[], [], []], &output) }
+        for (index, name) in attributes.enumerated() {
+            let values = [name, before.text(old?[name] ?? .null), after.text(new?[name] ?? .null)]
+            try table.add((index == 0 ? head : [[], []]) + values.map { [StyledText($0)] }, &output)
+        }
+    }
+
+    mutating func finish(_ output: inout Output) throws(ToolFailure) { try table.show(&output) }
+}

@@ -1,0 +1,209 @@
+// The changes that bring back an earlier state, computed before anything is written.
+//
+// Invariants:
+// TR1  After the changes, each selected object is as it was: it has the old value of each attribute that the schema had
+//      then and has now, or it does not exist if it did not exist then.
+// TR2  An attribute that the earlier state does not have keeps its present value. In an object that is inserted again,
+//      it has its default.
+// TR3  No step refers to an object that does not exist after all steps.
+
+internal import Annals
+
+/// One change of an object. Rows have the names of the present schema.
+struct RestoreStep {
+    let entity: EntityHandle
+    let object: ObjectID
+    /// The object now; nil if it does not exist.
+    let present: Row?
+    /// The object after the change; nil if it did not exist.
+    let restored: Row?
+
+    var kind: HistoryChange.Kind { present == nil ? .insert : restored == nil ? .delete : .update }
+
+    /// The names of the attributes that differ, if the object exists in both states.
+    var changed: [String] {
+        guard let present, let restored else { return [] }
+        return present.attributes.indices.filter { !DiffCommand.isSame(present.values[$0], restored.values[$0]) }
+            .map { present.attributes[$0] }
+    }
+
+    func carryOut(in transaction: Transaction) throws {
+        guard let restored else { return try transaction.delete(object) }
+        guard let present else { return try transaction.insert(entity, restored.values, again: object) }
+        // A plain nil would be the value null.
+        let values = zip(present.values, restored.values).map { DiffCommand.isSame($0, $1) ? Value?.none : $1 }
+        _ = try transaction.update(object, of: entity, naming: values)
+    }
+}
+
+/// Finds the steps. Takes memory for one object, and for references to objects that were deleted since.
+final class RestorePlan {
+    /// An entity of the present, and the same one in the earlier state.
+    fileprivate struct Pair {
+        let entity: EntityHandle
+        let defaults: [Value]
+        /// By position: the position in the earlier state; nil if it does not have the attribute.
+        let positions: [Int?]
+    }
+
+    private let store: Store
+    private let (now, old): (Snapshot, Snapshot)
+    private let isBackup: Bool
+    private let pairs: [UInt16: Pair]
+    /// The selected objects; nil for all of the entities.
+    private let selected: [ObjectID]?
+    let labels: Labels
+    /// Parts of the earlier state that cannot come back. Each is a whole sentence.
+    private(set) var notes: [String] = []
+    /// By missing object: the attribute and the object that refer to it.
+    private var missing: [ObjectID: String] = [:]
+
+    init(
+        _ store: Store, _ now: Snapshot, _ old: Snapshot, isBackup: Bool, entity name: String?,
+        _ objects: ArraySlice<String>
+    ) throws {
+        (self.store, self.now, self.old, self.isBackup) = (store, now, old, isBackup)
+        labels = try Labels(old)
+        let earlier = try old.entities.map { try old.entity($0.name) }
+        let only = try name.map { try now.entity($0) }
+        var pairs: [UInt16: Pair] = [:]
+        for description in try now.entities {
+            let entity = try now.entity(description.name)
+            guard only == nil || only?.number == entity.number else { continue }
+            let then = earlier.first { $0.number == entity.number }
+            pairs[entity.number] = Pair(entity, description, then)
+            for (position, number) in (then?.attributeNumbers ?? []).enumerated()
+            where !entity.attributeNumbers.contains(number) {
+                let name = then?.attributes[position] ?? ""
+                notes.append("“\(name)” of “\(entity.name)” stays removed: the schema no longer has it.")
+            }
+        }
+        if only == nil {
+            for entity in earlier where pairs[entity.number] == nil {
+                notes.append("The objects of “\(entity.name)” stay removed: the schema no longer has the entity.")
+            }
+        }
+        self.pairs = pairs
+        guard let only, !objects.isEmpty else {
+            selected = nil
+            return
+        }
+        let then = earlier.first { $0.number == only.number }
+        // A label of then counts first: the present object of that label may be another one.
+        selected = try objects.map { text in
+            if let then, let object = try? then.object(text, in: old), try old.row(object) != nil { return object }
+            let object = try only.object(text, in: now)
+            if try now.row(object) == nil {
+                throw ToolFailure(
+                    .failed, "\(only.name) \(object) did not exist at that place, and does not exist now.",
+                    hint: "“annals versions STORE \(only.name) \(object)” prints its history.")
+            }
+            return object
+        }
+    }
+
+    // MARK: Steps
+
+    func forEachStep(_ body: (RestoreStep) throws -> Void) throws {
+        missing = [:]
+        try forEachCandidate { object in
+            guard let pair = pairs[object.entityNumber], let step = try step(object, pair) else { return }
+            try body(step)
+        }
+    }
+
+    /// Lends each object that may differ, once.
+    private func forEachCandidate(_ body: (ObjectID) throws -> Void) throws {
+        if let selected {
+            var seen: Set<ObjectID> = []
+            for object in selected where seen.insert(object).inserted { try body(object) }
+        } else if isBackup {
+            for pair in pairs.values.sorted(by: { $0.entity.number < $1.entity.number }) {
+                try Self.forEachObject(of: pair.entity, in: now, body)
+                guard let then = try earlier(pair.entity) else { continue }
+                try Self.forEachObject(of: then, in: old) { if try now.row($0) == nil { try body($0) } }
+            }
+        } else {
+            // Entities without history are an error, and not left out.
+            let request = HistoryRequest(
+                after: .number(old.token.number), before: .number(now.token.number + 1),
+                entities: Set(pairs.values.map(\.entity.name)))
+            guard old.token.number < now.token.number else { return }
+            try store.forEachNetChange(request, in: now) { change in
+                try body(change.object)
+                return true
+            }
+        }
+    }
+
+    private func earlier(_ entity: EntityHandle) throws -> EntityHandle? {
+        try old.entities.lazy.map { try old.entity($0.name) }.first { $0.number == entity.number }
+    }
+
+    private static func forEachObject(
+        of entity: EntityHandle, in snapshot: Snapshot, _ body: (ObjectID) throws -> Void
+    ) throws {
+        var failure: (any Error)?
+        try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
+            do { try body(row.id) } catch { failure = error }
+            return failure == nil
+        }
+        if let failure { throw failure }
+    }
+
+    private func step(_ object: ObjectID, _ pair: Pair) throws -> RestoreStep? {
+        let (present, earlier) = (try now.row(object), try old.row(object))
+        // TR1, TR2.
+        let restored = earlier.map { earlier in
+            let values = pair.positions.indices.map { position in
+                pair.positions[position].map { earlier.values[$0] } ?? present?.values[position]
+                    ?? pair.defaults[position]
+            }
+            return Row(id: object, entity: pair.entity.name, attributes: pair.entity.attributes, values: values)
+        }
+        let step = RestoreStep(entity: pair.entity, object: object, present: present, restored: restored)
+        if present == nil, restored == nil { return nil }
+        if step.kind == .update, step.changed.isEmpty { return nil }
+        try noteMissing(of: step)
+        return step
+    }
+
+    // MARK: References
+
+    private func noteMissing(of step: RestoreStep) throws {
+        guard let restored = step.restored else { return }
+        for (position, value) in restored.values.enumerated()
+        where step.present.map({ !DiffCommand.isSame($0.values[position], value) }) ?? true {
+            let targets: [ObjectID] =
+                switch value {
+                case .object(let target): [target]
+                case .objects(let targets), .orderedObjects(let targets): targets
+                default: []
+                }
+            for target in targets where try now.row(target) == nil {
+                missing[target] = "“\(restored.attributes[position])” of \(restored.entity) \(step.object)"
+            }
+        }
+    }
+
+    /// Throws if a step refers to a missing object: TR3.
+    func requireTargets(_ exists: (ObjectID) throws -> Bool) throws {
+        for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try !exists(target) {
+            let entity = try old.row(target)?.entity ?? "object"
+            throw ToolFailure(
+                .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
+                hint: "Restore that one first: annals restore STORE \(entity) \(target) with the same options.")
+        }
+    }
+}
+
+extension RestorePlan.Pair {
+    fileprivate init(_ entity: EntityHandle, _ description: EntityDescription, _ then: EntityHandle?) {
+        self.entity = entity
+        defaults = description.attributes.map { $0.defaultValue ?? .null }
+        let (numbers, types) = (then?.attributeNumbers ?? [], then?.types ?? [])
+        positions = entity.attributeNumbers.enumerated().map { position, number in
+            numbers.firstIndex(of: number).flatMap { types[$0] == entity.types[position] ? $0 : nil }
+        }
+    }
+}
