@@ -23,7 +23,9 @@ import Testing
 
     init() throws { folder = try StoreFolder() }
 
-    private func restore(_ arguments: String...) throws -> ToolRun { try runTool(["restore", folder.path] + arguments) }
+    private func restore(_ arguments: String...) throws -> ToolRun {
+        try runTool(["restore", folder.path] + arguments)
+    }
 
     /// All objects, as texts.
     private func state(_ snapshot: Snapshot) throws -> [String] {
