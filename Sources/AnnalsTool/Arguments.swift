@@ -52,7 +52,9 @@ package struct Arguments: Sendable {
         if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
             !Self.isJSON(format)
         {
-            throw refusal("“annals \(command.name)” has one format, so “--format” can only be json, for its errors.")
+            throw refusal(
+                "“annals \(command.name)” has one format, so “--format” can only be json, for its errors, not "
+                    + "“\(format)”.")
         }
         if operands.count < command.requiredOperands {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")

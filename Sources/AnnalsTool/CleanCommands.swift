@@ -57,11 +57,14 @@ enum CleanCommands {
     static func backup(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
         let ending = try Ending.onSignals()
+        let progress = Progress("bytes")
         let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
             ending.holdBack()
             return try storing {
-                try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { (_) in
-                    !ending.isAsked
+                defer { progress.clear() }
+                return try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { part in
+                    progress.show(part.doneBytes, of: part.totalBytes)
+                    return !ending.isAsked
                 }
             }
         }
@@ -188,9 +191,16 @@ enum CleanCommands {
     static func compact(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
         let ending = try Ending.onSignals()
+        let progress = Progress("bytes")
         let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             ending.holdBack()
-            return try storing { try store.compact { (_) in !ending.isAsked } }
+            return try storing {
+                defer { progress.clear() }
+                return try store.compact { part in
+                    progress.show(part.doneBytes, of: part.totalBytes)
+                    return !ending.isAsked
+                }
+            }
         }
         output.hasChanges = true
         if format == "json" {

@@ -53,6 +53,8 @@ package struct Command: Sendable {
         package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
             (self.name, self.value, self.summary, self.isRepeatable) = (name, value, summary, isRepeatable)
         }
+
+        var usage: String { "--" + name + (value.map { " " + $0 } ?? "") }
     }
 
     package typealias Body = @Sendable (Arguments, inout Output) throws(ToolFailure) -> ExitStatus

@@ -4,12 +4,21 @@ internal import Annals
 
 extension Command {
     static let help = Command(
-        "help", "Explains the tool or one command.", operands: ["[COMMAND…]"], run: HelpCommand.run)
+        "help", "Explains the tool or one command.", operands: ["[COMMAND…]"],
+        options: [Option("man", "prints the whole help as a manual page: annals help --man | man -l -")],
+        run: HelpCommand.run)
 }
 
 enum HelpCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let words = arguments.operands
+        if arguments.has("man") {
+            guard words.isEmpty else {
+                throw ToolFailure(.usage, "“--man” prints the help of all commands.", hint: "Try: annals help --man")
+            }
+            try output.data(Array(ManualPage.text.utf8))
+            return .done
+        }
         guard let first = words.first else { return try overview(&output) }
         if let (command, rest) = Commands.find(words), rest.isEmpty { return try explain(command, &output) }
         let group = Commands.beginning(with: first)
@@ -24,21 +33,26 @@ enum HelpCommand {
     }
 
     private static func overview(_ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try output.line("annals: loads, changes, shows and checks Annals stores")
+        try output.line("annals: \(purpose)")
         try output.line()
         try output.line("usage: annals COMMAND [OPTION…] [OPERAND…]")
         try output.line()
         try table(Commands.all.map { ($0.name, $0.summary) }, &output)
         try output.line()
-        try output.line("After “--”, everything is an operand, even if it begins with a dash.")
-        try output.line("If an option's value begins with two dashes, write --OPTION=VALUE.")
-        try output.line("With --format json, any command prints an error as one JSON object.")
-        try output.line("“annals --version” prints the version.")
+        for line in notes { try output.line(line) }
         try output.line()
         try output.line("exit status:")
         try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, &output)
         return .done
     }
+
+    static let purpose = "loads, changes, shows and checks Annals stores"
+    static let notes = [
+        "After “--”, everything is an operand, even if it begins with a dash.",
+        "If an option's value begins with two dashes, write --OPTION=VALUE.",
+        "With --format json, any command prints an error as one JSON object.",
+        "“annals --version” prints the version.",
+    ]
 
     static func explain(_ command: Command, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         for line in wrapped("usage: " + command.usage) { try output.line(line) }
@@ -51,7 +65,7 @@ enum HelpCommand {
         if !command.options.isEmpty {
             try output.line()
             try table(
-                command.options.map { ("--" + $0.name + ($0.value.map { " " + $0 } ?? ""), $0.summary) }, &output)
+                command.options.map { ($0.usage, $0.summary) }, &output)
         }
         return .done
     }
@@ -71,7 +85,7 @@ enum HelpCommand {
     }
 
     /// Breaks a text into lines. Paragraphs are separated by an empty line.
-    private static func wrapped(_ text: String, _ width: Int = columns) -> [String] {
+    static func wrapped(_ text: String, _ width: Int = columns) -> [String] {
         var lines: [String] = []
         for paragraph in text.split(separator: "\n\n") {
             if !lines.isEmpty { lines.append("") }

@@ -27,7 +27,7 @@ extension Command {
             object, from before its first change to after its last, ordered by ID. With --count only the number is
             printed. --not-entity also leaves out entities that are no longer in the schema. With --follow it
             continues with new transactions, until SIGTERM or SIGINT ends it with status 0; as text it begins with
-            the last ten.
+            the last ten. If another file replaces the store, it continues with that one, and prints a note.
 
             On a terminal, long output goes to the pager that ANNALS_PAGER or PAGER names, or to “less”.
             """,
@@ -66,15 +66,36 @@ enum HistoryCommand {
         let (isText, follows) = (format == "text", arguments.has("follow"))
         var request = try arguments.historyRequest()
         if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
-        let grouping = try arguments.grouping()
+        _ = try arguments.grouping()
         if follows { try requireFollowable(arguments) }
-        let ending = follows ? try Ending.onSignals() : nil
-        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
-        defer { try? store.close() }
-        ending?.holdBack()
+        guard follows else {
+            let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+            defer { try? store.close() }
+            var reached: HistoryToken?
+            try show(request, arguments, isText, nil, store, &reached, &output)
+            return .done
+        }
+        let ending = try Ending.onSignals()
+        try Reconnection.follow(arguments.operands[0]) { (store, reached) throws(ToolFailure) in
+            ending.holdBack()
+            try show(request, arguments, isText, ending, store, &reached, &output)
+        }
+        return .done
+    }
+
+    /// - Parameters:
+    ///   - ending: The end of following; nil without it.
+    ///   - reached: The place after which following continues, and then the place that it has reached.
+    private static func show(
+        _ request: HistoryRequest, _ arguments: Arguments, _ isText: Bool, _ ending: Ending?, _ store: Store,
+        _ reached: inout HistoryToken?, _ output: inout Output
+    ) throws(ToolFailure) {
+        let grouping = try arguments.grouping()
+        var request = request
         try arguments.complete(&request, in: store)
-        try output.begin(arguments, isLong: isText && !follows)
-        if isText, request.after == nil, follows { request.after = try last(Self.lastShown, request, store) }
+        if let reached { request.after = .token(reached) }
+        try output.begin(arguments, isLong: isText && ending == nil)
+        if isText, request.after == nil, ending != nil { request.after = try last(Self.lastShown, request, store) }
         let note = isText ? try continueAtGap(&request, store).map { StyledText($0, .faint) } : nil
         // It stands in the place of the missing transactions.
         let notes = arguments.has("count") ? [] : [note].compactMap(\.self)
@@ -88,25 +109,25 @@ enum HistoryCommand {
         } else if isText {
             let labels = try Labels(try storing { try store.snapshot() })
             var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
-            try printAll(&request, ending, store, &output) { (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
                 try text.print(transaction, &output)
             } rest: { (output) throws(ToolFailure) in
                 try text.show(&output)
             }
         } else {
             let hasValues = arguments.has("values")
-            try printAll(&request, ending, store, &output) { (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
                 try HistoryJSON.print(transaction, hasValues, &output)
             } rest: { (_) throws(ToolFailure) in
             }
         }
         if request.order == .newestFirst { for note in notes { try output.line([note]) } }
-        return .done
     }
 
     /// Prints the transactions, and with `ending` those that come until it is asked.
     private static func printAll(
-        _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ output: inout Output,
+        _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
+        _ output: inout Output,
         _ body: (borrowing HistoryTransactionView, inout Output) throws(StoreError) -> ToolFailure?,
         rest: (inout Output) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
@@ -119,25 +140,26 @@ enum HistoryCommand {
             return failure == nil
         }
         // Everything that the filter skips is after the position too.
-        func printOn() throws(ToolFailure) -> UInt64 {
-            let reached = try storing {
+        func printOn() throws(ToolFailure) -> HistoryToken {
+            let token = try storing {
                 let snapshot = try store.snapshot()
                 try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
-                return snapshot.token.number
+                return snapshot.token
             }
             if let failure { throw failure }
             try rest(&output)
-            return reached
+            return token
         }
-        var position = try printOn()
+        var token = try printOn()
         guard let ending else { return }
-        let watcher = try storing { try store.changeWatcher(after: .number(position)) }
+        let watcher = try storing { try store.changeWatcher(after: .token(token)) }
         ending.then { watcher.stop() }
         while left > 0, !ending.isAsked {
+            reached = token
             try output.finish()
             guard try storing({ try watcher.next() }) != nil else { break }
-            request.after = .number(position)
-            position = try printOn()
+            request.after = .token(token)
+            token = try printOn()
         }
     }
 

@@ -19,6 +19,8 @@ package final class LineReader {
     /// The number of the last line that was read, from 1.
     package private(set) var number: UInt64 = 0
     private let descriptor: Int32
+    private let size: Int64
+    private var bytesRead: Int64 = 0
     private var buffer: [UInt8] = []
     private var place = 0
     /// No line ends before this index of the buffer.
@@ -32,6 +34,7 @@ package final class LineReader {
         guard descriptor >= 0 else { throw Self.failure("could not be opened", path, errno) }
         var status = stat()
         isRegularFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && path != "-"
+        size = Int64(status.st_size)
     }
 
     deinit { if descriptor > 0 { close(descriptor) } }
@@ -43,7 +46,13 @@ package final class LineReader {
         place = 0
         searched = 0
         number = 0
+        bytesRead = 0
         isAtEnd = false
+    }
+
+    /// The part of a regular file that was read, from 0 to 1.
+    var part: Double? {
+        isRegularFile && size > 0 ? Double(bytesRead - Int64(buffer.count - place)) / Double(size) : nil
     }
 
     /// The next line; nil at the end.
@@ -87,6 +96,7 @@ package final class LineReader {
         let number = errno
         buffer.removeLast(Self.pieceBytes - max(0, count))
         guard count >= 0 else { throw Self.failure("could not be read", name, number) }
+        bytesRead += Int64(count)
         isAtEnd = count == 0
     }
 

@@ -20,7 +20,7 @@ final class LoadRun {
     private let options: LoadOptions
     private let reader: LineReader
     private var counts = LoadCounts()
-    private var progress = Progress("rows")
+    private let progress = Progress("rows")
     /// The numbers of the objects that lines have named. Kept only for pruning.
     private var seen = Set<UInt64>()
     /// The types in the whole file, if it can be read twice.
@@ -241,7 +241,7 @@ final class LoadRun {
         counts.add(rows.counts)
         if token != nil { counts.transactions += 1 }
         if options.prunes { seen.formUnion(rows.named) }
-        progress.show(counts.inserted + counts.updated + counts.unchanged)
+        progress.show(counts.inserted + counts.updated + counts.unchanged, part: reader.part)
     }
 
     /// Adds the attributes that had no value in any line, after the last one.

@@ -2,6 +2,12 @@
 
 internal import Annals
 
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
+
 extension Command {
     static let retention = Command(
         "retention", "Prints how long a store keeps its history, or changes that.",
@@ -13,11 +19,13 @@ extension Command {
 
             With --entity, AGE is full or off: whether the history of this entity is kept. Off removes the entity's
             history, and requesting it is an error. If it is turned on again, it begins with the transaction that
-            does so. Entities whose history is off are always printed.
+            does so. The command prints how much would be lost. On a terminal it asks first, unless --yes is given.
+            Entities whose history is off are always printed.
             """,
         operands: ["STORE", "[AGE]", "[BYTES]"],
         options: [
             Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
+            Option("yes", "turn it off without asking"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ],
         run: RetentionCommand.run)
@@ -35,6 +43,8 @@ enum RetentionCommand {
             try storing {
                 if let wanted { try store.setRetention(wanted) }
                 if let entity {
+                    let description = try store.snapshot().entities.first { ExactText($0.name) == ExactText(entity) }
+                    if policy == .off, description?.history != .off { try confirm(entity, store, arguments) }
                     _ = try store.entity(entity)
                     if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
                 }
@@ -87,6 +97,30 @@ enum RetentionCommand {
             throw refusal("AGE is a number followed by s, m, h, d or w, or forever, standard or none, not “\(age)”.")
         }
         return Store.Retention(age: .seconds(whole), bytes: bytes)
+    }
+
+    /// Prints the history that would be lost, and on a terminal asks. Throws if the answer is not yes.
+    private static func confirm(_ entity: String, _ store: Store, _ arguments: Arguments) throws(ToolFailure) {
+        let count = try storing { () -> Int in
+            do {
+                return try store.transactionCount(HistoryRequest(entities: [entity]))
+            } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
+                // History was off for a time.
+                guard let oldest = error.oldestToken else { return 0 }
+                return try store.transactionCount(HistoryRequest(after: .token(oldest), entities: [entity]))
+            }
+        }
+        var errors = Output(.standardError)
+        try errors.line(
+            "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
+                + "transactions. The objects stay.")
+        try errors.finish()
+        guard !arguments.has("yes"), isatty(0) == 1, errors.isTerminal else { return }
+        try errors.data(Array("Turn its history off? [y/N] ".utf8))
+        try errors.finish()
+        guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
+            throw ToolFailure(.failed, "Nothing was changed.")
+        }
     }
 
     // MARK: As words

@@ -1,6 +1,7 @@
 // A table for people: columns as wide as their content, cut to the width of the terminal.
 
-/// Prints rows as they come. The first ones decide the widths, so memory is bounded.
+/// Prints rows as they come. The first ones decide the widths, so memory is bounded. Later ones widen a column if there
+/// is room.
 struct Table {
     typealias Cell = [StyledText]
 
@@ -34,7 +35,10 @@ struct Table {
     mutating func add(_ row: [Cell], _ output: inout Output) throws(ToolFailure) {
         // The terminal's columns are those of the escaped text.
         let row = row.map { $0.map { StyledText(Output.escaped($0.text), $0.style) } }
-        if let widths { return try print(row, widths, &output) }
+        if widths != nil {
+            widen(for: row)
+            return try print(row, widths ?? [], &output)
+        }
         sample.append(row)
         if sample.count == Self.sampleRows { try show(&output) }
     }
@@ -47,14 +51,23 @@ struct Table {
                 names.isEmpty ? 0 : Terminal.width(of: names[column]),
                 sample.map { Self.width(of: $0[column]) }.max() ?? 0)
         }
-        if let columns {
-            let gaps = indent.count + Self.gap.count * (widths.count - 1)
-            Self.shrink(&widths, isNumber, to: columns - gaps)
-        }
+        if let room { Self.shrink(&widths, isNumber, to: room) }
         self.widths = widths
         if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths, &output) }
         for row in sample { try print(row, widths, &output) }
         sample = []
+    }
+
+    /// The columns for all cells of a row; nil for any number.
+    private var room: Int? { columns.map { $0 - indent.count - Self.gap.count * (isNumber.count - 1) } }
+
+    private mutating func widen(for row: [Cell]) {
+        guard var widths else { return }
+        for column in row.indices {
+            let free = room.map { $0 - widths.reduce(0, +) } ?? .max
+            widths[column] += max(0, min(free, Self.width(of: row[column]) - widths[column]))
+        }
+        self.widths = widths
     }
 
     private static func width(of cell: Cell) -> Int { cell.reduce(0) { $0 + Terminal.width(of: $1.text) } }

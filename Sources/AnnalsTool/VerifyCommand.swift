@@ -16,20 +16,33 @@ extension Command {
             failure or a killed writer leaves, is reported and is not damage. Checksums find accidents; they do not
             protect against forgery. The check ends where it can no longer follow the file, usually at the first damaged
             frame. For large stores, temporary files are written to TMPDIR, or to /tmp.
+
+            Each finding names a rule of the file format. “annals verify --explain F7” explains one.
             """,
-        operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
+        operands: ["[STORE]"],
+        options: [
+            Option("explain", value: "RULE", "what a rule demands, how it can be broken, and what to do then"),
+            Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
+        ],
         run: VerifyCommand.run)
 }
 
 enum VerifyCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(["text", "json"], for: .verify)
-        let path = arguments.operands[0]
+        if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
+            return try explain(try RuleExplanation(rule), format, &output)
+        }
+        guard let path = arguments.operands.first, !arguments.has("explain") else {
+            throw ToolFailure(
+                .usage, "“annals verify” needs either STORE or --explain RULE.", hint: "Try: annals help verify")
+        }
         var options = CheckOptions()
         options.spillDirectory = temporaryDirectory
+        let progress = Progress("bytes")
         let report = try storing {
-            try Checker.check(path, options: options, files: RealFileSystem())
+            defer { progress.clear() }
+            return try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
         if format == "json" {
             try output.line(json(report, path).text)
@@ -44,6 +57,24 @@ enum VerifyCommand {
     private static var temporaryDirectory: String {
         guard let value = getenv("TMPDIR"), value.pointee != 0 else { return "/tmp" }
         return String(cString: value)
+    }
+
+    private static func explain(
+        _ rule: RuleExplanation, _ format: String, _ output: inout Output
+    ) throws(ToolFailure) -> ExitStatus {
+        if format == "json" {
+            var line = JSONLine()
+            line.add("rule", rule.rule)
+            line.add("meaning", rule.meaning)
+            line.add("cause", rule.cause)
+            line.add("remedy", rule.remedy)
+            try output.line(line.text)
+        } else {
+            for text in ["\(rule.rule): \(rule.meaning)", "Cause: " + rule.cause, "Remedy: " + rule.remedy] {
+                for line in HelpCommand.wrapped(text) { try output.line(line) }
+            }
+        }
+        return .done
     }
 
     // MARK: Text

@@ -8,13 +8,19 @@ extension Command {
         details: """
             In jsonl each line is a signal: the numbers of its first and last transaction, their authors, entities
             and process IDs, and the token to continue from. Many transactions may come as one signal; none is
-            missed. Each line is printed at once.
+            missed. Each line is printed at once. If another file replaces the store, the command continues with that
+            one, and prints a note to standard error.
+
+            With --top, it counts instead, each second: transactions and changes by author, the lag of consumers, the
+            size, and how much of the time a writer held the lock, or waited for it. On a terminal this is a screen that
+            renews itself. Otherwise each second is a line.
             """,
         operands: ["STORE"],
         options: [
             Option("after", value: "PLACE", "begin after this place, with past transactions"),
             Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
             Option("not-context", value: "NAME", isRepeatable: true, "no transactions with this context name"),
+            Option("top", "a screen of rates, lags, size and lock waits, each second"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: WatchCommand.run)
 }
@@ -26,16 +32,28 @@ enum WatchCommand {
         let authors = Set(arguments.values(of: "not-author") ?? [])
         let contexts = Set(arguments.values(of: "not-context") ?? [])
         let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
-        defer { try? store.close() }
-        let watcher = try storing {
-            try store.changeWatcher(
-                after: after.map(store.requestPlace) ?? .now, excluding: authors, excludingContextNames: contexts)
+        if arguments.has("top") {
+            guard after == nil, authors.isEmpty, contexts.isEmpty else {
+                throw ToolFailure(
+                    .usage,
+                    "“--top” counts all transactions from now on: leave --after, --not-author and "
+                        + "--not-context out.", hint: "Try: annals help watch")
+            }
+            try WatchTop.run(arguments.operands[0], ending, isJSON: format == "jsonl", &output)
+            return .done
         }
-        ending.then { watcher.stop() }
-        while let signal = try storing({ try watcher.next() }) {
-            try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
-            try output.finish()
+        try Reconnection.follow(arguments.operands[0]) { (store, reached) throws(ToolFailure) in
+            let watcher = try storing {
+                let place = try reached.map { .token($0) } ?? after.map(store.requestPlace) ?? .now
+                if reached == nil { reached = try store.currentToken }
+                return try store.changeWatcher(after: place, excluding: authors, excludingContextNames: contexts)
+            }
+            ending.then { watcher.stop() }
+            while let signal = try storing({ try watcher.next() }) {
+                try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
+                try output.finish()
+                reached = signal.token
+            }
         }
         return .done
     }

@@ -83,9 +83,10 @@ private func end(of process: pid_t) throws -> (status: Int32?, signal: Int32?) {
 ///
 /// - Parameters:
 ///   - columns: the width of the terminal.
+///   - input: what is typed there.
 ///   - environment: variables beside those of the tests; an empty value unsets one.
 package func runOnTerminal(
-    _ arguments: [String], columns: Int, environment: [String: String] = [:]
+    _ arguments: [String], columns: Int, input: String = "", environment: [String: String] = [:]
 ) throws -> (status: Int32?, output: String) {
     let terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
     guard terminal >= 0 else { throw SpawnError(path: "/dev/ptmx", number: errno) }
@@ -109,6 +110,7 @@ package func runOnTerminal(
     var process: pid_t = 0
     let failure = posix_spawn(&process, path, &actions, nil, strings + [nil], variables + [nil])
     guard failure == 0 else { throw SpawnError(path: path, number: failure) }
+    _ = Array(input.utf8).withUnsafeBytes { write(terminal, $0.baseAddress, $0.count) }
     var (bytes, part) = ([UInt8](), [UInt8](repeating: 0, count: 4096))
     // It ends with an error when the last process has closed the terminal.
     while case let count = read(terminal, &part, part.count), count > 0 { bytes += part[..<count] }

@@ -95,6 +95,9 @@ package final class RunningTool {
         return waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT) == 0 && information.si_signo == 0
     }
 
+    /// Its standard error until now.
+    package var errors: String { temporary.read("errors") ?? "" }
+
     package func signal(_ number: Int32) { kill(process, number) }
 
     /// Waits until it has ended; one that does not within ten minutes is killed, and ends by that signal.
@@ -109,6 +112,6 @@ package final class RunningTool {
         let signal = ending & 0x7f
         return ToolRun(
             status: signal == 0 ? (ending >> 8) & 0xff : nil, signal: signal == 0 ? nil : signal,
-            output: String(decoding: received, as: UTF8.self), errors: temporary.read("errors") ?? "")
+            output: String(decoding: received, as: UTF8.self), errors: errors)
     }
 }

@@ -43,7 +43,7 @@ import Testing
         (.checks, ["verify", "STORE"]), (.checks, ["frames", "STORE"]),
         (.copies, ["backup", "STORE", "NEW"]), (.copies, ["salvage", "STORE", "NEW"]),
         (.follows, ["watch", "STORE", "--after", "0"]), (.follows, ["history", "STORE", "--follow"]),
-        (.nothing, ["help"]),
+        (.nothing, ["completion", "bash"]), (.nothing, ["help"]),
     ]
 
     /// A command that is new is named above, too.

@@ -20,7 +20,7 @@ import annals
     func helpExplainsOneCommand(arguments: [String]) throws {
         let run = try runTool(arguments)
         #expect(run.status == 0 && run.errors == "")
-        #expect(run.output.hasPrefix("usage: annals help [COMMAND…]\n"))
+        #expect(run.output.hasPrefix("usage: annals help [OPTION…] [COMMAND…]\n"))
     }
 
     @Test(arguments: [

@@ -1,6 +1,7 @@
 // `annals watch` and `annals history --follow`: lines as transactions come, and how they end.
 
 import Annals
+import FoundationEssentials
 import Glibc
 import TestSupport
 import Testing
@@ -143,5 +144,76 @@ import Testing
         #expect(tool.end().status == 0)
         try store.close()
         try folder.expectIntact()
+    }
+
+    // MARK: Replaced stores
+
+    /// A backup takes the place of the store, then another store.
+    @Test(arguments: [["watch", "--format", "text"], ["history", "--follow", "--format", "text"]])
+    func aReplacedStoreIsFollowedOn(command: [String]) async throws {
+        let temporary = try TemporaryDirectory()
+        var store = try made()
+        try store.backup(to: temporary.path("backup"))
+        let tool = try RunningTool([command[0], folder.path, "--after", "1"] + command.dropFirst())
+        try insert("one", store)
+        #expect(tool.line()?.contains("one") == true)
+        try store.close()
+        #expect(rename(temporary.path("backup"), folder.path) == 0)
+        store = try Store(at: folder.path)
+        // The backup has only transaction 1: its transaction 2 is another one.
+        try await eventually { tool.errors.contains("was replaced: continuing after transaction 1.") }
+        try insert("two", store)
+        #expect(tool.line()?.contains("two") == true)
+        // Another store is continued with at its end.
+        let other = try StoreFolder()
+        let successor = try other.open([ChangeSignalTests.clip])
+        try insert("old", successor)
+        try successor.close()
+        try store.close()
+        #expect(rename(other.path, folder.path) == 0)
+        try await eventually { tool.errors.contains("was replaced: continuing after transaction 2.") }
+        store = try Store(at: folder.path)
+        try insert("three", store)
+        #expect(tool.line()?.contains("three") == true)
+        tool.signal(SIGTERM)
+        #expect(tool.end().status == 0)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    // MARK: Rates
+
+    @Test func eachSecondIsALine() throws {
+        let store = try made()
+        _ = try runTool(["consumers", folder.path, "--register", "search"])
+        let tool = try RunningTool(["watch", folder.path, "--top"])
+        _ = try #require(tool.line())
+        for _ in 0..<3 { try insert("app", store) }
+        try insert("o\"t", store)
+        // The transactions may come in two seconds.
+        var (transactions, lines) = (0, [String]())
+        while transactions < 4, lines.count < 10 {
+            let line = try #require(tool.line())
+            let second = try JSONDecoder().decode(Second.self, from: Data(line.utf8))
+            #expect(second.transactions == second.authors.reduce(0) { $0 + $1.transactions })
+            #expect(second.changes == second.transactions && second.fileBytes > 4096)
+            transactions += second.transactions
+            lines.append(line)
+            #expect(second.consumers.map(\.lag) == [second.number - 1])
+        }
+        #expect(transactions == 4, "\(lines)")
+        tool.signal(SIGINT)
+        #expect(tool.end().status == 0)
+        #expect(try runTool(["watch", folder.path, "--top", "--after", "1"]).status == 64)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private struct Second: Decodable {
+        struct Author: Decodable { var transactions: Int }
+        struct Reader: Decodable { var lag: Int }
+        var (number, transactions, changes, fileBytes): (Int, Int, Int, Int)
+        var authors: [Author]
+        var consumers: [Reader]
     }
 }

@@ -339,6 +339,19 @@ extension RealFileSystem {
         }
     }
 
+    /// A lock on a part of the range; nil without one. It takes none.
+    package func lock(of file: Descriptor, over range: LockRange) throws(StoreError) -> LockRange? {
+        let (start, count) = try Self.signed(range, file)
+        let found = try about(file) { () throws(SystemError) in
+            try SystemCalls.conflictingLock(file.number, start, count)
+        }
+        return found.map { lock in
+            let start = UInt64(clamping: lock.start)
+            return LockRange(
+                start: start, end: lock.count == 0 ? UInt64(Int64.max) : start + UInt64(clamping: lock.count))
+        }
+    }
+
     package func unlock(_ file: Descriptor, _ range: LockRange) throws(StoreError) {
         let (start, count) = try Self.signed(range, file)
         try about(file) { () throws(SystemError) in try SystemCalls.setLock(file.number, .none, start, count) }

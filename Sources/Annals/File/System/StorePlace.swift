@@ -66,7 +66,7 @@ extension FileSystem {
     }
 
     /// Opens the file at a path to read it.
-    func openStoreFile(_ path: String) throws(StoreError) -> Descriptor {
+    package func openStoreFile(_ path: String) throws(StoreError) -> Descriptor {
         let place = try openPlace(path)
         defer { self.close(place.directory) }
         return try openStoreFile(in: place, access: .readOnly)
