@@ -51,7 +51,7 @@ enum ApplyCommand {
         var counts = Counts()
         // Before a store is created: TA2.
         guard var transaction = try next(reader) else {
-            try output.line(format == "json" ? json(counts).text : sentence(counts))
+            try output.line(format, json: json(counts), text: sentence(counts))
             return .done
         }
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
@@ -67,7 +67,7 @@ enum ApplyCommand {
         }
         try storing { try store.close() }
         output.hasChanges = counts.applied > 0
-        try output.line(format == "json" ? json(counts).text : sentence(counts))
+        try output.line(format, json: json(counts), text: sentence(counts))
         return .done
     }
 
@@ -125,12 +125,9 @@ enum ApplyCommand {
     }
 
     private static func json(_ counts: Counts) -> JSONLine {
-        var line = JSONLine()
-        line.add("applied", counts.applied)
-        line.add("changes", counts.changes)
-        line.add("passedOver", counts.passedOver)
-        line.add("conflicts", counts.conflicts)
-        line.addText("place", counts.place?.description)
-        return line
+        [
+            "applied": counts.applied, "changes": counts.changes, "passedOver": counts.passedOver,
+            "conflicts": counts.conflicts, "place": counts.place?.description,
+        ]
     }
 }

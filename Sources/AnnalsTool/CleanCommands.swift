@@ -66,15 +66,10 @@ enum CleanCommands {
             }
         }
         output.hasChanges = true
-        if format == "json" {
-            var line = JSONLine()
-            line.add("file", arguments.operands[1])
-            line.add("number", token.number)
-            line.add("token", token.description)
-            try output.line(line.text)
-        } else {
-            try output.line("\(arguments.operands[1]): a copy as of transaction \(token.number), token \(token)")
-        }
+        let file = arguments.operands[1]
+        try output.line(
+            format, json: ["file": file, "number": token.number, "token": token.description],
+            text: "\(file): a copy as of transaction \(token.number), token \(token)")
         return .done
     }
 
@@ -129,13 +124,12 @@ enum CleanCommands {
         _ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output
     ) throws(ToolFailure) {
         if format == "json" {
-            var line = JSONLine()
-            line.add("transactions", outcome.transactions)
-            line.add("horizon", outcome.horizon)
-            line.add("regainedBytes", outcome.regainedBytes)
-            line.add("waitingFor", outcome.waitingFor.map(ConsumersCommand.json))
-            line.add("overtaken", outcome.overtaken.map(ConsumersCommand.json))
-            line.add("dryRun", isDry)
+            let line: JSONLine = [
+                "transactions": outcome.transactions, "horizon": outcome.horizon,
+                "regainedBytes": outcome.regainedBytes,
+                "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
+                "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
+            ]
             return try output.line(line.text)
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
@@ -193,18 +187,10 @@ enum CleanCommands {
             return try storing { try store.compact { (_) in !ending.isAsked } }
         }
         output.hasChanges = true
-        if format == "json" {
-            var line = JSONLine()
-            line.add("bytesBefore", result.bytesBefore)
-            line.add("bytesAfter", result.bytesAfter)
-            line.add("horizon", result.horizon)
-            try output.line(line.text)
-        } else {
-            try output.line(
-                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins after "
-                    + "\(result.horizon)."
-            )
-        }
+        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
+        try output.line(
+            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
+            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
         return .done
     }
 }

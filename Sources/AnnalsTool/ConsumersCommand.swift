@@ -44,7 +44,7 @@ enum ConsumersCommand {
                 [
                     consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
                     consumer.isLost ? "lost" : String(consumer.lag),
-                    Timestamp.local(ValueConversion.microseconds(consumer.lastSeen)), String(consumer.processID),
+                    Timestamp.local(consumer.lastSeen), String(consumer.processID),
                 ], &output)
         }
         try table.show(&output)
@@ -113,8 +113,7 @@ enum ConsumersCommand {
             ? "lost: cleaning has passed it" : consumer.lag == 0 ? "up to date" : "\(consumer.lag) behind"
         return consumer.name
             + ": \(kinds(consumer).joined(separator: " and ")), at transaction \(consumer.cursor.number), \(state); "
-            + "last seen "
-            + "\(time(consumer.lastSeen)) in process \(consumer.processID)"
+            + "last seen \(Timestamp.text(consumer.lastSeen)) in process \(consumer.processID)"
     }
 
     private static func text(_ work: ParkedWork) -> String {
@@ -122,39 +121,28 @@ enum ConsumersCommand {
             + "\(work.transactions.upperBound), after \(work.attempts) attempts: \(work.error)"
     }
 
-    private static func json(_ work: ParkedWork) -> String {
-        var line = JSONLine()
-        line.add("name", work.name ?? work.body.rawValue)
-        line.add("first", work.transactions.lowerBound)
-        line.add("last", work.transactions.upperBound)
-        line.add("attempts", UInt64(work.attempts))
-        line.add("error", work.error)
-        return line.text
+    private static func json(_ work: ParkedWork) -> JSONLine {
+        [
+            "name": work.name ?? work.body.rawValue, "first": work.transactions.lowerBound,
+            "last": work.transactions.upperBound, "attempts": work.attempts, "error": work.error,
+        ]
     }
 
     static func json(_ consumer: Consumer) -> JSONLine { json(consumer, parked: []) }
 
     private static func json(_ consumer: Consumer, parked: [ParkedWork]) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", consumer.name)
-        line.addRaw("kind", "[" + kinds(consumer).map(JSONText.string).joined(separator: ",") + "]")
-        line.add("number", consumer.cursor.number)
-        line.add("token", consumer.cursor.description)
-        line.add("lag", consumer.lag)
-        line.add("lost", consumer.isLost)
-        line.add("lastSeen", time(consumer.lastSeen))
-        line.add("registered", time(consumer.registered))
-        line.add("processID", UInt64(consumer.processID))
-        if !parked.isEmpty { line.addRaw("parked", "[" + parked.map { json($0) }.joined(separator: ",") + "]") }
+        var line: JSONLine = [
+            "name": consumer.name, "kind": kinds(consumer).map(UTF8Text.init),
+            "number": consumer.cursor.number, "token": consumer.cursor.description, "lag": consumer.lag,
+            "lost": consumer.isLost, "lastSeen": Timestamp.text(consumer.lastSeen),
+            "registered": Timestamp.text(consumer.registered), "processID": consumer.processID,
+        ]
+        if !parked.isEmpty { line.add("parked", parked.map { json($0) }) }
         return line
     }
 
     private static func kinds(_ consumer: Consumer) -> [String] {
         [(Consumer.Kind.reads, "reads"), (.writes, "writes"), (.holds, "holds")]
             .filter { consumer.kind.contains($0.0) }.map(\.1)
-    }
-
-    private static func time(_ date: Date) -> String {
-        Timestamp.text(ValueConversion.microseconds(date))
     }
 }

@@ -3,11 +3,7 @@
 internal import Annals
 
 extension Command {
-    private static let origin = [
-        Option("author", value: "A", "the author of the change in history (annals); '' for none"),
-        Option("context", value: "C", "the context of the change in history"),
-        Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
-    ]
+    private static let origin: [Option] = [.author, .context, .textOrJSON]
 
     static let insert = Command(
         "insert", "Inserts an object, and prints its ID and the token after it.",
@@ -34,73 +30,53 @@ extension Command {
 
 enum EditCommands {
     static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .insert)
         let assignments = arguments.operands.dropFirst(2)
-        try requireAssignments(assignments, for: .insert)
-        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                return try transaction.insert(
-                    entity.name, pairs: try values(assignments, of: entity, in: store.snapshot()))
-            }
+        return try edit(.insert, assignments, arguments, &output) { transaction, entity, snapshot in
+            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
         }
-        output.hasChanges = true
-        try print(token, object, format, &output)
-        return .done
     }
 
     static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .set)
         let assignments = arguments.operands.dropFirst(3)
-        try requireAssignments(assignments, for: .set)
-        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                let snapshot = try store.snapshot()
-                let object = try entity.object(arguments.operands[2], in: snapshot)
-                try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
-            }.token
+        return try edit(.set, assignments, arguments, &output) { transaction, entity, snapshot in
+            let object = try entity.object(arguments.operands[2], in: snapshot)
+            try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
+            return nil
         }
-        output.hasChanges = token != nil
-        try print(token, nil, format, &output)
-        return .done
     }
 
     static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .delete)
-        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                try transaction.delete(try entity.object(arguments.operands[2], in: store.snapshot()))
-            }.token
+        try edit(.delete, [], arguments, &output) { transaction, entity, snapshot in
+            try transaction.delete(try entity.object(arguments.operands[2], in: snapshot))
+            return nil
+        }
+    }
+
+    /// Runs `body` under the lock, so that reading first and then setting overwrites nothing. Prints the object that it
+    /// returns, and the token. As text, prints nothing if nothing was written.
+    private static func edit(
+        _ command: Command, _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: inout Output,
+        _ body: (Transaction, EntityHandle, Snapshot) throws -> ObjectID?
+    ) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: command)
+        try requireAssignments(assignments, for: command)
+        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try storing {
+                try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
+                    try body(transaction, try transaction.entity(arguments.operands[1]), try store.snapshot())
+                }
+            }
         }
         output.hasChanges = token != nil
-        try print(token, nil, format, &output)
+        if format == "json" {
+            var line = JSONLine()
+            if let object { line.add("_id", object.description) }
+            line.add("token", token?.description)
+            try output.line(line.text)
+        } else {
+            for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
+        }
         return .done
-    }
-
-    /// Runs under the lock, so that reading first and then setting overwrites nothing.
-    private static func commit<Result>(
-        _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
-    ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {
-        try storing {
-            try store.write(author: arguments.author, contextName: arguments.value(of: "context"), body)
-        }
-    }
-
-    /// As text, prints nothing if nothing was written.
-    private static func print(
-        _ token: HistoryToken?, _ object: ObjectID?, _ format: String, _ output: inout Output
-    ) throws(ToolFailure) {
-        guard format == "json" else {
-            if let object { try output.line(object.description) }
-            if let token { try output.line(token.description) }
-            return
-        }
-        var line = JSONLine()
-        if let object { line.add("_id", object.description) }
-        if let token { line.add("token", token.description) } else { line.addRaw("token", "null") }
-        try output.line(line.text)
     }
 
     // MARK: NAME=VALUE
@@ -108,8 +84,7 @@ enum EditCommands {
     /// Throws if an operand is no assignment. Only the entity shows where its name ends.
     static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws(ToolFailure) {
         for operand in operands where !operand.dropFirst().contains("=") {
-            throw ToolFailure(
-                .usage, "“\(operand)” does not have the form NAME=VALUE.", hint: "Try: annals help \(command.name)")
+            throw command.refusal("“\(operand)” does not have the form NAME=VALUE.")
         }
     }
 

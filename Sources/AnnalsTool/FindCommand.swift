@@ -35,19 +35,18 @@ extension Command {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"),
-            Option("as-of", value: "PLACE", "the objects as they were at this place"),
-            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"),
-            Option("bare", "without “_entity” and “_id”"),
+            .asOf, Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"), .bare,
         ], run: FindCommand.run)
 }
 
 enum FindCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let formats = ["jsonl", "csv", "table"]
-        let format = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
         let place = try arguments.place(of: "as-of", for: .find)
         if arguments.has("count"), arguments.has("explain") {
-            throw usage("“--count” and “--explain” cannot be given together.")
+            throw Command.find.refusal("“--count” and “--explain” cannot be given together.")
         }
         var written: [WrittenCondition] = []
         for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
@@ -64,42 +63,22 @@ enum FindCommand {
         var fetch = try storing {
             try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         }
-        try output.begin(arguments, isLong: format == "table" && !arguments.has("count"))
+        try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
             try output.line("\(try storing { try fetch.count() })")
         } else if arguments.has("explain") {
-            try explain(try storing { try fetch.explain() }, &output)
-        } else if format == "table" {
-            var table = ObjectTable(entity, try Labels(snapshot), isBare: arguments.has("bare"), columns: columns)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try table.print(row, &output) }
-            try table.finish(&output)
-        } else if format == "csv" {
-            let fields = CSVFields(entity, isBare: arguments.has("bare"), columns: columns)
-            try fields.printNames(&output)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try fields.print(row, &output) }
+            let explanation = try storing { try fetch.explain() }.description
+            for line in explanation.split(separator: "\n") { try output.line(String(line)) }
         } else {
-            var line = ObjectLine(entity, isBare: arguments.has("bare"), columns: columns)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try output.data(try line.bytes(of: row)) }
+            var printer = try ObjectPrinter(
+                entity, format, isBare: arguments.has("bare"), columns: columns,
+                labels: format == .table ? try Labels(snapshot) : nil, &output)
+            try storing {
+                try fetch.forEachRowView { (row) throws(StoreError) in printer.print(row, &output) }
+            }
+            try printer.finish(&output)
         }
         return .done
-    }
-
-    /// Calls `body` with every object that is found. Ends if printing fails.
-    private static func forEach(
-        _ fetch: inout FetchRun, _ body: (borrowing RowView) throws(ToolFailure) -> Void
-    ) throws(ToolFailure) {
-        var failure: ToolFailure?
-        try storing {
-            try fetch.forEachRowView { (row) throws(StoreError) in
-                do throws(ToolFailure) { try body(row) } catch { failure = error }
-                return failure == nil
-            }
-        }
-        if let failure { throw failure }
-    }
-
-    private static func explain(_ facts: FetchExplanation, _ output: inout Output) throws(ToolFailure) {
-        for line in facts.description.split(separator: "\n") { try output.line(String(line)) }
     }
 
     // MARK: Options
@@ -109,16 +88,12 @@ enum FindCommand {
             return try ConditionParser.parse(text)
         } catch {
             let found = error.found.map { "“\($0)”" } ?? "its end"
-            throw usage(
-                "The condition “\(excerpt(text))” is malformed at character \(error.position): "
-                    + "expected \(error.expected), "
-                    + "found \(found).")
+            // A condition may have 128 KiB.
+            let excerpt = text.count <= 200 ? text : text.prefix(200) + "…"
+            throw Command.find.refusal(
+                "The condition “\(excerpt)” is malformed at character \(error.position): "
+                    + "expected \(error.expected), found \(found).")
         }
-    }
-
-    /// A condition may have 128 KiB.
-    private static func excerpt(_ text: String) -> String {
-        text.count <= 200 ? text : text.prefix(200) + "…"
     }
 
     private static func sortKeys(_ text: String?) -> [(attribute: String, isDescending: Bool)] {
@@ -136,8 +111,7 @@ enum FindCommand {
                     "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
             }
             guard !positions.contains(position) else {
-                throw usage(
-                    "The column “\(name)” is given twice: give it once.")
+                throw Command.find.refusal("The column “\(name)” is given twice: give it once.")
             }
             positions.append(position)
         }
@@ -146,9 +120,5 @@ enum FindCommand {
 
     private static func names(_ text: String?) -> [String] {
         text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
-    }
-
-    private static func usage(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help find")
     }
 }

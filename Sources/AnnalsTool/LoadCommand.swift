@@ -55,25 +55,21 @@ enum LoadCommand {
         let options = try LoadOptions(arguments)
         let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
         output.hasChanges = counts.transactions > 0
-        try output.line(format == "json" ? json(counts).text : text(counts))
+        try output.line(format, json: json(counts), text: text(counts))
         return .done
     }
 
     private static func text(_ counts: LoadCounts) -> String {
         "\(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted, \(counts.unchanged) "
-            + "unchanged "
-            + "in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
+            + "unchanged in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
     }
 
     private static func json(_ counts: LoadCounts) -> JSONLine {
-        var line = JSONLine()
-        line.add("inserted", counts.inserted)
-        line.add("updated", counts.updated)
-        line.add("deleted", counts.deleted)
-        line.add("unchanged", counts.unchanged)
-        line.add("transactions", counts.transactions)
-        line.addText("token", counts.token?.description)
-        return line
+        [
+            "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted,
+            "unchanged": counts.unchanged, "transactions": counts.transactions,
+            "token": counts.token?.description,
+        ]
     }
 }
 

@@ -212,8 +212,7 @@ private final class MirrorReporter: Sendable {
             }
             try state.errors.finish()
             if isJSON {
-                let line = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-                try state.output.data(Array((line.text + "\n").utf8))
+                try state.output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
             } else {
                 try state.output.line(MirrorStatusText.line(status))
             }

@@ -91,50 +91,32 @@ enum SalvageCommand {
     // MARK: JSON
 
     private static func json(_ report: Store.SalvageReport, _ target: String) -> JSONLine {
-        var line = JSONLine()
-        line.add("store", target)
-        line.add("objects", report.objects)
-        line.add("hasLosses", report.hasLosses)
-        line.add("lostObjects", report.lostObjects)
-        line.add("entities", report.entities.map(json))
-        line.addRaw("schemaChanges", "[" + report.schemaChanges.map(JSONLine.quoted).joined(separator: ",") + "]")
-        line.add("fileBytes", report.fileBytes)
-        line.add("headerDamaged", report.isHeaderDamaged)
-        line.add("framesRead", report.framesRead)
-        line.add("framesBad", report.framesBad)
-        line.add("framesStray", report.framesStray)
-        line.add("bytesPassedOver", report.bytesPassedOver)
-        line.add("passedOver", report.passedOver.map(json))
-        line.add("omittedStretches", report.omittedStretches)
-        line.add("transactionsComplete", report.transactionsComplete)
-        line.add("transactionsWithGaps", report.transactionsWithGaps)
-        line.add("transactionsMissing", report.transactionsMissing)
-        line.add("changesMissing", report.changesMissing)
-        line.add("bytesUncounted", report.bytesUncounted)
-        line.add("changesUnfinished", report.changesUnfinished)
-        line.add("objectsOfGaps", report.objectsOfGaps)
-        line.add("largeValuesLost", report.largeValuesLost)
-        line.add("schemaVersionsMissing", report.schemaVersionsMissing)
-        line.add("objectsOfGuessedSchema", report.objectsOfGuessedSchema)
-        return line
+        [
+            "store": target, "objects": report.objects, "hasLosses": report.hasLosses,
+            "lostObjects": report.lostObjects, "entities": report.entities.map(json),
+            "schemaChanges": report.schemaChanges, "fileBytes": report.fileBytes,
+            "headerDamaged": report.isHeaderDamaged, "framesRead": report.framesRead,
+            "framesBad": report.framesBad, "framesStray": report.framesStray,
+            "bytesPassedOver": report.bytesPassedOver, "passedOver": report.passedOver.map(json),
+            "omittedStretches": report.omittedStretches, "transactionsComplete": report.transactionsComplete,
+            "transactionsWithGaps": report.transactionsWithGaps,
+            "transactionsMissing": report.transactionsMissing, "changesMissing": report.changesMissing,
+            "bytesUncounted": report.bytesUncounted, "changesUnfinished": report.changesUnfinished,
+            "objectsOfGaps": report.objectsOfGaps, "largeValuesLost": report.largeValuesLost,
+            "schemaVersionsMissing": report.schemaVersionsMissing,
+            "objectsOfGuessedSchema": report.objectsOfGuessedSchema,
+        ]
     }
 
     private static func json(_ entity: Store.SalvageReport.Entity) -> JSONLine {
-        var line = JSONLine()
-        line.add("number", UInt64(entity.number))
-        if let name = entity.name { line.add("name", name) } else { line.addRaw("name", "null") }
-        line.add("objects", entity.objects)
-        line.add("unreadableObjects", entity.unreadableObjects)
-        line.add("lostObjects", entity.lostObjects)
-        line.add("outdatedObjects", entity.outdatedObjects)
-        line.add("unaccountedObjects", entity.unaccountedObjects)
-        return line
+        [
+            "number": entity.number, "name": entity.name, "objects": entity.objects,
+            "unreadableObjects": entity.unreadableObjects, "lostObjects": entity.lostObjects,
+            "outdatedObjects": entity.outdatedObjects, "unaccountedObjects": entity.unaccountedObjects,
+        ]
     }
 
     private static func json(_ stretch: Store.SalvageReport.Stretch) -> JSONLine {
-        var line = JSONLine()
-        line.add("offset", stretch.offset)
-        line.add("bytes", stretch.bytes)
-        return line
+        ["offset": stretch.offset, "bytes": stretch.bytes]
     }
 }

@@ -56,10 +56,7 @@ enum SchemaCommand {
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { try output.line(line) }
         } else if format == "json" {
-            var line = JSONLine()
-            line.add("version", UInt64(version))
-            line.add("entities", entities.map(json))
-            try output.line(line.text)
+            try output.line((["version": version, "entities": entities.map(json)] as JSONLine).text)
         } else {
             try output.line("schema version \(version)")
             for entity in entities {
@@ -159,9 +156,7 @@ enum SchemaCommand {
     // MARK: JSON
 
     private static func json(_ entity: EntityDescription) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", entity.name)
-        line.add("history", entity.history.rawValue)
+        var line: JSONLine = ["name": entity.name, "history": entity.history.rawValue]
         addParts(of: entity, to: &line)
         return line
     }
@@ -171,22 +166,17 @@ enum SchemaCommand {
         line.add("attributes", entity.attributes.map(json))
         line.add(
             "keys",
-            entity.keys.map { key in
-                var line = JSONLine()
-                line.addRaw("attributes", "[" + key.attributes.map(JSONText.string).joined(separator: ",") + "]")
-                line.add("unique", key.isUnique)
-                return line
+            entity.keys.map { key -> JSONLine in
+                ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
             })
     }
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", attribute.name)
-        line.add("type", attribute.type.rawValue)
-        line.add("optional", attribute.isOptional)
-        line.add("indexed", attribute.isIndexed)
-        line.add("unique", attribute.isUnique)
-        line.add("preservedOnDeletion", attribute.isPreservedOnDeletion)
+        var line: JSONLine = [
+            "name": attribute.name, "type": attribute.type.rawValue, "optional": attribute.isOptional,
+            "indexed": attribute.isIndexed, "unique": attribute.isUnique,
+            "preservedOnDeletion": attribute.isPreservedOnDeletion,
+        ]
         if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
         if let target = attribute.target { line.add("target", target) }
         if let inverse = attribute.inverse { line.add("inverse", inverse) }

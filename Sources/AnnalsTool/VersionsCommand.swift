@@ -41,7 +41,7 @@ enum VersionsCommand {
                     var line = HistoryJSON.head(transaction)
                     line.addRaw("change", try HistoryJSON.json(change, true))
                     failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-                        try output.data(Array((line.text + "\n").utf8))
+                        try output.data(line)
                     }
                 }
                 left -= 1
