@@ -28,8 +28,7 @@ enum DemoCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         if let name = arguments.operands.first {
             guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
-                throw ToolFailure(
-                    .usage, "demo: ROLE is app, share or import, and STORE is a path.", hint: "Try: annals help demo")
+                throw Command.demo.refusal("demo: ROLE is app, share or import, and STORE is a path.")
             }
             let path = arguments.operands[1]
             try ToolTask.wait { try await DemoPlayer(role, path).play() }
@@ -37,13 +36,12 @@ enum DemoCommand {
         }
         let ending = try Ending.onSignals()
         ending.holdBack()
-        let base = try makeFolder()
-        let group = try storing { try AppGroup("demo", in: base) }
-        let path = group.storePath(named: "demo")
-        defer {
-            unlink(path)
-            rmdir(group.path)
-            rmdir(base)
+        let base = (Terminal.environment("TMPDIR") ?? "/tmp") + "/annals-demo-\(UUID())"
+        defer { try? FileManager.default.removeItem(atPath: base) }
+        let path = try storing {
+            try FileManager.default.createDirectory(
+                atPath: base, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+            return try AppGroup("demo", in: base).storePath(named: "demo")
         }
         try output.line("Three processes share \(path).")
         try output.finish()
@@ -57,20 +55,10 @@ enum DemoCommand {
         return .done
     }
 
-    private static func makeFolder() throws(ToolFailure) -> String {
-        let base = getenv("TMPDIR").flatMap { $0.pointee == 0 ? nil : String(cString: $0) } ?? "/tmp"
-        var template = Array((base + "/annals-demo-XXXXXX").utf8CString)
-        guard mkdtemp(&template) != nil else {
-            throw ToolFailure(.failed, "No folder could be created in \(base): \(String(cString: strerror(errno))).")
-        }
-        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
     // MARK: Processes
 
     private static func start(_ role: DemoRole, _ path: String) throws(ToolFailure) -> pid_t {
-        let words: [String] = ["annals", "demo", role.rawValue, path]
-        let strings = words.map { strdup($0) }
+        let strings = ["annals", "demo", role.rawValue, path].map { (word: String) in strdup(word) }
         defer { for string in strings { free(string) } }
         // They must end on signals, which this process blocks for itself.
         var attributes = posix_spawnattr_t()
@@ -101,25 +89,23 @@ enum DemoCommand {
     private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }
-        let clips = try storing { try store.snapshot().count(of: "Clip") }
-        let expected = UInt64(1 + DemoModel.shared - 1 + DemoModel.imported)
-        try expect(clips == expected, "The store has \(clips) clips instead of \(expected).")
-        let titles = try storing {
-            try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL)).map { $0["title"] }
+        try storing {
+            let clips = try store.snapshot().count(of: "Clip")
+            let expected = UInt64(1 + DemoModel.shared - 1 + DemoModel.imported)
+            try expect(clips == expected, "The store has \(clips) clips instead of \(expected).")
+            let first = try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL))
+            try expect(first.map { $0["title"] } == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
+            try expect(
+                try store.consumers.map(\.name).sorted() == ["app", "share"],
+                "Not exactly the app and the share extension are consumers of history.")
+            let result = try store.compact()
+            try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
+            try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
+            try expect(try store.snapshot().count(of: "Clip") == expected, "Compaction lost clips.")
+            try store.close()
+            try expect(try Checker.check(path, files: RealFileSystem()).isIntact, "The store is not intact.")
+            try output.line("Everything is as it should be.")
         }
-        try expect(titles == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
-        let consumers = try storing { try store.consumers.map(\.name).sorted() }
-        try expect(
-            consumers == ["app", "share"],
-            "Not exactly the app and the share extension are consumers of history.")
-        let result = try storing { try store.compact() }
-        try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
-        try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
-        try expect(try storing { try store.snapshot().count(of: "Clip") } == expected, "Compaction lost clips.")
-        try storing { try store.close() }
-        let report = try storing { try Checker.check(path, files: RealFileSystem()) }
-        try expect(report.isIntact, "The store is not intact.")
-        try output.line("Everything is as it should be.")
     }
 
     static func expect(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
