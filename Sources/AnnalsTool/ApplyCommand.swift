@@ -25,7 +25,7 @@ extension Command {
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
             Option("context", value: "C", "the context; by default the original context"),
-            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+            .textOrCounts,
         ], run: ApplyCommand.run)
 }
 
@@ -43,9 +43,8 @@ enum ApplyCommand {
         let format = try arguments.format(["text", "json"], for: .apply)
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
-            throw ToolFailure(
-                .usage, "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.",
-                hint: "Try: annals help apply")
+            throw Command.apply.refusal(
+                "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()

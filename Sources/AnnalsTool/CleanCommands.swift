@@ -22,7 +22,7 @@ extension Command {
             Option("before", value: "PLACE", "the first transaction that stays"),
             Option("author", value: "A", "only transactions of this author; needs --before"),
             Option("dry-run", "print what would be removed, and what compaction would free"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+            .jsonOrText,
         ], run: CleanCommands.clean)
 
     static let compact = Command(
@@ -31,12 +31,8 @@ extension Command {
             Other processes can read and write at the same time. A new file is written next to the store, and takes
             its name when it is complete. If the command is ended before, the store is unchanged.
             """,
-        operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: CleanCommands.compact)
-}
+        operands: ["STORE"], options: [.jsonOrText], run: CleanCommands.compact)
 
-extension Command {
     static let backup = Command(
         "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
         details: """
@@ -47,10 +43,8 @@ extension Command {
             removes it.
             """,
         operands: ["STORE", "FILE"],
-        options: [
-            Option("new-identity", "makes the copy a store of its own"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
-        ], run: CleanCommands.backup)
+        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText],
+        run: CleanCommands.backup)
 }
 
 enum CleanCommands {
@@ -86,8 +80,7 @@ enum CleanCommands {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
         let place = try arguments.place(of: "before", for: .clean)
         guard place != nil || !arguments.has("author") else {
-            throw ToolFailure(
-                .usage, "clean: --author needs --before.", hint: "Try: annals help clean")
+            throw Command.clean.refusal("clean: --author needs --before.")
         }
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
@@ -124,13 +117,12 @@ enum CleanCommands {
         _ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output
     ) throws(ToolFailure) {
         if format == "json" {
-            let line: JSONLine = [
+            return try output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
                 "regainedBytes": outcome.regainedBytes,
                 "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
                 "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
-            ]
-            return try output.line(line.text)
+            ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
         try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
@@ -150,8 +142,7 @@ enum CleanCommands {
                 throw StoreError(
                     .tokenUnknown,
                     "The store has no transaction \(number): its newest is \(last). Nothing was cleaned. To clean "
-                        + "everything, use \(last + 1)."
-                )
+                        + "everything, use \(last + 1).")
             }
             return number
         case .token(let token):
@@ -163,9 +154,7 @@ enum CleanCommands {
     }
 
     /// The number of transactions in history that would be removed.
-    private static func count(
-        before number: UInt64, _ authors: [String?]?, in store: Store
-    ) throws -> UInt64 {
+    private static func count(before number: UInt64, _ authors: [String?]?, in store: Store) throws -> UInt64 {
         let (horizon, last) = (try store.horizon, try store.currentToken.number)
         guard let authors else { return max(min(number, last + 1), horizon + 1) - horizon - 1 }
         var request = HistoryRequest()

@@ -18,7 +18,7 @@ extension Command {
             Option("register", value: "NAME", "registers a reader"),
             Option("advance", value: "NAME", "moves a consumer to TOKEN, forward or back"),
             Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+            .jsonOrText,
         ], run: ConsumersCommand.run)
 }
 
@@ -65,11 +65,10 @@ enum ConsumersCommand {
     }
 
     private static func action(_ arguments: Arguments) throws(ToolFailure) -> Action {
-        func refusal(_ message: String) -> ToolFailure {
-            ToolFailure(.usage, message, hint: "Try: annals help consumers")
-        }
         let names = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard names.count <= 1 else { throw refusal("--\(names[0]) and --\(names[1]) cannot be given together.") }
+        guard names.count <= 1 else {
+            throw Command.consumers.refusal("--\(names[0]) and --\(names[1]) cannot be given together.")
+        }
         var place: HistoryPlace?
         if arguments.operands.count > 1 {
             place = try HistoryPlace(arguments.operands[1], operand: "TOKEN", for: .consumers)
@@ -77,14 +76,12 @@ enum ConsumersCommand {
         if let name = arguments.value(of: "register") { return .register(name, place) }
         if let name = arguments.value(of: "advance") {
             guard let place else {
-                throw refusal(
+                throw Command.consumers.refusal(
                     "--advance needs the TOKEN of the last transaction that the consumer has read.")
             }
             return .advance(name, place)
         }
-        guard place == nil else {
-            throw refusal("A TOKEN needs --advance or --register.")
-        }
+        guard place == nil else { throw Command.consumers.refusal("A TOKEN needs --advance or --register.") }
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }
 

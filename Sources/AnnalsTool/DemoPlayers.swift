@@ -76,11 +76,12 @@ actor DemoPlayer {
         let (tracker, inserted, deleted) = try track([context], .byNotification(times: 1))
         try await wait("the rank changes") { clip.rank == 5 }
         try say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
-        try expect(clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title was lost.")
+        try DemoCommand.expect(
+            clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title was lost.")
         let expected = DemoModel.shared + DemoModel.imported
         try await wait("all clips arrive") { inserted.count >= expected && deleted.count >= 1 }
         try say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")
-        try expect(
+        try DemoCommand.expect(
             inserted.count == expected && deleted.all == [DemoModel.url("share", 2)],
             "The observers did not receive the expected changes.")
         try await wait("the folder shows them") { folder.clips.count == expected }
@@ -151,8 +152,9 @@ actor DemoPlayer {
         _ contexts: [Context], _ cleaning: HistoryTracker.CleanStrategy
     ) throws -> (HistoryTracker, inserted: Seen, deleted: Seen) {
         let tracker = try HistoryTracker(
-            store: store, contexts: contexts, currentAuthor: role.rawValue, allAuthors: DemoRole.allCases.map(\.rawValue),
-            batchAuthors: [DemoRole.importer.rawValue], cleanStrategy: cleaning, logLevel: 0)
+            store: store, contexts: contexts, currentAuthor: role.rawValue,
+            allAuthors: DemoRole.allCases.map(\.rawValue), batchAuthors: [DemoRole.importer.rawValue],
+            cleanStrategy: cleaning, logLevel: 0)
         let (inserted, deleted) = (Seen(), Seen())
         tracker.observe(Clip.self, [.insert]) { changes in inserted.add(changes.map { $0.after?.url ?? "-" }) }
         tracker.observe(Clip.self, [.delete]) { changes in deleted.add(changes.map { $0.tombstone?[\.url] ?? "-" }) }
@@ -179,8 +181,6 @@ actor DemoPlayer {
             try await Task.sleep(for: .milliseconds(2))
         }
     }
-
-    private func expect(_ holds: Bool, _ sentence: String) throws { try DemoCommand.expect(holds, sentence) }
 
     private func say(_ sentence: String) throws {
         var output = Output(.standardOutput)

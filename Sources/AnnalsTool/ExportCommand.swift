@@ -35,15 +35,11 @@ enum ExportCommand {
         var left = try arguments.number(of: "limit", for: .export) ?? .max
         let newIdentity = arguments.has("new-identity")
         guard !newIdentity || !arguments.has("limit") else {
-            throw ToolFailure(
-                .usage, "--new-identity exports everything after its place: leave --limit out.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal("--new-identity exports everything after its place: leave --limit out.")
         }
         guard place != nil || !newIdentity else {
-            throw ToolFailure(
-                .usage,
-                "--new-identity needs --after: the last transaction that other stores have under the old identity.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal(
+                "--new-identity needs --after: the last transaction that other stores have under the old identity.")
         }
         guard left > 0 else { return .done }
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
@@ -52,19 +48,14 @@ enum ExportCommand {
         do {
             try store.forEachExportedTransaction(
                 after: place.map(store.requestPlace), to: target, newIdentity: newIdentity
-            ) {
-                (transaction) in
-                do throws(ToolFailure) {
+            ) { transaction in
+                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
                     var line: [UInt8] = []
                     JSONText.appendRaw(transaction.jsonLine, to: &line)
-                    line.append(UInt8(ascii: "\n"))
-                    try output.data(line)
-                } catch {
-                    failure = error
-                    return false
+                    try output.data(line + [UInt8(ascii: "\n")])
                 }
                 left -= 1
-                return left > 0
+                return failure == nil && left > 0
             }
         } catch {
             var failure = ToolFailure(error)
@@ -82,9 +73,8 @@ enum ExportCommand {
     private static func target(_ arguments: Arguments) throws(ToolFailure) -> UUID? {
         guard let text = arguments.value(of: "to") else { return nil }
         guard let target = UUID(uuidString: text) else {
-            throw ToolFailure(
-                .usage, "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal(
+                "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.")
         }
         return target
     }

@@ -78,20 +78,6 @@ enum FramesCommand {
     }
 }
 
-extension Arguments {
-    /// One of the formats; the first if none was requested.
-    func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
-        guard let format = value(of: "format") else { return formats[0] }
-        if Self.isJSON(format), let json = formats.first(where: Self.isJSON) { return json }
-        guard formats.contains(format) else {
-            throw ToolFailure(
-                .usage, "The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.",
-                hint: "Try: annals help \(command.name)")
-        }
-        return format
-    }
-}
-
 extension String {
     func leftPadded(to width: Int) -> String { String(repeating: " ", count: Swift.max(0, width - count)) + self }
 }

@@ -37,15 +37,13 @@ extension Command {
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
             Option("prune", "delete the objects that are not in the file; needs --key"),
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
-            Option("author", value: "A", "the author of the change in history (annals); '' for none"),
-            Option("context", value: "C", "the context of the change in history"),
-            Option("csv", "read CSV"),
+            .author, .context, Option("csv", "read CSV"),
             Option(
                 "type", value: "NAME=TYPE", isRepeatable: true,
                 "the type of a new attribute, or the entity it refers to"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
-            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+            .textOrCounts,
         ], run: LoadCommand.run)
 }
 
@@ -86,7 +84,7 @@ struct LoadOptions {
     var batch: Int
 
     init(_ arguments: Arguments) throws(ToolFailure) {
-        func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help load") }
+        let refusal = Command.load.refusal
         guard let entity = arguments.value(of: "entity") else {
             throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")
         }
@@ -95,9 +93,7 @@ struct LoadOptions {
         prunes = arguments.has("prune")
         allowsEmpty = arguments.has("allow-empty")
         widens = arguments.has("widen")
-        if prunes && key == nil {
-            throw refusal("The option “--prune” needs “--key”, which identifies objects.")
-        }
+        if prunes && key == nil { throw refusal("The option “--prune” needs “--key”, which identifies objects.") }
         if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” needs “--prune”.") }
         isCSV = arguments.has("csv") || arguments.operands[1].lowercased().hasSuffix(".csv")
         for text in arguments.values(of: "type") ?? [] {
@@ -115,9 +111,7 @@ struct LoadOptions {
         }
         self.batch = Int(batch)
     }
-}
 
-extension LoadOptions {
     /// A new attribute, of the type that was chosen for it, or of another one.
     func attribute(_ name: String, _ other: AttributeType) -> AttributeDescription {
         let chosen = types[ExactText(name)]

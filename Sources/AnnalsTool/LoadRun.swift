@@ -41,9 +41,8 @@ final class LoadRun {
         if reader.isRegularFile { known = try readTypes() }
         let named = Set(known.names.map(ExactText.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
-            throw ToolFailure(
-                .usage, "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.",
-                hint: "Try: annals help load")
+            throw Command.load.refusal(
+                "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
         }
         var batch = try readBatch()
         guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }

@@ -43,7 +43,7 @@ extension Command {
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+            .linesOrText,
         ], run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(
@@ -53,9 +53,7 @@ extension Command {
             here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
             and when its last message came.
             """,
-        operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: MirrorStatusCommand.run)
+        operands: ["STORE"], options: [.jsonOrText], run: MirrorStatusCommand.run)
 
     static let mirrorLeave = Command(
         "mirror leave", "Takes a store out of its group for good.",
@@ -117,9 +115,7 @@ enum MirrorRunCommand {
         return .done
     }
 
-    private static func refusal(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help mirror run")
-    }
+    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
 
     private static func direction(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Direction {
         guard let text = arguments.value(of: "direction") else { return .both }

@@ -14,9 +14,7 @@ extension Command {
             STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
             one to the same name removes it.
             """,
-        operands: ["STORE", "NEW"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: SalvageCommand.run)
+        operands: ["STORE", "NEW"], options: [.jsonOrText], run: SalvageCommand.run)
 }
 
 enum SalvageCommand {
@@ -35,11 +33,7 @@ enum SalvageCommand {
             throw failure
         }
         output.hasChanges = true
-        if format == "json" {
-            try output.line(json(report, target).text)
-        } else {
-            for line in text(report, target) { try output.line(line) }
-        }
+        for line in format == "json" ? [json(report, target).text] : text(report, target) { try output.line(line) }
         return report.hasLosses ? .losses : .done
     }
 
@@ -60,32 +54,28 @@ enum SalvageCommand {
         lines += report.schemaChanges.map { "  " + $0 }
         lines.append(
             "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of "
-                + "unfinished writes"
-        )
+                + "unfinished writes")
         lines.append("\(report.bytesPassedOver) bytes unreadable, of \(report.fileBytes)")
         lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
         if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more parts") }
         lines.append(
             "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, "
-                + "\(report.transactionsMissing) missing"
-        )
+                + "\(report.transactionsMissing) missing")
         return lines + losses(report)
     }
 
     private static func losses(_ report: Store.SalvageReport) -> [String] {
-        var lines: [String] = []
-        func add(_ count: UInt64, _ what: String) {
-            if count > 0 { lines.append("\(count) \(what)") }
-        }
-        add(report.changesMissing, "changes are missing that the newest readable checkpoint counted")
-        add(report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read")
-        add(report.objectsOfGaps, "objects have values of a transaction that may be incomplete")
-        add(report.changesUnfinished, "changes were never committed, and are left out")
-        add(report.largeValuesLost, "large values were lost; their objects are kept without them")
-        add(report.schemaVersionsMissing, "schema versions were not found")
-        add(report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one")
-        if report.isHeaderDamaged { lines.append("The header page is damaged.") }
-        return lines
+        let facts = [
+            (report.changesMissing, "changes are missing that the newest readable checkpoint counted"),
+            (report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read"),
+            (report.objectsOfGaps, "objects have values of a transaction that may be incomplete"),
+            (report.changesUnfinished, "changes were never committed, and are left out"),
+            (report.largeValuesLost, "large values were lost; their objects are kept without them"),
+            (report.schemaVersionsMissing, "schema versions were not found"),
+            (report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one"),
+        ]
+        return facts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+            + (report.isHeaderDamaged ? ["The header page is damaged."] : [])
     }
 
     // MARK: JSON

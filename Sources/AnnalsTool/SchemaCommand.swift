@@ -23,8 +23,7 @@ extension Command {
             """,
         operands: ["STORE", "[ENTITY]"],
         options: [
-            Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
-            Option("swift", "prints Swift instead"),
+            .textOrJSON, Option("swift", "prints Swift instead"),
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
@@ -36,11 +35,11 @@ enum SchemaCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         if arguments.has("apply") { return try apply(arguments, &output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw usage("“--\(option)” can only be given with “--apply”.")
+            throw Command.schema.refusal("“--\(option)” can only be given with “--apply”.")
         }
         let format = try arguments.format(["text", "json"], for: .schema)
         if arguments.has("swift"), arguments.has("format") {
-            throw usage("“--swift” and “--format” cannot be given together.")
+            throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
             (store) throws(ToolFailure) in
@@ -56,7 +55,7 @@ enum SchemaCommand {
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { try output.line(line) }
         } else if format == "json" {
-            try output.line((["version": version, "entities": entities.map(json)] as JSONLine).text)
+            try output.data(["version": version, "entities": entities.map(json)])
         } else {
             try output.line("schema version \(version)")
             for entity in entities {
@@ -67,17 +66,15 @@ enum SchemaCommand {
         return .done
     }
 
-    private static func usage(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help schema")
-    }
-
     // MARK: Applying
 
     private static func apply(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         for option in ["swift", "format"] where arguments.has(option) {
-            throw usage("“--\(option)” and “--apply” cannot be given together.")
+            throw Command.schema.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
-        if arguments.operands.count > 1 { throw usage("“--apply” takes no entity: the file names them.") }
+        if arguments.operands.count > 1 {
+            throw Command.schema.refusal("“--apply” takes no entity: the file names them.")
+        }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
         var difference: SchemaDifference?
@@ -133,9 +130,7 @@ enum SchemaCommand {
     /// A line for each attribute and each key.
     static func lines(_ entity: EntityDescription) -> [String] {
         entity.attributes.map { "  \($0.name): " + words($0).joined(separator: ", ") }
-            + entity.keys.map {
-                "  \($0.isUnique ? "unique key" : "key") over " + $0.attributes.joined(separator: ", ")
-            }
+            + entity.keys.map { "  \($0.isUnique ? "unique " : "")key over " + $0.attributes.joined(separator: ", ") }
     }
 
     static func words(_ attribute: AttributeDescription) -> [String] {
@@ -164,11 +159,10 @@ enum SchemaCommand {
     /// Adds the attributes and the keys.
     static func addParts(of entity: EntityDescription, to line: inout JSONLine) {
         line.add("attributes", entity.attributes.map(json))
-        line.add(
-            "keys",
-            entity.keys.map { key -> JSONLine in
-                ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
-            })
+        let keys = entity.keys.map { key -> JSONLine in
+            ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
+        }
+        line.add("keys", keys)
     }
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {

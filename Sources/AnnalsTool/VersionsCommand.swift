@@ -7,17 +7,12 @@ extension Command {
         "versions", "Prints every change of an object, newest first.",
         details: """
             The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
-            its first unique text. In jsonl each line is a
-            transaction with its “change” of this object, which has the object before and after. It follows the
-            links between versions and does not search history. If history has no changes of the object, nothing is
-            printed.
+            its first unique text. In jsonl each line is a transaction with its “change” of this object, which has the
+            object before and after. It follows the links between versions and does not search history. If history
+            has no changes of the object, nothing is printed.
             """,
         operands: ["STORE", "ENTITY", "ID"],
-        options: [
-            Option("limit", value: "N", "at most N"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-            .color,
-        ], run: VersionsCommand.run)
+        options: [Option("limit", value: "N", "at most N"), .linesOrText, .color], run: VersionsCommand.run)
 }
 
 enum VersionsCommand {
