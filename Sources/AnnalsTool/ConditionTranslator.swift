@@ -83,9 +83,9 @@ struct ConditionTranslator {
     ) throws(ToolFailure) -> Condition {
         let (name, type) = (entity.attributes[position], entity.types[position])
         guard comparison.fits(type) else {
-            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.title).joined(separator: ", ")
+            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.rawValue).joined(separator: ", ")
             throw refusal(
-                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.title)”. It "
+                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.rawValue)”. It "
                     + "supports: \(others).", name)
         }
         var values: [Value] = []
