@@ -39,7 +39,7 @@ enum ApplyCommand {
         var place: HistoryToken?
     }
 
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .apply)
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
@@ -51,10 +51,10 @@ enum ApplyCommand {
         // Before a store is created: TA2.
         guard var transaction = try next(reader) else {
             try output.line(format, json: json(counts), text: sentence(counts))
-            return .done
+            return
         }
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
-        do throws(ToolFailure) {
+        do {
             repeat {
                 try apply(transaction, to: store, policy, arguments, reader, &counts, &output)
                 guard let following = try next(reader) else { break }
@@ -64,13 +64,12 @@ enum ApplyCommand {
             _ = try? store.abandon()
             throw error
         }
-        try storing { try store.close() }
+        try store.close()
         output.hasChanges = counts.applied > 0
         try output.line(format, json: json(counts), text: sentence(counts))
-        return .done
     }
 
-    private static func next(_ reader: LineReader) throws(ToolFailure) -> ExportedTransaction? {
+    private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
         while let line = try reader.next() {
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
             do {
@@ -86,7 +85,7 @@ enum ApplyCommand {
     private static func apply(
         _ transaction: ExportedTransaction, to store: Store, _ policy: ConflictPolicy, _ arguments: Arguments,
         _ reader: LineReader, _ counts: inout Counts, _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         let result: ApplyResult
         do {
             // Made durable when the store is closed: transactions that a power failure removes before then can be

@@ -48,23 +48,18 @@ extension Command {
 }
 
 enum CleanCommands {
-    static func backup(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func backup(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
+        let file = arguments.operands[1]
         let ending = try Ending.onSignals()
-        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             ending.holdBack()
-            return try storing {
-                try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { (_) in
-                    !ending.isAsked
-                }
-            }
+            return try store.backup(to: file, newIdentity: arguments.has("new-identity")) { _ in !ending.isAsked }
         }
         output.hasChanges = true
-        let file = arguments.operands[1]
         try output.line(
             format, json: ["file": file, "number": token.number, "token": token.description],
             text: "\(file): a copy as of transaction \(token.number), token \(token)")
-        return .done
     }
 
     private struct Outcome {
@@ -76,7 +71,7 @@ enum CleanCommands {
         var overtaken: [Consumer] = []
     }
 
-    static func clean(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func clean(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
         let place = try arguments.place(of: "before", for: .clean)
         guard place != nil || !arguments.has("author") else {
@@ -85,24 +80,21 @@ enum CleanCommands {
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
         let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
-            (store) throws(ToolFailure) in
-            try storing {
-                guard let place else { return try planned(store, isDry) }
-                let number = try number(of: place, in: store)
-                var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
-                if authors == nil {
-                    let plan = try store.cleaningPlan(before: number)
-                    (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
-                }
-                if !isDry { try store.deleteHistory(before: number, authors: authors) }
-                outcome.horizon = try store.horizon
-                if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
-                return outcome
+            store in
+            guard let place else { return try planned(store, isDry) }
+            let number = try number(of: place, in: store)
+            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
+            if authors == nil {
+                let plan = try store.cleaningPlan(before: number)
+                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
             }
+            if !isDry { try store.deleteHistory(before: number, authors: authors) }
+            outcome.horizon = try store.horizon
+            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
+            return outcome
         }
         output.hasChanges = !isDry
         try show(outcome, isDry, format, &output)
-        return .done
     }
 
     private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
@@ -113,9 +105,7 @@ enum CleanCommands {
             overtaken: plan.overtaken)
     }
 
-    private static func show(
-        _ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output
-    ) throws(ToolFailure) {
+    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output) throws {
         if format == "json" {
             return try output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
@@ -168,18 +158,17 @@ enum CleanCommands {
         }
     }
 
-    static func compact(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func compact(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
         let ending = try Ending.onSignals()
-        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             ending.holdBack()
-            return try storing { try store.compact { (_) in !ending.isAsked } }
+            return try store.compact { (_) in !ending.isAsked }
         }
         output.hasChanges = true
         let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
         try output.line(
             format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
             text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
-        return .done
     }
 }

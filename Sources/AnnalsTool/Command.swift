@@ -67,12 +67,16 @@ package struct Command: Sendable {
     package var options: [Option]
     package var run: Body
 
-    package init(
+    /// - Parameter run: The function. It may throw any error. If it returns no status, it has succeeded.
+    package init<Status>(
         _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
-        run: @escaping Body
+        run: @escaping @Sendable (Arguments, inout Output) throws -> Status
     ) {
         (self.name, self.summary, self.details, self.operands) = (name, summary, details, operands)
-        (self.options, self.run) = (options, run)
+        self.options = options
+        self.run = { (arguments, output) throws(ToolFailure) in
+            do { return try run(arguments, &output) as? ExitStatus ?? .done } catch { throw ToolFailure(error) }
+        }
     }
 
     var usage: String {

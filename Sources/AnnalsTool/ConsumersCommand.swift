@@ -23,12 +23,12 @@ extension Command {
 }
 
 enum ConsumersCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .consumers)
         let action = try action(arguments)
         let access: Store.Access = if case .list = action { .readOnly } else { .readWrite }
-        let listed = try StoreAccess.with(arguments.operands[0], access) { (store) throws(ToolFailure) in
-            try storing { try perform(action, store) }
+        let listed = try StoreAccess.with(arguments.operands[0], access) { store in
+            try perform(action, store)
         }
         if case .remove(let name) = action, listed == nil {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
@@ -36,7 +36,7 @@ enum ConsumersCommand {
         output.hasChanges = access == .readWrite
         if format == "json" {
             for (consumer, parked) in listed ?? [] { try output.line(json(consumer, parked: parked).text) }
-            return .done
+            return
         }
         var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
         for (consumer, _) in listed ?? [] {
@@ -54,7 +54,6 @@ enum ConsumersCommand {
                 try output.line("\(consumer.name): cleaning has passed it; it must read everything again")
             }
         }
-        return .done
     }
 
     private enum Action {
@@ -64,7 +63,7 @@ enum ConsumersCommand {
         case remove(String)
     }
 
-    private static func action(_ arguments: Arguments) throws(ToolFailure) -> Action {
+    private static func action(_ arguments: Arguments) throws -> Action {
         let names = ["register", "advance", "remove"].filter { arguments.has($0) }
         guard names.count <= 1 else {
             throw Command.consumers.refusal("--\(names[0]) and --\(names[1]) cannot be given together.")

@@ -25,39 +25,36 @@ extension Command {
 }
 
 enum DemoCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         if let name = arguments.operands.first {
             guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
                 throw Command.demo.refusal("demo: ROLE is app, share or import, and STORE is a path.")
             }
             let path = arguments.operands[1]
             try ToolTask.wait { try await DemoPlayer(role, path).play() }
-            return .done
+            return
         }
         let ending = try Ending.onSignals()
         ending.holdBack()
         let base = (Terminal.environment("TMPDIR") ?? "/tmp") + "/annals-demo-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: base) }
-        let path = try storing {
-            try FileManager.default.createDirectory(
-                atPath: base, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-            return try AppGroup("demo", in: base).storePath(named: "demo")
-        }
+        try FileManager.default.createDirectory(
+            atPath: base, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        let path = try AppGroup("demo", in: base).storePath(named: "demo")
         try output.line("Three processes share \(path).")
         try output.finish()
-        let players = try DemoRole.allCases.map { (role) throws(ToolFailure) in try start(role, path) }
+        let players = try DemoRole.allCases.map { role in try start(role, path) }
         ending.then { for player in players { kill(player, SIGTERM) } }
         // Wait for all, even if one has failed.
         let endings = players.map(status)
         guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was interrupted.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, &output)
-        return .done
     }
 
     // MARK: Processes
 
-    private static func start(_ role: DemoRole, _ path: String) throws(ToolFailure) -> pid_t {
+    private static func start(_ role: DemoRole, _ path: String) throws -> pid_t {
         let strings = ["annals", "demo", role.rawValue, path].map { (word: String) in strdup(word) }
         defer { for string in strings { free(string) } }
         // They must end on signals, which this process blocks for itself.
@@ -86,29 +83,27 @@ enum DemoCommand {
     // MARK: The end
 
     /// Examines the result of the three programs, and compacts the store.
-    private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
+    private static func conclude(_ path: String, _ output: inout Output) throws {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }
-        try storing {
-            let clips = try store.snapshot().count(of: "Clip")
-            let expected = UInt64(1 + DemoModel.shared - 1 + DemoModel.imported)
-            try expect(clips == expected, "The store has \(clips) clips instead of \(expected).")
-            let first = try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL))
-            try expect(first.map { $0["title"] } == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
-            try expect(
-                try store.consumers.map(\.name).sorted() == ["app", "share"],
-                "Not exactly the app and the share extension are consumers of history.")
-            let result = try store.compact()
-            try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
-            try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
-            try expect(try store.snapshot().count(of: "Clip") == expected, "Compaction lost clips.")
-            try store.close()
-            try expect(try Checker.check(path, files: RealFileSystem()).isIntact, "The store is not intact.")
-            try output.line("Everything is as it should be.")
-        }
+        let clips = try store.snapshot().count(of: "Clip")
+        let expected = UInt64(1 + DemoModel.shared - 1 + DemoModel.imported)
+        try expect(clips == expected, "The store has \(clips) clips instead of \(expected).")
+        let first = try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL))
+        try expect(first.map { $0["title"] } == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
+        try expect(
+            try store.consumers.map(\.name).sorted() == ["app", "share"],
+            "Not exactly the app and the share extension are consumers of history.")
+        let result = try store.compact()
+        try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
+        try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
+        try expect(try store.snapshot().count(of: "Clip") == expected, "Compaction lost clips.")
+        try store.close()
+        try expect(try Checker.check(path, files: RealFileSystem()).isIntact, "The store is not intact.")
+        try output.line("Everything is as it should be.")
     }
 
-    static func expect(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
+    static func expect(_ holds: Bool, _ sentence: String) throws {
         guard holds else { throw ToolFailure(.failed, sentence) }
     }
 }

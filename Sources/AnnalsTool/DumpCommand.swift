@@ -25,29 +25,24 @@ extension Command {
 }
 
 enum DumpCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["jsonl", "csv"], for: .dump)
         let place = try arguments.place(of: "as-of", for: .dump)
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let (snapshot, entities) = try storing {
-            let snapshot = try place.map { try store.snapshot(at: $0) } ?? store.snapshot()
-            let names = try arguments.value(of: "entity").map { [$0] } ?? snapshot.entities.map(\.name)
-            return (snapshot, try names.map { try snapshot.entity($0) })
-        }
+        let snapshot = try place.map(store.snapshot) ?? store.snapshot()
+        let names = try arguments.value(of: "entity").map { [$0] } ?? snapshot.entities.map(\.name)
+        let entities = try names.map(snapshot.entity)
         // An entity whose history does not reach back refuses to be read. Then nothing is printed.
-        for entity in entities { try storing { try snapshot.forEachRow(of: entity) { (_) in false } } }
+        for entity in entities { try snapshot.forEachRow(of: entity) { _ in false } }
         guard format == "jsonl" || entities.count <= 1 else {
             throw Command.dump.refusal("The store has several entities: choose one with “--entity”.")
         }
         for entity in entities {
             var printer = try ObjectPrinter(
                 entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), &output)
-            try storing {
-                try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in printer.print(row, &output) }
-            }
+            try snapshot.forEachRow(of: entity) { row in printer.print(row, &output) }
             try printer.finish(&output)
         }
-        return .done
     }
 }

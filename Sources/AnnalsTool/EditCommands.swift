@@ -29,23 +29,23 @@ extension Command {
 }
 
 enum EditCommands {
-    static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func insert(_ arguments: Arguments, _ output: inout Output) throws {
         let assignments = arguments.operands.dropFirst(2)
-        return try edit(.insert, assignments, arguments, &output) { transaction, entity, snapshot in
+        try edit(.insert, assignments, arguments, &output) { transaction, entity, snapshot in
             try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
         }
     }
 
-    static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func set(_ arguments: Arguments, _ output: inout Output) throws {
         let assignments = arguments.operands.dropFirst(3)
-        return try edit(.set, assignments, arguments, &output) { transaction, entity, snapshot in
+        try edit(.set, assignments, arguments, &output) { transaction, entity, snapshot in
             let object = try entity.object(arguments.operands[2], in: snapshot)
             try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
             return nil
         }
     }
 
-    static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func delete(_ arguments: Arguments, _ output: inout Output) throws {
         try edit(.delete, [], arguments, &output) { transaction, entity, snapshot in
             try transaction.delete(try entity.object(arguments.operands[2], in: snapshot))
             return nil
@@ -57,14 +57,12 @@ enum EditCommands {
     private static func edit(
         _ command: Command, _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: inout Output,
         _ body: (Transaction, EntityHandle, Snapshot) throws -> ObjectID?
-    ) throws(ToolFailure) -> ExitStatus {
+    ) throws {
         let format = try arguments.format(["text", "json"], for: command)
         try requireAssignments(assignments, for: command)
-        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing {
-                try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
-                    try body(transaction, try transaction.entity(arguments.operands[1]), try store.snapshot())
-                }
+        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
+                try body(transaction, try transaction.entity(arguments.operands[1]), try store.snapshot())
             }
         }
         output.hasChanges = token != nil
@@ -76,13 +74,12 @@ enum EditCommands {
         } else {
             for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
         }
-        return .done
     }
 
     // MARK: NAME=VALUE
 
     /// Throws if an operand is no assignment. Only the entity shows where its name ends.
-    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws(ToolFailure) {
+    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws {
         for operand in operands where !operand.dropFirst().contains("=") {
             throw command.refusal("“\(operand)” does not have the form NAME=VALUE.")
         }
@@ -90,7 +87,7 @@ enum EditCommands {
 
     static func values(
         _ operands: ArraySlice<String>, of entity: EntityHandle, in snapshot: Snapshot
-    ) throws(ToolFailure) -> [(key: String, value: Value)] {
+    ) throws -> [(key: String, value: Value)] {
         var values: [(position: Int, value: Value)] = []
         for operand in operands {
             let value = try value(operand, entity, snapshot)
@@ -106,7 +103,7 @@ enum EditCommands {
     /// the JSON after it has, or else the text.
     private static func value(
         _ operand: String, _ entity: EntityHandle, _ snapshot: Snapshot
-    ) throws(ToolFailure) -> (position: Int, value: Value) {
+    ) throws -> (position: Int, value: Value) {
         let signs = operand.indices.filter { operand[$0] == "=" && $0 > operand.startIndex }
         let parts = signs.compactMap { sign in
             entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
@@ -135,7 +132,7 @@ enum EditCommands {
     /// A text, a date, an object's label and so on, without the quotes of JSON. Nil if the attribute has another type.
     private static func plainValue(
         _ text: String, of entity: EntityHandle, at position: Int, in snapshot: Snapshot
-    ) throws(ToolFailure) -> Value? {
+    ) throws -> Value? {
         let type = entity.types[position]
         // A mistake in JSON is no text.
         if type == .json, let first = text.utf8.first, "{[\"".utf8.contains(first) { return nil }
@@ -146,7 +143,7 @@ enum EditCommands {
             // A label may be in JSON's quotes.
             var label = text
             if case .string(let text)? = try? JSONReader.value(text) { label = text }
-            return try snapshot.target(of: entity, at: position).map { (target) throws(ToolFailure) in
+            return try snapshot.target(of: entity, at: position).map { target in
                 .object(try target.object(label, in: snapshot))
             }
         default: return nil

@@ -29,7 +29,7 @@ extension Command {
 }
 
 enum ExportCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let place = try arguments.place(of: "after", for: .export)
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
@@ -41,7 +41,7 @@ enum ExportCommand {
             throw Command.export.refusal(
                 "--new-identity needs --after: the last transaction that other stores have under the old identity.")
         }
-        guard left > 0 else { return .done }
+        guard left > 0 else { return }
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
@@ -67,10 +67,9 @@ enum ExportCommand {
             throw failure
         }
         if let failure { throw failure }
-        return .done
     }
 
-    private static func target(_ arguments: Arguments) throws(ToolFailure) -> UUID? {
+    private static func target(_ arguments: Arguments) throws -> UUID? {
         guard let text = arguments.value(of: "to") else { return nil }
         guard let target = UUID(uuidString: text) else {
             throw Command.export.refusal(

@@ -40,7 +40,7 @@ extension Command {
 }
 
 enum FindCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let formats = ["jsonl", "csv", "table"]
         let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
@@ -54,36 +54,31 @@ enum FindCommand {
         let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }.inPresentTerms
-        let entity = try storing { try snapshot.entity(arguments.operands[1]) }
-        let translator = try storing { try ConditionTranslator(snapshot, entity) }
+        let snapshot = try (place.map(store.snapshot) ?? store.snapshot()).inPresentTerms
+        let entity = try snapshot.entity(arguments.operands[1])
+        let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
         let columns = try positions(arguments.value(of: "columns"), of: entity)
         let sort = try translator.columns(sortKeys(arguments.value(of: "sort")))
-        var fetch = try storing {
-            try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
-        }
+        var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
-            try output.line("\(try storing { try fetch.count() })")
+            try output.line("\(try fetch.count())")
         } else if arguments.has("explain") {
-            let explanation = try storing { try fetch.explain() }.description
+            let explanation = try fetch.explain().description
             for line in explanation.split(separator: "\n") { try output.line(String(line)) }
         } else {
             var printer = try ObjectPrinter(
                 entity, format, isBare: arguments.has("bare"), columns: columns,
                 labels: format == .table ? try Labels(snapshot) : nil, &output)
-            try storing {
-                try fetch.forEachRowView { (row) throws(StoreError) in printer.print(row, &output) }
-            }
+            try fetch.forEachRowView { row in printer.print(row, &output) }
             try printer.finish(&output)
         }
-        return .done
     }
 
     // MARK: Options
 
-    private static func parse(_ text: String) throws(ToolFailure) -> WrittenCondition {
+    private static func parse(_ text: String) throws -> WrittenCondition {
         do throws(ConditionError) {
             return try ConditionParser.parse(text)
         } catch {
@@ -101,7 +96,7 @@ enum FindCommand {
     }
 
     /// The positions of the attributes to print; nil for all.
-    private static func positions(_ text: String?, of entity: EntityHandle) throws(ToolFailure) -> [Int]? {
+    private static func positions(_ text: String?, of entity: EntityHandle) throws -> [Int]? {
         guard let text else { return nil }
         var positions: [Int] = []
         for name in names(text) {

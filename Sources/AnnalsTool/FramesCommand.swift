@@ -20,13 +20,13 @@ extension Command {
 }
 
 enum FramesCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let format = try arguments.format(["text", "jsonl"], for: .frames)
         let after = try arguments.number(of: "after", for: .frames)
         var left = try arguments.number(of: "limit", for: .frames) ?? .max
         let path = arguments.operands[0]
-        let lister = try storing { try FrameLister(path, files: RealFileSystem()) }
-        while left > 0, let frame = try storing({ try lister.next() }) {
+        let lister = try FrameLister(path, files: RealFileSystem())
+        while left > 0, let frame = try lister.next() {
             if let after, frame.offset <= after { continue }
             left -= 1
             try output.line(format, json: json(frame), text: text(frame))

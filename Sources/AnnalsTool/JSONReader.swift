@@ -159,9 +159,7 @@ package struct JSONReader {
     }
 
     /// `visit` reads the value of each member.
-    private mutating func readObject(
-        _ visit: (inout JSONReader, String) throws(JSONError) -> Void
-    ) throws(JSONError) {
+    private mutating func readObject(_ visit: (inout JSONReader, String) throws(JSONError) -> Void) throws(JSONError) {
         try enter()
         var names = Set<ExactText>()
         if next == UInt8(ascii: "}") { return leave() }

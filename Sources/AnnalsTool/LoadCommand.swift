@@ -48,13 +48,12 @@ extension Command {
 }
 
 enum LoadCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .load)
         let options = try LoadOptions(arguments)
         let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
         output.hasChanges = counts.transactions > 0
         try output.line(format, json: json(counts), text: text(counts))
-        return .done
     }
 
     private static func text(_ counts: LoadCounts) -> String {
@@ -83,7 +82,7 @@ struct LoadOptions {
     var context: String?
     var batch: Int
 
-    init(_ arguments: Arguments) throws(ToolFailure) {
+    init(_ arguments: Arguments) throws {
         let refusal = Command.load.refusal
         guard let entity = arguments.value(of: "entity") else {
             throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")

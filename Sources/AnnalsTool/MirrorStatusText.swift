@@ -81,7 +81,7 @@ enum MirrorStatusText {
             .joined(separator: "; ")
     }
 
-    static func print(_ status: Mirror.Status, _ output: inout Output) throws(ToolFailure) {
+    static func print(_ status: Mirror.Status, _ output: inout Output) throws {
         try output.line(
             "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
                 + "\(count(status.conflicts, "conflict")).")

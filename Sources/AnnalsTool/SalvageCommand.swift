@@ -18,7 +18,7 @@ extension Command {
 }
 
 enum SalvageCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()

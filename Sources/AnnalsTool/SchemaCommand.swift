@@ -32,7 +32,7 @@ extension Command {
 }
 
 enum SchemaCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         if arguments.has("apply") { return try apply(arguments, &output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
             throw Command.schema.refusal("“--\(option)” can only be given with “--apply”.")
@@ -42,15 +42,10 @@ enum SchemaCommand {
             throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
-            (store) throws(ToolFailure) in
-            try storing {
-                let snapshot = try store.snapshot()
-                guard let name = arguments.operands.dropFirst().first else {
-                    return (snapshot.schemaVersion, try snapshot.entities)
-                }
-                let handle = try snapshot.entity(name)
-                return (snapshot.schemaVersion, try snapshot.entities.filter { $0.name == handle.name })
-            }
+            store in
+            let snapshot = try store.snapshot()
+            let handle = try arguments.operands.dropFirst().first.map(snapshot.entity)
+            return (snapshot.schemaVersion, try snapshot.entities.filter { handle == nil || $0.name == handle?.name })
         }
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { try output.line(line) }
@@ -63,12 +58,11 @@ enum SchemaCommand {
                 for line in lines(entity) { try output.line(line) }
             }
         }
-        return .done
     }
 
     // MARK: Applying
 
-    private static func apply(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    private static func apply(_ arguments: Arguments, _ output: inout Output) throws {
         for option in ["swift", "format"] where arguments.has(option) {
             throw Command.schema.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
@@ -81,9 +75,9 @@ enum SchemaCommand {
         var token: HistoryToken?
         if isDry {
             let store = try existing(path)
-            difference = try SchemaDifference(file, to: try storing { try store.snapshot().entities }, prunes: prunes)
-            try storing { try store.snapshot().requirePossible(difference?.changes ?? []) }
-            try storing { try store.close() }
+            difference = try SchemaDifference(file, to: try store.snapshot().entities, prunes: prunes)
+            try store.snapshot().requirePossible(difference?.changes ?? [])
+            try store.close()
         } else {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
@@ -97,28 +91,25 @@ enum SchemaCommand {
                 _ = try? store.abandon()
                 throw ToolFailure(error)
             }
-            try storing { try store.close() }
+            try store.close()
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
         for line in lines { try output.line(line) }
         if lines.isEmpty { try output.line("nothing to change") }
         if let token { try output.line(token.description) }
-        return .done
     }
 
     /// The store, or an empty one if it does not exist.
-    private static func existing(_ path: String) throws(ToolFailure) -> Store {
-        try storing {
-            do {
-                return try StoreAccess.store(path, .readOnly, creates: false)
-            } catch let error as StoreError where error.code == .notFound {
-                return try Store(inMemory: [EntityDescription]())
-            }
+    private static func existing(_ path: String) throws -> Store {
+        do {
+            return try StoreAccess.store(path, .readOnly, creates: false)
+        } catch let error as StoreError where error.code == .notFound {
+            return try Store(inMemory: [EntityDescription]())
         }
     }
 
-    private static func content(_ path: String) throws(ToolFailure) -> [UInt8] {
+    private static func content(_ path: String) throws -> [UInt8] {
         let reader = try LineReader(path)
         var bytes: [UInt8] = []
         while let line = try reader.next() { bytes += line + [UInt8(ascii: "\n")] }

@@ -15,7 +15,7 @@ struct SchemaFile {
     var entities: [Entity] = []
 
     /// Throws a failure that names the entity, the attribute and the member.
-    init(_ bytes: [UInt8]) throws(ToolFailure) {
+    init(_ bytes: [UInt8]) throws {
         let file = try SchemaObject(bytes, "The file", ["version", "entities"])
         guard file["entities"] != nil else { throw file.wrong("has no member “entities”: add it") }
         for (number, text) in try file.objects("entities").enumerated() {
@@ -29,7 +29,7 @@ struct SchemaFile {
 
     // MARK: Parts
 
-    private static func entity(_ text: [UInt8], _ title: String) throws(ToolFailure) -> Entity {
+    private static func entity(_ text: [UInt8], _ title: String) throws -> Entity {
         var object = try SchemaObject(text, title, ["name", "history", "attributes", "keys", "renamedFrom"])
         let name = try object.requiredText("name")
         object.title = "“\(name)”"
@@ -55,7 +55,7 @@ struct SchemaFile {
 
     private static func attribute(
         _ text: [UInt8], _ title: String, of entity: String
-    ) throws(ToolFailure) -> (AttributeDescription, formerName: String?) {
+    ) throws -> (AttributeDescription, formerName: String?) {
         var object = try SchemaObject(
             text, title,
             [
@@ -87,7 +87,7 @@ struct SchemaFile {
         return (attribute, try object.text("renamedFrom"))
     }
 
-    private static func key(_ text: [UInt8], _ title: String) throws(ToolFailure) -> IndexDescription {
+    private static func key(_ text: [UInt8], _ title: String) throws -> IndexDescription {
         let object = try SchemaObject(text, title, ["attributes", "unique"])
         guard case .structure(let list)? = object["attributes"], let elements = try? JSONReader.elements(list) else {
             throw object.wrong("needs a member “attributes”, which is a list of names")
@@ -104,7 +104,7 @@ private struct SchemaObject {
     var title: String
     private var members: [String: JSONValue] = [:]
 
-    init(_ bytes: [UInt8], _ title: String, _ known: [String]) throws(ToolFailure) {
+    init(_ bytes: [UInt8], _ title: String, _ known: [String]) throws {
         self.title = title
         let list: [JSONMember]
         do throws(JSONError) {
@@ -121,36 +121,36 @@ private struct SchemaObject {
     subscript(name: String) -> JSONValue? { members[name] }
 
     /// Nil if the member is missing, as for the other types.
-    func text(_ name: String) throws(ToolFailure) -> String? {
+    func text(_ name: String) throws -> String? {
         members[name] == nil ? nil : try requiredText(name)
     }
 
-    func requiredText(_ name: String) throws(ToolFailure) -> String { try text(members[name], name) }
+    func requiredText(_ name: String) throws -> String { try text(members[name], name) }
 
-    func text(_ json: JSONValue?, _ name: String) throws(ToolFailure) -> String {
+    func text(_ json: JSONValue?, _ name: String) throws -> String {
         guard case .string(let text)? = json else { throw wrong("needs a member “\(name)”, which is a text") }
         return text
     }
 
-    func flag(_ name: String) throws(ToolFailure) -> Bool? {
+    func flag(_ name: String) throws -> Bool? {
         guard let json = members[name] else { return nil }
         guard case .bool(let flag) = json else { throw wrong("needs true or false for “\(name)”") }
         return flag
     }
 
     /// One of several texts. Throws if it is another one, or missing.
-    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws(ToolFailure) -> Choice {
+    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws -> Choice {
         guard case .string(let text)? = members[name], let choice = Choice(rawValue: text) else { throw wrong(problem) }
         return choice
     }
 
     /// The texts of a list of objects.
-    func objects(_ name: String) throws(ToolFailure) -> [[UInt8]] {
+    func objects(_ name: String) throws -> [[UInt8]] {
         guard let json = members[name] else { return [] }
         guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
             throw wrong("has a member “\(name)” that is not a list")
         }
-        return try elements.map { (element) throws(ToolFailure) in
+        return try elements.map { element in
             guard case .structure(let text) = element else {
                 throw wrong("has a member “\(name)” with an element that is not a JSON object")
             }
