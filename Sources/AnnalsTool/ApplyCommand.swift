@@ -25,7 +25,7 @@ extension Command {
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
             Option("context", value: "C", "the context; by default the original context"),
-            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+            .textOrCounts,
         ], run: ApplyCommand.run)
 }
 
@@ -39,23 +39,22 @@ enum ApplyCommand {
         var place: HistoryToken?
     }
 
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .apply)
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
-            throw ToolFailure(
-                .usage, "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.",
-                hint: "Try: annals help apply")
+            throw Command.apply.refusal(
+                "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
         // Before a store is created: TA2.
         guard var transaction = try next(reader) else {
-            try output.line(format == "json" ? json(counts).text : sentence(counts))
-            return .done
+            try output.line(format, json: json(counts), text: sentence(counts))
+            return
         }
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
-        do throws(ToolFailure) {
+        do {
             repeat {
                 try apply(transaction, to: store, policy, arguments, reader, &counts, &output)
                 guard let following = try next(reader) else { break }
@@ -65,13 +64,12 @@ enum ApplyCommand {
             _ = try? store.abandon()
             throw error
         }
-        try storing { try store.close() }
+        try store.close()
         output.hasChanges = counts.applied > 0
-        try output.line(format == "json" ? json(counts).text : sentence(counts))
-        return .done
+        try output.line(format, json: json(counts), text: sentence(counts))
     }
 
-    private static func next(_ reader: LineReader) throws(ToolFailure) -> ExportedTransaction? {
+    private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
         while let line = try reader.next() {
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
             do {
@@ -87,7 +85,7 @@ enum ApplyCommand {
     private static func apply(
         _ transaction: ExportedTransaction, to store: Store, _ policy: ConflictPolicy, _ arguments: Arguments,
         _ reader: LineReader, _ counts: inout Counts, _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         let result: ApplyResult
         do {
             // Made durable when the store is closed: transactions that a power failure removes before then can be
@@ -125,12 +123,9 @@ enum ApplyCommand {
     }
 
     private static func json(_ counts: Counts) -> JSONLine {
-        var line = JSONLine()
-        line.add("applied", counts.applied)
-        line.add("changes", counts.changes)
-        line.add("passedOver", counts.passedOver)
-        line.add("conflicts", counts.conflicts)
-        line.addText("place", counts.place?.description)
-        return line
+        [
+            "applied": counts.applied, "changes": counts.changes, "passedOver": counts.passedOver,
+            "conflicts": counts.conflicts, "place": counts.place?.description,
+        ]
     }
 }

@@ -9,9 +9,6 @@ package struct Arguments: Sendable {
     ///
     /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
-        func refusal(_ message: String) -> ToolFailure {
-            ToolFailure(.usage, message, hint: "Try: annals help \(command.name)")
-        }
         var rest = arguments[...]
         var optionsMayFollow = true
         while let argument = rest.popFirst() {
@@ -31,36 +28,36 @@ package struct Arguments: Sendable {
                 let option = (command.options + [Self.formatOfErrors]).first(where: { $0.name == name })
             else {
                 let similar = Commands.nearest(to: name, in: command.options.map(\.name))
-                throw refusal(
+                throw command.refusal(
                     "“annals \(command.name)” has no option “\(parts[0])”."
                         + (similar.map { " Did you mean --\($0)?" } ?? ""))
             }
             guard values[name] == nil || option.isRepeatable else {
-                throw refusal("The option “--\(name)” is given twice: give it once.")
+                throw command.refusal("The option “--\(name)” is given twice: give it once.")
             }
             if option.value == nil {
-                if parts.count > 1 { throw refusal("The option “--\(name)” takes no value.") }
+                if parts.count > 1 { throw command.refusal("The option “--\(name)” takes no value.") }
                 values[name] = [""]
             } else if parts.count > 1 {
                 values[name, default: []].append(String(parts[1]))
             } else if let next = rest.first, !next.hasPrefix("--") {
                 values[name, default: []].append(rest.removeFirst())
             } else {
-                throw refusal("The option “--\(name)” needs a value.")
+                throw command.refusal("The option “--\(name)” needs a value.")
             }
         }
         if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
             !Self.isJSON(format)
         {
-            throw refusal(
+            throw command.refusal(
                 "“annals \(command.name)” has one format, so “--format” can only be json, for its errors, not "
                     + "“\(format)”.")
         }
         if operands.count < command.requiredOperands {
-            throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
+            throw command.refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
         if operands.count > command.operands.count && !command.repeatsLastOperand {
-            throw refusal("“annals \(command.name)” has no operand for “\(operands[command.operands.count])”.")
+            throw command.refusal("“annals \(command.name)” has no operand for “\(operands[command.operands.count])”.")
         }
     }
 
@@ -82,13 +79,21 @@ package struct Arguments: Sendable {
     package func number(of option: String, for command: Command) throws(ToolFailure) -> UInt64? {
         guard let text = value(of: option) else { return nil }
         // `UInt64` alone would accept "+5".
-        guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = UInt64(text)
-        else {
-            throw ToolFailure(
-                .usage, "The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.",
-                hint: "Try: annals help \(command.name)")
+        guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else {
+            throw command.refusal(
+                "The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.")
         }
         return number
+    }
+
+    /// One of the formats; the first if none was requested.
+    func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
+        guard let format = value(of: "format") else { return formats[0] }
+        if Self.isJSON(format), let json = formats.first(where: Self.isJSON) { return json }
+        guard formats.contains(format) else {
+            throw command.refusal("The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.")
+        }
+        return format
     }
 
     /// Whether the arguments request help instead of running the command.

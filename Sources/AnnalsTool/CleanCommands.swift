@@ -22,7 +22,7 @@ extension Command {
             Option("before", value: "PLACE", "the first transaction that stays"),
             Option("author", value: "A", "only transactions of this author; needs --before"),
             Option("dry-run", "print what would be removed, and what compaction would free"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+            .jsonOrText,
         ], run: CleanCommands.clean)
 
     static let compact = Command(
@@ -31,12 +31,8 @@ extension Command {
             Other processes can read and write at the same time. A new file is written next to the store, and takes
             its name when it is complete. If the command is ended before, the store is unchanged.
             """,
-        operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: CleanCommands.compact)
-}
+        operands: ["STORE"], options: [.jsonOrText], run: CleanCommands.compact)
 
-extension Command {
     static let backup = Command(
         "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
         details: """
@@ -47,38 +43,28 @@ extension Command {
             removes it.
             """,
         operands: ["STORE", "FILE"],
-        options: [
-            Option("new-identity", "makes the copy a store of its own"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
-        ], run: CleanCommands.backup)
+        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText],
+        run: CleanCommands.backup)
 }
 
 enum CleanCommands {
-    static func backup(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func backup(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
+        let file = arguments.operands[1]
         let ending = try Ending.onSignals()
-        let progress = Progress("bytes")
-        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let progress = Progress("bytes")
+            defer { progress.clear() }
             ending.holdBack()
-            return try storing {
-                defer { progress.clear() }
-                return try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { part in
-                    progress.show(part.doneBytes, of: part.totalBytes)
-                    return !ending.isAsked
-                }
+            return try store.backup(to: file, newIdentity: arguments.has("new-identity")) { part in
+                progress.show(part.doneBytes, of: part.totalBytes)
+                return !ending.isAsked
             }
         }
         output.hasChanges = true
-        if format == "json" {
-            var line = JSONLine()
-            line.add("file", arguments.operands[1])
-            line.add("number", token.number)
-            line.add("token", token.description)
-            try output.line(line.text)
-        } else {
-            try output.line("\(arguments.operands[1]): a copy as of transaction \(token.number), token \(token)")
-        }
-        return .done
+        try output.line(
+            format, json: ["file": file, "number": token.number, "token": token.description],
+            text: "\(file): a copy as of transaction \(token.number), token \(token)")
     }
 
     private struct Outcome {
@@ -90,34 +76,30 @@ enum CleanCommands {
         var overtaken: [Consumer] = []
     }
 
-    static func clean(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func clean(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
         let place = try arguments.place(of: "before", for: .clean)
         guard place != nil || !arguments.has("author") else {
-            throw ToolFailure(
-                .usage, "clean: --author needs --before.", hint: "Try: annals help clean")
+            throw Command.clean.refusal("clean: --author needs --before.")
         }
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
         let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
-            (store) throws(ToolFailure) in
-            try storing {
-                guard let place else { return try planned(store, isDry) }
-                let number = try number(of: place, in: store)
-                var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
-                if authors == nil {
-                    let plan = try store.cleaningPlan(before: number)
-                    (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
-                }
-                if !isDry { try store.deleteHistory(before: number, authors: authors) }
-                outcome.horizon = try store.horizon
-                if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
-                return outcome
+            store in
+            guard let place else { return try planned(store, isDry) }
+            let number = try number(of: place, in: store)
+            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
+            if authors == nil {
+                let plan = try store.cleaningPlan(before: number)
+                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
             }
+            if !isDry { try store.deleteHistory(before: number, authors: authors) }
+            outcome.horizon = try store.horizon
+            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
+            return outcome
         }
         output.hasChanges = !isDry
         try show(outcome, isDry, format, &output)
-        return .done
     }
 
     private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
@@ -128,18 +110,14 @@ enum CleanCommands {
             overtaken: plan.overtaken)
     }
 
-    private static func show(
-        _ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output
-    ) throws(ToolFailure) {
+    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output) throws {
         if format == "json" {
-            var line = JSONLine()
-            line.add("transactions", outcome.transactions)
-            line.add("horizon", outcome.horizon)
-            line.add("regainedBytes", outcome.regainedBytes)
-            line.add("waitingFor", outcome.waitingFor.map(ConsumersCommand.json))
-            line.add("overtaken", outcome.overtaken.map(ConsumersCommand.json))
-            line.add("dryRun", isDry)
-            return try output.line(line.text)
+            return try output.data([
+                "transactions": outcome.transactions, "horizon": outcome.horizon,
+                "regainedBytes": outcome.regainedBytes,
+                "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
+                "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
+            ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
         try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
@@ -159,8 +137,7 @@ enum CleanCommands {
                 throw StoreError(
                     .tokenUnknown,
                     "The store has no transaction \(number): its newest is \(last). Nothing was cleaned. To clean "
-                        + "everything, use \(last + 1)."
-                )
+                        + "everything, use \(last + 1).")
             }
             return number
         case .token(let token):
@@ -172,9 +149,7 @@ enum CleanCommands {
     }
 
     /// The number of transactions in history that would be removed.
-    private static func count(
-        before number: UInt64, _ authors: [String?]?, in store: Store
-    ) throws -> UInt64 {
+    private static func count(before number: UInt64, _ authors: [String?]?, in store: Store) throws -> UInt64 {
         let (horizon, last) = (try store.horizon, try store.currentToken.number)
         guard let authors else { return max(min(number, last + 1), horizon + 1) - horizon - 1 }
         var request = HistoryRequest()
@@ -188,33 +163,22 @@ enum CleanCommands {
         }
     }
 
-    static func compact(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func compact(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
         let ending = try Ending.onSignals()
-        let progress = Progress("bytes")
-        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            let progress = Progress("bytes")
+            defer { progress.clear() }
             ending.holdBack()
-            return try storing {
-                defer { progress.clear() }
-                return try store.compact { part in
-                    progress.show(part.doneBytes, of: part.totalBytes)
-                    return !ending.isAsked
-                }
+            return try store.compact { part in
+                progress.show(part.doneBytes, of: part.totalBytes)
+                return !ending.isAsked
             }
         }
         output.hasChanges = true
-        if format == "json" {
-            var line = JSONLine()
-            line.add("bytesBefore", result.bytesBefore)
-            line.add("bytesAfter", result.bytesAfter)
-            line.add("horizon", result.horizon)
-            try output.line(line.text)
-        } else {
-            try output.line(
-                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins after "
-                    + "\(result.horizon)."
-            )
-        }
-        return .done
+        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
+        try output.line(
+            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
+            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
     }
 }

@@ -69,12 +69,16 @@ package struct Command: Sendable {
     package var options: [Option]
     package var run: Body
 
-    package init(
+    /// - Parameter run: The function. It may throw any error. If it returns no status, it has succeeded.
+    package init<Status>(
         _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
-        run: @escaping Body
+        run: @escaping @Sendable (Arguments, inout Output) throws -> Status
     ) {
         (self.name, self.summary, self.details, self.operands) = (name, summary, details, operands)
-        (self.options, self.run) = (options, run)
+        self.options = options
+        self.run = { (arguments, output) throws(ToolFailure) in
+            do { return try run(arguments, &output) as? ExitStatus ?? .done } catch { throw ToolFailure(error) }
+        }
     }
 
     var usage: String {
@@ -85,4 +89,23 @@ package struct Command: Sendable {
     var repeatsLastOperand: Bool { operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false }
 
     var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
+}
+
+extension Command {
+    /// A failure for wrong arguments of the command.
+    func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help \(name)") }
+}
+
+extension Command.Option {
+    /// Formats of commands that print one result.
+    static let jsonOrText = Command.Option("format", value: "FORMAT", "json, or text (the default on a terminal)")
+    static let textOrJSON = Command.Option("format", value: "FORMAT", "text (the default), or json: one JSON object")
+    static let textOrCounts = Command.Option(
+        "format", value: "FORMAT", "text (the default), or json: the counts as one JSON object")
+    static let linesOrText = Command.Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)")
+    static let bare = Command.Option("bare", "without “_entity” and “_id”")
+    static let asOf = Command.Option("as-of", value: "PLACE", "the objects as they were at this place")
+    static let author = Command.Option(
+        "author", value: "A", "the author of the change in history (annals); '' for none")
+    static let context = Command.Option("context", value: "C", "the context of the change in history")
 }

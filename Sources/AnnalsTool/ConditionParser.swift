@@ -29,25 +29,20 @@ package struct WrittenValue: Equatable, Sendable {
 }
 
 /// The ways in which a condition compares an attribute. Null differs from every value, and is neither less nor greater.
-package enum WrittenComparison: Sendable, CaseIterable {
-    case equal, notEqual, less, lessOrEqual, greater, greaterOrEqual, oneOf, contains, startsWith, isNull, isNotNull
-
-    /// The comparison as a user writes it.
-    var title: String {
-        switch self {
-        case .equal: "="
-        case .notEqual: "!="
-        case .less: "<"
-        case .lessOrEqual: "<="
-        case .greater: ">"
-        case .greaterOrEqual: ">="
-        case .oneOf: "in"
-        case .contains: "contains"
-        case .startsWith: "starts with"
-        case .isNull: "is null"
-        case .isNotNull: "is not null"
-        }
-    }
+///
+/// The raw value is the comparison as a user writes it.
+package enum WrittenComparison: String, Sendable, CaseIterable {
+    case equal = "="
+    case notEqual = "!="
+    case less = "<"
+    case lessOrEqual = "<="
+    case greater = ">"
+    case greaterOrEqual = ">="
+    case oneOf = "in"
+    case contains = "contains"
+    case startsWith = "starts with"
+    case isNull = "is null"
+    case isNotNull = "is not null"
 
     /// Whether it is for attributes of that type.
     func fits(_ type: AttributeType) -> Bool {
@@ -55,10 +50,7 @@ package enum WrittenComparison: Sendable, CaseIterable {
         case .isNull, .isNotNull: true
         case .equal, .notEqual, .oneOf: type != .json && !type.isObjectList
         case .less, .lessOrEqual, .greater, .greaterOrEqual:
-            switch type {
-            case .int, .double, .decimal, .date, .string: true
-            default: false
-            }
+            [.int, .double, .decimal, .date, .string].contains(type)
         case .contains: type == .string || type.isObjectList
         case .startsWith: type == .string
         }
@@ -123,11 +115,12 @@ package struct ConditionParser {
             place += 1
             path.append(try name())
         }
-        let signs: [(String, WrittenComparison)] = [
-            ("==", .equal), ("=", .equal), ("!=", .notEqual), ("<=", .lessOrEqual), (">=", .greaterOrEqual),
-            ("<", .less), (">", .greater),
-        ]
-        for (sign, comparison) in signs where takeSign(sign) { return .test(path: path, comparison, [try value()]) }
+        if takeSign("==") { return .test(path: path, .equal, [try value()]) }
+        // The longest first.
+        for comparison in [WrittenComparison.equal, .notEqual, .lessOrEqual, .greaterOrEqual, .less, .greater]
+        where takeSign(comparison.rawValue) {
+            return .test(path: path, comparison, [try value()])
+        }
         if takeWord("contains") { return .test(path: path, .contains, [try value()]) }
         if takeWord("starts") {
             guard takeWord("with") else { throw error("“with”") }
@@ -181,11 +174,8 @@ package struct ConditionParser {
         let range = place..<(end ?? scalars.count)
         let word = text(range)
         guard !range.isEmpty, word != "null", !Self.keywords.subtracting(["true", "false"]).contains(word) else {
-            throw error(
-                word == "null"
-                    ? "a value; “is null” finds objects without one"
-                    : word.isEmpty
-                        ? expected : expected + ": a keyword needs quotes")
+            if word == "null" { throw error("a value; “is null” finds objects without one") }
+            throw error(word.isEmpty ? expected : expected + ": a keyword needs quotes")
         }
         place = range.upperBound
         return WrittenValue(json: (try? JSONReader.value(word)) ?? .string(word), word: word)
@@ -251,11 +241,8 @@ package struct ConditionParser {
 
     private mutating func error(_ expected: String) -> ConditionError {
         skipSpace()
-        guard place < scalars.count else {
-            return ConditionError(position: text(0..<place).count + 1, expected: expected, found: nil)
-        }
-        let word = word(at: place)
-        let found = text(word.isEmpty ? place..<(place + 1) : word.prefix(40).startIndex..<word.prefix(40).endIndex)
+        let end = min(max(word(at: place).upperBound, place + 1), place + 40, scalars.count)
+        let found = place < scalars.count ? text(place..<end) : nil
         return ConditionError(position: text(0..<place).count + 1, expected: expected, found: found)
     }
 }

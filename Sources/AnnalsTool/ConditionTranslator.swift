@@ -14,7 +14,7 @@ struct ConditionTranslator {
         self.entity = entity
     }
 
-    func condition(_ written: WrittenCondition) throws(ToolFailure) -> Condition {
+    func condition(_ written: WrittenCondition) throws -> Condition {
         switch written {
         case .all(let parts):
             var all = Condition.constant(true)
@@ -31,7 +31,7 @@ struct ConditionTranslator {
             let target = try target(of: position)
             let step = RelationshipStep(entity, position, to: target.entity)
             let last = try target.position(of: path[1])
-            func inner(_ comparison: WrittenComparison) throws(ToolFailure) -> Condition {
+            func inner(_ comparison: WrittenComparison) throws -> Condition {
                 try target.test(last, comparison, json, entity, path)
             }
             if entity.types[position].isObjectList { return .anyOf(step, try inner(comparison)) }
@@ -47,7 +47,7 @@ struct ConditionTranslator {
 
     // MARK: Names
 
-    private func position(of name: String) throws(ToolFailure) -> Int {
+    private func position(of name: String) throws -> Int {
         if let position = entity.position(of: name) { return position }
         throw ToolFailure(
             StoreError(
@@ -57,7 +57,7 @@ struct ConditionTranslator {
     }
 
     /// For the objects that an attribute refers to.
-    private func target(of position: Int) throws(ToolFailure) -> ConditionTranslator {
+    private func target(of position: Int) throws -> ConditionTranslator {
         let name = entity.attributes[position]
         guard entity.types[position].isReference else {
             throw refusal("“\(name)” of “\(entity.name)” does not refer to objects, so no name can follow it.", name)
@@ -80,12 +80,12 @@ struct ConditionTranslator {
     private func test(
         _ position: Int, _ comparison: WrittenComparison, _ written: [WrittenValue], _ asked: EntityHandle,
         _ path: [String]
-    ) throws(ToolFailure) -> Condition {
+    ) throws -> Condition {
         let (name, type) = (entity.attributes[position], entity.types[position])
         guard comparison.fits(type) else {
-            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.title).joined(separator: ", ")
+            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.rawValue).joined(separator: ", ")
             throw refusal(
-                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.title)”. It "
+                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.rawValue)”. It "
                     + "supports: \(others).", name)
         }
         var values: [Value] = []
@@ -111,7 +111,7 @@ struct ConditionTranslator {
 
     private func value(
         _ written: WrittenValue, _ type: AttributeType, _ asked: EntityHandle, _ path: [String]
-    ) throws(ToolFailure) -> Value {
+    ) throws -> Value {
         let json = written.json
         if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
         if let value = ValueConversion.value(json, as: type) { return value }
@@ -124,9 +124,7 @@ struct ConditionTranslator {
     }
 
     /// Decimals are compared as numbers, which rows do not decide.
-    private func decimalTest(
-        _ position: Int, _ comparison: PropertyTest.Comparison, _ values: [Value]
-    ) -> Condition {
+    private func decimalTest(_ position: Int, _ comparison: PropertyTest.Comparison, _ values: [Value]) -> Condition {
         let (snapshot, entity) = (snapshot, entity)
         let constants = ConstantSet(values)
         let constant = values.first?.decimal
@@ -151,7 +149,7 @@ struct ConditionTranslator {
 
     // MARK: Order
 
-    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws(ToolFailure) -> [SortColumn] {
+    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
         var columns: [SortColumn] = []
         for (name, isDescending) in keys {
             let position = try position(of: name)

@@ -18,17 +18,17 @@ extension Command {
             Option("register", value: "NAME", "registers a reader"),
             Option("advance", value: "NAME", "moves a consumer to TOKEN, forward or back"),
             Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+            .jsonOrText,
         ], run: ConsumersCommand.run)
 }
 
 enum ConsumersCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .consumers)
         let action = try action(arguments)
         let access: Store.Access = if case .list = action { .readOnly } else { .readWrite }
-        let listed = try StoreAccess.with(arguments.operands[0], access) { (store) throws(ToolFailure) in
-            try storing { try perform(action, store) }
+        let listed = try StoreAccess.with(arguments.operands[0], access) { store in
+            try perform(action, store)
         }
         if case .remove(let name) = action, listed == nil {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
@@ -36,7 +36,7 @@ enum ConsumersCommand {
         output.hasChanges = access == .readWrite
         if format == "json" {
             for (consumer, parked) in listed ?? [] { try output.line(json(consumer, parked: parked).text) }
-            return .done
+            return
         }
         var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
         for (consumer, _) in listed ?? [] {
@@ -44,7 +44,7 @@ enum ConsumersCommand {
                 [
                     consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
                     consumer.isLost ? "lost" : String(consumer.lag),
-                    Timestamp.local(ValueConversion.microseconds(consumer.lastSeen)), String(consumer.processID),
+                    Timestamp.local(consumer.lastSeen), String(consumer.processID),
                 ], &output)
         }
         try table.show(&output)
@@ -54,7 +54,6 @@ enum ConsumersCommand {
                 try output.line("\(consumer.name): cleaning has passed it; it must read everything again")
             }
         }
-        return .done
     }
 
     private enum Action {
@@ -64,12 +63,11 @@ enum ConsumersCommand {
         case remove(String)
     }
 
-    private static func action(_ arguments: Arguments) throws(ToolFailure) -> Action {
-        func refusal(_ message: String) -> ToolFailure {
-            ToolFailure(.usage, message, hint: "Try: annals help consumers")
-        }
+    private static func action(_ arguments: Arguments) throws -> Action {
         let names = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard names.count <= 1 else { throw refusal("--\(names[0]) and --\(names[1]) cannot be given together.") }
+        guard names.count <= 1 else {
+            throw Command.consumers.refusal("--\(names[0]) and --\(names[1]) cannot be given together.")
+        }
         var place: HistoryPlace?
         if arguments.operands.count > 1 {
             place = try HistoryPlace(arguments.operands[1], operand: "TOKEN", for: .consumers)
@@ -77,14 +75,12 @@ enum ConsumersCommand {
         if let name = arguments.value(of: "register") { return .register(name, place) }
         if let name = arguments.value(of: "advance") {
             guard let place else {
-                throw refusal(
+                throw Command.consumers.refusal(
                     "--advance needs the TOKEN of the last transaction that the consumer has read.")
             }
             return .advance(name, place)
         }
-        guard place == nil else {
-            throw refusal("A TOKEN needs --advance or --register.")
-        }
+        guard place == nil else { throw Command.consumers.refusal("A TOKEN needs --advance or --register.") }
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }
 
@@ -113,8 +109,7 @@ enum ConsumersCommand {
             ? "lost: cleaning has passed it" : consumer.lag == 0 ? "up to date" : "\(consumer.lag) behind"
         return consumer.name
             + ": \(kinds(consumer).joined(separator: " and ")), at transaction \(consumer.cursor.number), \(state); "
-            + "last seen "
-            + "\(time(consumer.lastSeen)) in process \(consumer.processID)"
+            + "last seen \(Timestamp.text(consumer.lastSeen)) in process \(consumer.processID)"
     }
 
     private static func text(_ work: ParkedWork) -> String {
@@ -122,39 +117,28 @@ enum ConsumersCommand {
             + "\(work.transactions.upperBound), after \(work.attempts) attempts: \(work.error)"
     }
 
-    private static func json(_ work: ParkedWork) -> String {
-        var line = JSONLine()
-        line.add("name", work.name ?? work.body.rawValue)
-        line.add("first", work.transactions.lowerBound)
-        line.add("last", work.transactions.upperBound)
-        line.add("attempts", UInt64(work.attempts))
-        line.add("error", work.error)
-        return line.text
+    private static func json(_ work: ParkedWork) -> JSONLine {
+        [
+            "name": work.name ?? work.body.rawValue, "first": work.transactions.lowerBound,
+            "last": work.transactions.upperBound, "attempts": work.attempts, "error": work.error,
+        ]
     }
 
     static func json(_ consumer: Consumer) -> JSONLine { json(consumer, parked: []) }
 
     private static func json(_ consumer: Consumer, parked: [ParkedWork]) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", consumer.name)
-        line.addRaw("kind", "[" + kinds(consumer).map(JSONText.string).joined(separator: ",") + "]")
-        line.add("number", consumer.cursor.number)
-        line.add("token", consumer.cursor.description)
-        line.add("lag", consumer.lag)
-        line.add("lost", consumer.isLost)
-        line.add("lastSeen", time(consumer.lastSeen))
-        line.add("registered", time(consumer.registered))
-        line.add("processID", UInt64(consumer.processID))
-        if !parked.isEmpty { line.addRaw("parked", "[" + parked.map { json($0) }.joined(separator: ",") + "]") }
+        var line: JSONLine = [
+            "name": consumer.name, "kind": kinds(consumer).map(UTF8Text.init),
+            "number": consumer.cursor.number, "token": consumer.cursor.description, "lag": consumer.lag,
+            "lost": consumer.isLost, "lastSeen": Timestamp.text(consumer.lastSeen),
+            "registered": Timestamp.text(consumer.registered), "processID": consumer.processID,
+        ]
+        if !parked.isEmpty { line.add("parked", parked.map { json($0) }) }
         return line
     }
 
     private static func kinds(_ consumer: Consumer) -> [String] {
         [(Consumer.Kind.reads, "reads"), (.writes, "writes"), (.holds, "holds")]
             .filter { consumer.kind.contains($0.0) }.map(\.1)
-    }
-
-    private static func time(_ date: Date) -> String {
-        Timestamp.text(ValueConversion.microseconds(date))
     }
 }

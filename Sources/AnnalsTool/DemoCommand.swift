@@ -25,52 +25,37 @@ extension Command {
 }
 
 enum DemoCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         if let name = arguments.operands.first {
             guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
-                throw ToolFailure(
-                    .usage, "demo: ROLE is app, share or import, and STORE is a path.", hint: "Try: annals help demo")
+                throw Command.demo.refusal("demo: ROLE is app, share or import, and STORE is a path.")
             }
             let path = arguments.operands[1]
             try ToolTask.wait { try await DemoPlayer(role, path).play() }
-            return .done
+            return
         }
         let ending = try Ending.onSignals()
         ending.holdBack()
-        let base = try makeFolder()
-        let group = try storing { try AppGroup("demo", in: base) }
-        let path = group.storePath(named: "demo")
-        defer {
-            unlink(path)
-            rmdir(group.path)
-            rmdir(base)
-        }
+        let base = (Terminal.environment("TMPDIR") ?? "/tmp") + "/annals-demo-\(UUID())"
+        defer { try? FileManager.default.removeItem(atPath: base) }
+        try FileManager.default.createDirectory(
+            atPath: base, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        let path = try AppGroup("demo", in: base).storePath(named: "demo")
         try output.line("Three processes share \(path).")
         try output.finish()
-        let players = try DemoRole.allCases.map { (role) throws(ToolFailure) in try start(role, path) }
+        let players = try DemoRole.allCases.map { role in try start(role, path) }
         ending.then { for player in players { kill(player, SIGTERM) } }
         // Wait for all, even if one has failed.
         let endings = players.map(status)
         guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was interrupted.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, &output)
-        return .done
-    }
-
-    private static func makeFolder() throws(ToolFailure) -> String {
-        let base = getenv("TMPDIR").flatMap { $0.pointee == 0 ? nil : String(cString: $0) } ?? "/tmp"
-        var template = Array((base + "/annals-demo-XXXXXX").utf8CString)
-        guard mkdtemp(&template) != nil else {
-            throw ToolFailure(.failed, "No folder could be created in \(base): \(String(cString: strerror(errno))).")
-        }
-        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     // MARK: Processes
 
-    private static func start(_ role: DemoRole, _ path: String) throws(ToolFailure) -> pid_t {
-        let words: [String] = ["annals", "demo", role.rawValue, path]
-        let strings = words.map { strdup($0) }
+    private static func start(_ role: DemoRole, _ path: String) throws -> pid_t {
+        let strings = ["annals", "demo", role.rawValue, path].map { (word: String) in strdup(word) }
         defer { for string in strings { free(string) } }
         // They must end on signals, which this process blocks for itself.
         var attributes = posix_spawnattr_t()
@@ -98,31 +83,27 @@ enum DemoCommand {
     // MARK: The end
 
     /// Examines the result of the three programs, and compacts the store.
-    private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
+    private static func conclude(_ path: String, _ output: inout Output) throws {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }
-        let clips = try storing { try store.snapshot().count(of: "Clip") }
+        let clips = try store.snapshot().count(of: "Clip")
         let expected = UInt64(1 + DemoModel.shared - 1 + DemoModel.imported)
         try expect(clips == expected, "The store has \(clips) clips instead of \(expected).")
-        let titles = try storing {
-            try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL)).map { $0["title"] }
-        }
-        try expect(titles == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
-        let consumers = try storing { try store.consumers.map(\.name).sorted() }
+        let first = try store.snapshot().rows(of: "Clip", where: "url", equals: .string(DemoModel.firstURL))
+        try expect(first.map { $0["title"] } == [.string(DemoModel.editedTitle)], "The app's title was not saved.")
         try expect(
-            consumers == ["app", "share"],
+            try store.consumers.map(\.name).sorted() == ["app", "share"],
             "Not exactly the app and the share extension are consumers of history.")
-        let result = try storing { try store.compact() }
+        let result = try store.compact()
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
         try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
-        try expect(try storing { try store.snapshot().count(of: "Clip") } == expected, "Compaction lost clips.")
-        try storing { try store.close() }
-        let report = try storing { try Checker.check(path, files: RealFileSystem()) }
-        try expect(report.isIntact, "The store is not intact.")
+        try expect(try store.snapshot().count(of: "Clip") == expected, "Compaction lost clips.")
+        try store.close()
+        try expect(try Checker.check(path, files: RealFileSystem()).isIntact, "The store is not intact.")
         try output.line("Everything is as it should be.")
     }
 
-    static func expect(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
+    static func expect(_ holds: Bool, _ sentence: String) throws {
         guard holds else { throw ToolFailure(.failed, sentence) }
     }
 }

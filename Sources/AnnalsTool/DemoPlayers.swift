@@ -5,12 +5,6 @@ internal import Annals
 internal import FoundationEssentials
 internal import Synchronization
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 enum DemoRole: String, CaseIterable {
     case app
     case share
@@ -37,13 +31,9 @@ enum DemoModel {
         }
     }
 
-    static let imported = 500
-    static let rankings = 4
-    static let shared = 3
+    static let (imported, rankings, shared) = (500, 4, 3)
     static let firstURL = "https://swift.org"
     static let editedTitle = "Swift, worth reading"
-    static let doneKey = "demo.done"
-    static let readKey = "demo.read"
 
     static func url(_ author: String, _ number: Int) -> String { "https://example.org/\(author)/\(number)" }
 }
@@ -81,47 +71,35 @@ actor DemoPlayer {
             Clip(title: "Swift", url: DemoModel.firstURL, rank: 1, folder: folder.objectReference))
         try context.save()
         clip.title = DemoModel.editedTitle
-        say("holds the clip “Swift” of rank 1, and changes its title without saving")
+        try say("holds the clip “Swift” of rank 1, and changes its title without saving")
 
-        let (inserted, deleted) = (Seen(), Seen())
-        let tracker = try HistoryTracker(
-            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share", "import"],
-            batchAuthors: ["import"], cleanStrategy: .byNotification(times: 1), logLevel: 0)
-        tracker.observe(Clip.self, [.insert]) { changes in
-            inserted.add(changes.map { $0.after?.url ?? "-" })
-        }
-        tracker.observe(Clip.self, [.delete]) { changes in
-            deleted.add(changes.map { $0.tombstone?[\.url] ?? "-" })
-        }
-
+        let (tracker, inserted, deleted) = try track([context], .byNotification(times: 1))
         try await wait("the rank changes") { clip.rank == 5 }
-        say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
-        try expect(clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title was lost.")
+        try say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
+        try DemoCommand.expect(
+            clip.title == DemoModel.editedTitle && clip.objectStatus.isChanged, "The unsaved title was lost.")
         let expected = DemoModel.shared + DemoModel.imported
         try await wait("all clips arrive") { inserted.count >= expected && deleted.count >= 1 }
-        say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")
-        try expect(
+        try say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")
+        try DemoCommand.expect(
             inserted.count == expected && deleted.all == [DemoModel.url("share", 2)],
             "The observers did not receive the expected changes.")
         try await wait("the folder shows them") { folder.clips.count == expected }
-        say("shows \(folder.clips.count) clips in the folder")
+        try say("shows \(folder.clips.count) clips in the folder")
         let saved = try context.save()
-        try store.setMetadata(true, for: DemoModel.doneKey, author: "app")
+        try store.setMetadata(true, for: "demo.done", author: "app")
         try await wait("history is cleaned") { [store] in try store.horizon >= saved.number }
-        say("has saved its title as transaction \(saved.number); all have read that, so history up to there is cleaned")
+        try say(
+            "has saved its title as transaction \(saved.number); all have read that, so history up to there is cleaned")
         await tracker.stop()
     }
 
     // MARK: The share extension
 
     private func playShare() async throws {
-        let inserted = Seen()
-        let tracker = try HistoryTracker(
-            store: store, currentAuthor: "share", allAuthors: ["app", "share", "import"], batchAuthors: ["import"],
-            logLevel: 0)
-        tracker.observe(Clip.self, [.insert]) { changes in inserted.add(changes.map { $0.after?.url ?? "-" }) }
+        let (tracker, inserted, _) = try track([], .none)
         let folder = try await folder()
-        let first = DemoModel.firstURL
+        let (first, second) = (DemoModel.firstURL, DemoModel.url("share", 2))
         try await store.write(author: "share") { transaction in
             for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == first }) {
                 try transaction.update(clip) { $0.rank = 5 }
@@ -131,25 +109,22 @@ actor DemoPlayer {
                     Clip(title: "Shared \(number)", url: DemoModel.url("share", number), folder: folder))
             }
         }
-        say("sets the rank to 5 and inserts \(DemoModel.shared) clips")
+        try say("sets the rank to 5 and inserts \(DemoModel.shared) clips")
         // The app's clip, and those of the importer.
         try await wait("the import is seen") { inserted.count == 1 + DemoModel.imported }
-        say("has observed \(inserted.count) clips of the other processes, and deletes its own second clip")
-        let url = DemoModel.url("share", 2)
+        try say("has observed \(inserted.count) clips of the other processes, and deletes its own second clip")
         try await store.write(author: "share") { transaction in
-            for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == url }) {
+            for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == second }) {
                 try transaction.delete(clip)
             }
         }
-        try await wait("the app has saved") { [store] in
-            try store.metadata(DemoModel.doneKey, as: Bool.self) == true
-        }
+        try await wait("the app has saved") { [store] in try store.metadata("demo.done", as: Bool.self) == true }
         let last = try store.currentToken
         try await wait("everything is read") { [store] in
             try store.consumer("share").map { $0.cursor >= last } ?? false
         }
         // A transaction by any author is a round of the app, at whose end it cleans.
-        try store.setMetadata(true, for: DemoModel.readKey, author: "share")
+        try store.setMetadata(true, for: "demo.read", author: "share")
         await tracker.stop()
     }
 
@@ -167,10 +142,24 @@ actor DemoPlayer {
                 Clip.self, where: #Predicate { $0.url.starts(with: prefix) }, author: "import", contextName: "ranking"
             ) { $0.rank += 1 }
         }
-        say("inserts \(clips.count) clips, changes all ranks \(DemoModel.rankings) times, and ends")
+        try say("inserts \(clips.count) clips, changes all ranks \(DemoModel.rankings) times, and ends")
     }
 
-    // MARK: Waiting and reporting
+    // MARK: Watching, waiting and reporting
+
+    /// Starts a tracker whose observers keep the addresses of inserted and of deleted clips.
+    private func track(
+        _ contexts: [Context], _ cleaning: HistoryTracker.CleanStrategy
+    ) throws -> (HistoryTracker, inserted: Seen, deleted: Seen) {
+        let tracker = try HistoryTracker(
+            store: store, contexts: contexts, currentAuthor: role.rawValue,
+            allAuthors: DemoRole.allCases.map(\.rawValue), batchAuthors: [DemoRole.importer.rawValue],
+            cleanStrategy: cleaning, logLevel: 0)
+        let (inserted, deleted) = (Seen(), Seen())
+        tracker.observe(Clip.self, [.insert]) { changes in inserted.add(changes.map { $0.after?.url ?? "-" }) }
+        tracker.observe(Clip.self, [.delete]) { changes in deleted.add(changes.map { $0.tombstone?[\.url] ?? "-" }) }
+        return (tracker, inserted, deleted)
+    }
 
     /// The folder, as soon as the app has made it.
     private func folder() async throws -> Reference<Folder> {
@@ -193,11 +182,11 @@ actor DemoPlayer {
         }
     }
 
-    private func expect(_ holds: Bool, _ sentence: String) throws { try DemoCommand.expect(holds, sentence) }
-
-    private func say(_ sentence: String) {
-        let line = Array((role.rawValue.padded(to: 6) + "  " + sentence + "\n").utf8)
-        _ = line.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
+    private func say(_ sentence: String) throws {
+        var output = Output(.standardOutput)
+        let space = String(repeating: " ", count: 8 - role.rawValue.count)
+        try output.line(role.rawValue + space + sentence)
+        try output.finish()
     }
 }
 
@@ -207,10 +196,4 @@ private final class Seen: Sendable {
     var all: [String] { list.withLock { $0 } }
     var count: Int { list.withLock { $0.count } }
     func add(_ more: [String]) { list.withLock { $0 += more } }
-}
-
-extension String {
-    fileprivate func padded(to width: Int) -> String {
-        self + String(repeating: " ", count: Swift.max(0, width - count))
-    }
 }

@@ -20,76 +20,29 @@ extension Command {
         operands: ["STORE"],
         options: [
             Option("entity", value: "NAME", "only the objects of this entity"),
-            Option("as-of", value: "PLACE", "the objects as they were at this place"),
-            Option("format", value: "FORMAT", "jsonl (the default), or csv"),
-            Option("bare", "without “_entity” and “_id”"),
+            .asOf, Option("format", value: "FORMAT", "jsonl (the default), or csv"), .bare,
         ], run: DumpCommand.run)
 }
 
 enum DumpCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["jsonl", "csv"], for: .dump)
         let place = try arguments.place(of: "as-of", for: .dump)
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let snapshot = try storing {
-            if let place { try store.snapshot(at: place) } else { try store.snapshot() }
-        }
-        let entities = try storing {
-            if let name = arguments.value(of: "entity") { return [try snapshot.entity(name)] }
-            var entities: [EntityHandle] = []
-            for entity in try snapshot.entities { entities.append(try snapshot.entity(entity.name)) }
-            return entities
-        }
+        let snapshot = try place.map(store.snapshot) ?? store.snapshot()
+        let names = try arguments.value(of: "entity").map { [$0] } ?? snapshot.entities.map(\.name)
+        let entities = try names.map(snapshot.entity)
         // An entity whose history does not reach back refuses to be read. Then nothing is printed.
-        for entity in entities { try forEach(entity, snapshot, limit: 1) { (_) throws(ToolFailure) in } }
-        let isBare = arguments.has("bare")
-        if format == "csv" {
-            guard entities.count <= 1 else {
-                throw ToolFailure(
-                    .usage, "The store has several entities: choose one with “--entity”.",
-                    hint: "Try: annals help dump")
-            }
-            for entity in entities { try csv(entity, snapshot, isBare, &output) }
-        } else {
-            for entity in entities { try json(entity, snapshot, isBare, &output) }
+        for entity in entities { try snapshot.forEachRow(of: entity) { _ in false } }
+        guard format == "jsonl" || entities.count <= 1 else {
+            throw Command.dump.refusal("The store has several entities: choose one with “--entity”.")
         }
-        return .done
-    }
-
-    /// Calls `body` with every object of the entity, or with `limit` of them. Ends if printing fails.
-    private static func forEach(
-        _ entity: EntityHandle, _ snapshot: Snapshot, limit: Int = .max,
-        _ body: (borrowing RowView) throws(ToolFailure) -> Void
-    ) throws(ToolFailure) {
-        var failure: ToolFailure?
-        var count = 0
-        try storing {
-            try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
-                do throws(ToolFailure) { try body(row) } catch { failure = error }
-                count += 1
-                return failure == nil && count < limit
-            }
+        for entity in entities {
+            var printer = try ObjectPrinter(
+                entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), &output)
+            try snapshot.forEachRow(of: entity) { row in printer.print(row, &output) }
+            try printer.finish(&output)
         }
-        if let failure { throw failure }
-    }
-
-    // MARK: JSON
-
-    private static func json(
-        _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
-    ) throws(ToolFailure) {
-        var line = ObjectLine(entity, isBare: isBare)
-        try forEach(entity, snapshot) { (row) throws(ToolFailure) in try output.data(try line.bytes(of: row)) }
-    }
-
-    // MARK: CSV
-
-    private static func csv(
-        _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
-    ) throws(ToolFailure) {
-        let fields = CSVFields(entity, isBare: isBare)
-        try fields.printNames(&output)
-        try forEach(entity, snapshot) { (row) throws(ToolFailure) in try fields.print(row, &output) }
     }
 }

@@ -3,11 +3,7 @@
 internal import Annals
 
 extension Command {
-    private static let origin = [
-        Option("author", value: "A", "the author of the change in history (annals); '' for none"),
-        Option("context", value: "C", "the context of the change in history"),
-        Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
-    ]
+    private static let origin: [Option] = [.author, .context, .textOrJSON]
 
     static let insert = Command(
         "insert", "Inserts an object, and prints its ID and the token after it.",
@@ -33,89 +29,65 @@ extension Command {
 }
 
 enum EditCommands {
-    static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .insert)
+    static func insert(_ arguments: Arguments, _ output: inout Output) throws {
         let assignments = arguments.operands.dropFirst(2)
-        try requireAssignments(assignments, for: .insert)
-        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                return try transaction.insert(
-                    entity.name, pairs: try values(assignments, of: entity, in: store.snapshot()))
+        try edit(.insert, assignments, arguments, &output) { transaction, entity, snapshot in
+            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
+        }
+    }
+
+    static func set(_ arguments: Arguments, _ output: inout Output) throws {
+        let assignments = arguments.operands.dropFirst(3)
+        try edit(.set, assignments, arguments, &output) { transaction, entity, snapshot in
+            let object = try entity.object(arguments.operands[2], in: snapshot)
+            try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
+            return nil
+        }
+    }
+
+    static func delete(_ arguments: Arguments, _ output: inout Output) throws {
+        try edit(.delete, [], arguments, &output) { transaction, entity, snapshot in
+            try transaction.delete(try entity.object(arguments.operands[2], in: snapshot))
+            return nil
+        }
+    }
+
+    /// Runs `body` under the lock, so that reading first and then setting overwrites nothing. Prints the object that it
+    /// returns, and the token. As text, prints nothing if nothing was written.
+    private static func edit(
+        _ command: Command, _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: inout Output,
+        _ body: (Transaction, EntityHandle, Snapshot) throws -> ObjectID?
+    ) throws {
+        let format = try arguments.format(["text", "json"], for: command)
+        try requireAssignments(assignments, for: command)
+        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
+                try body(transaction, try transaction.entity(arguments.operands[1]), try store.snapshot())
             }
         }
-        output.hasChanges = true
-        try print(token, object, format, &output)
-        return .done
-    }
-
-    static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .set)
-        let assignments = arguments.operands.dropFirst(3)
-        try requireAssignments(assignments, for: .set)
-        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                let snapshot = try store.snapshot()
-                let object = try entity.object(arguments.operands[2], in: snapshot)
-                try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
-            }.token
-        }
         output.hasChanges = token != nil
-        try print(token, nil, format, &output)
-        return .done
-    }
-
-    static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let format = try arguments.format(["text", "json"], for: .delete)
-        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try commit(store, arguments) { transaction in
-                let entity = try transaction.entity(arguments.operands[1])
-                try transaction.delete(try entity.object(arguments.operands[2], in: store.snapshot()))
-            }.token
+        if format == "json" {
+            var line = JSONLine()
+            if let object { line.add("_id", object.description) }
+            line.add("token", token?.description)
+            try output.line(line.text)
+        } else {
+            for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
         }
-        output.hasChanges = token != nil
-        try print(token, nil, format, &output)
-        return .done
-    }
-
-    /// Runs under the lock, so that reading first and then setting overwrites nothing.
-    private static func commit<Result>(
-        _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
-    ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {
-        try storing {
-            try store.write(author: arguments.author, contextName: arguments.value(of: "context"), body)
-        }
-    }
-
-    /// As text, prints nothing if nothing was written.
-    private static func print(
-        _ token: HistoryToken?, _ object: ObjectID?, _ format: String, _ output: inout Output
-    ) throws(ToolFailure) {
-        guard format == "json" else {
-            if let object { try output.line(object.description) }
-            if let token { try output.line(token.description) }
-            return
-        }
-        var line = JSONLine()
-        if let object { line.add("_id", object.description) }
-        if let token { line.add("token", token.description) } else { line.addRaw("token", "null") }
-        try output.line(line.text)
     }
 
     // MARK: NAME=VALUE
 
     /// Throws if an operand is no assignment. Only the entity shows where its name ends.
-    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws(ToolFailure) {
+    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws {
         for operand in operands where !operand.dropFirst().contains("=") {
-            throw ToolFailure(
-                .usage, "“\(operand)” does not have the form NAME=VALUE.", hint: "Try: annals help \(command.name)")
+            throw command.refusal("“\(operand)” does not have the form NAME=VALUE.")
         }
     }
 
     static func values(
         _ operands: ArraySlice<String>, of entity: EntityHandle, in snapshot: Snapshot
-    ) throws(ToolFailure) -> [(key: String, value: Value)] {
+    ) throws -> [(key: String, value: Value)] {
         var values: [(position: Int, value: Value)] = []
         for operand in operands {
             let value = try value(operand, entity, snapshot)
@@ -131,7 +103,7 @@ enum EditCommands {
     /// the JSON after it has, or else the text.
     private static func value(
         _ operand: String, _ entity: EntityHandle, _ snapshot: Snapshot
-    ) throws(ToolFailure) -> (position: Int, value: Value) {
+    ) throws -> (position: Int, value: Value) {
         let signs = operand.indices.filter { operand[$0] == "=" && $0 > operand.startIndex }
         let parts = signs.compactMap { sign in
             entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
@@ -160,7 +132,7 @@ enum EditCommands {
     /// A text, a date, an object's label and so on, without the quotes of JSON. Nil if the attribute has another type.
     private static func plainValue(
         _ text: String, of entity: EntityHandle, at position: Int, in snapshot: Snapshot
-    ) throws(ToolFailure) -> Value? {
+    ) throws -> Value? {
         let type = entity.types[position]
         // A mistake in JSON is no text.
         if type == .json, let first = text.utf8.first, "{[\"".utf8.contains(first) { return nil }
@@ -171,7 +143,7 @@ enum EditCommands {
             // A label may be in JSON's quotes.
             var label = text
             if case .string(let text)? = try? JSONReader.value(text) { label = text }
-            return try snapshot.target(of: entity, at: position).map { (target) throws(ToolFailure) in
+            return try snapshot.target(of: entity, at: position).map { target in
                 .object(try target.object(label, in: snapshot))
             }
         default: return nil

@@ -29,42 +29,33 @@ extension Command {
 }
 
 enum ExportCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let place = try arguments.place(of: "after", for: .export)
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
         let newIdentity = arguments.has("new-identity")
         guard !newIdentity || !arguments.has("limit") else {
-            throw ToolFailure(
-                .usage, "--new-identity exports everything after its place: leave --limit out.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal("--new-identity exports everything after its place: leave --limit out.")
         }
         guard place != nil || !newIdentity else {
-            throw ToolFailure(
-                .usage,
-                "--new-identity needs --after: the last transaction that other stores have under the old identity.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal(
+                "--new-identity needs --after: the last transaction that other stores have under the old identity.")
         }
-        guard left > 0 else { return .done }
+        guard left > 0 else { return }
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
         do {
             try store.forEachExportedTransaction(
                 after: place.map(store.requestPlace), to: target, newIdentity: newIdentity
-            ) {
-                (transaction) in
-                do throws(ToolFailure) {
+            ) { transaction in
+                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
                     var line: [UInt8] = []
                     JSONText.appendRaw(transaction.jsonLine, to: &line)
-                    line.append(UInt8(ascii: "\n"))
-                    try output.data(line)
-                } catch {
-                    failure = error
-                    return false
+                    try output.data(line + [UInt8(ascii: "\n")])
                 }
                 left -= 1
-                return left > 0
+                return failure == nil && left > 0
             }
         } catch {
             var failure = ToolFailure(error)
@@ -76,15 +67,13 @@ enum ExportCommand {
             throw failure
         }
         if let failure { throw failure }
-        return .done
     }
 
-    private static func target(_ arguments: Arguments) throws(ToolFailure) -> UUID? {
+    private static func target(_ arguments: Arguments) throws -> UUID? {
         guard let text = arguments.value(of: "to") else { return nil }
         guard let target = UUID(uuidString: text) else {
-            throw ToolFailure(
-                .usage, "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.",
-                hint: "Try: annals help export")
+            throw Command.export.refusal(
+                "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.")
         }
         return target
     }

@@ -6,33 +6,29 @@ extension ToolFailure {
     /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
     /// status.
     var json: JSONLine {
-        var line = JSONLine()
-        // Only “diff” fails with this status.
-        line.add("code", error?.code.rawValue ?? "\(status == .losses ? .failed : status)")
-        line.add("message", error?.message ?? message)
-        line.add("status", UInt64(status.rawValue))
+        var line: JSONLine = [
+            // Only “diff” fails with this status.
+            "code": error?.code.rawValue ?? "\(status == .losses ? .failed : status)",
+            "message": error?.message ?? message, "status": Int(status.rawValue),
+        ]
         if let hint { line.add("hint", hint) }
         if let error { Self.addFacts(of: error, to: &line) }
-        var object = JSONLine()
-        object.add("error", line)
-        return object
+        return ["error": line]
     }
 
     private static func addFacts(of error: StoreError, to line: inout JSONLine) {
         if let path = error.path { line.add("path", path) }
         if let offset = error.offset { line.add("offset", offset) }
         if let entity = error.entity { line.add("entity", entity) }
-        if !error.attributes.isEmpty {
-            line.addRaw("attributes", "[" + error.attributes.map(JSONLine.quoted).joined(separator: ",") + "]")
-        }
+        if !error.attributes.isEmpty { line.add("attributes", error.attributes) }
         if let object = error.object { line.add("object", object.description) }
         if let token = error.oldestToken {
             line.add("oldestNumber", token.number)
             line.add("oldestToken", token.description)
         }
         if let holder = error.lockHolder {
-            line.add("lockHolder", UInt64(holder.processID))
-            line.add("lockedSince", Timestamp.text(ValueConversion.microseconds(holder.since)))
+            line.add("lockHolder", Int(holder.processID))
+            line.add("lockedSince", Timestamp.text(holder.since))
         }
     }
 

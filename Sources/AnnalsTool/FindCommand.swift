@@ -35,19 +35,18 @@ extension Command {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"),
-            Option("as-of", value: "PLACE", "the objects as they were at this place"),
-            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"),
-            Option("bare", "without “_entity” and “_id”"),
+            .asOf, Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"), .bare,
         ], run: FindCommand.run)
 }
 
 enum FindCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let formats = ["jsonl", "csv", "table"]
-        let format = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
         let place = try arguments.place(of: "as-of", for: .find)
         if arguments.has("count"), arguments.has("explain") {
-            throw usage("“--count” and “--explain” cannot be given together.")
+            throw Command.find.refusal("“--count” and “--explain” cannot be given together.")
         }
         var written: [WrittenCondition] = []
         for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
@@ -55,70 +54,41 @@ enum FindCommand {
         let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }.inPresentTerms
-        let entity = try storing { try snapshot.entity(arguments.operands[1]) }
-        let translator = try storing { try ConditionTranslator(snapshot, entity) }
+        let snapshot = try (place.map(store.snapshot) ?? store.snapshot()).inPresentTerms
+        let entity = try snapshot.entity(arguments.operands[1])
+        let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
         let columns = try positions(arguments.value(of: "columns"), of: entity)
         let sort = try translator.columns(sortKeys(arguments.value(of: "sort")))
-        var fetch = try storing {
-            try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
-        }
-        try output.begin(arguments, isLong: format == "table" && !arguments.has("count"))
+        var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
+        try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
-            try output.line("\(try storing { try fetch.count() })")
+            try output.line("\(try fetch.count())")
         } else if arguments.has("explain") {
-            try explain(try storing { try fetch.explain() }, &output)
-        } else if format == "table" {
-            var table = ObjectTable(entity, try Labels(snapshot), isBare: arguments.has("bare"), columns: columns)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try table.print(row, &output) }
-            try table.finish(&output)
-        } else if format == "csv" {
-            let fields = CSVFields(entity, isBare: arguments.has("bare"), columns: columns)
-            try fields.printNames(&output)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try fields.print(row, &output) }
+            let explanation = try fetch.explain().description
+            for line in explanation.split(separator: "\n") { try output.line(String(line)) }
         } else {
-            var line = ObjectLine(entity, isBare: arguments.has("bare"), columns: columns)
-            try forEach(&fetch) { (row) throws(ToolFailure) in try output.data(try line.bytes(of: row)) }
+            var printer = try ObjectPrinter(
+                entity, format, isBare: arguments.has("bare"), columns: columns,
+                labels: format == .table ? try Labels(snapshot) : nil, &output)
+            try fetch.forEachRowView { row in printer.print(row, &output) }
+            try printer.finish(&output)
         }
-        return .done
-    }
-
-    /// Calls `body` with every object that is found. Ends if printing fails.
-    private static func forEach(
-        _ fetch: inout FetchRun, _ body: (borrowing RowView) throws(ToolFailure) -> Void
-    ) throws(ToolFailure) {
-        var failure: ToolFailure?
-        try storing {
-            try fetch.forEachRowView { (row) throws(StoreError) in
-                do throws(ToolFailure) { try body(row) } catch { failure = error }
-                return failure == nil
-            }
-        }
-        if let failure { throw failure }
-    }
-
-    private static func explain(_ facts: FetchExplanation, _ output: inout Output) throws(ToolFailure) {
-        for line in facts.description.split(separator: "\n") { try output.line(String(line)) }
     }
 
     // MARK: Options
 
-    private static func parse(_ text: String) throws(ToolFailure) -> WrittenCondition {
+    private static func parse(_ text: String) throws -> WrittenCondition {
         do throws(ConditionError) {
             return try ConditionParser.parse(text)
         } catch {
             let found = error.found.map { "“\($0)”" } ?? "its end"
-            throw usage(
-                "The condition “\(excerpt(text))” is malformed at character \(error.position): "
-                    + "expected \(error.expected), "
-                    + "found \(found).")
+            // A condition may have 128 KiB.
+            let excerpt = text.count <= 200 ? text : text.prefix(200) + "…"
+            throw Command.find.refusal(
+                "The condition “\(excerpt)” is malformed at character \(error.position): "
+                    + "expected \(error.expected), found \(found).")
         }
-    }
-
-    /// A condition may have 128 KiB.
-    private static func excerpt(_ text: String) -> String {
-        text.count <= 200 ? text : text.prefix(200) + "…"
     }
 
     private static func sortKeys(_ text: String?) -> [(attribute: String, isDescending: Bool)] {
@@ -126,7 +96,7 @@ enum FindCommand {
     }
 
     /// The positions of the attributes to print; nil for all.
-    private static func positions(_ text: String?, of entity: EntityHandle) throws(ToolFailure) -> [Int]? {
+    private static func positions(_ text: String?, of entity: EntityHandle) throws -> [Int]? {
         guard let text else { return nil }
         var positions: [Int] = []
         for name in names(text) {
@@ -136,8 +106,7 @@ enum FindCommand {
                     "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
             }
             guard !positions.contains(position) else {
-                throw usage(
-                    "The column “\(name)” is given twice: give it once.")
+                throw Command.find.refusal("The column “\(name)” is given twice: give it once.")
             }
             positions.append(position)
         }
@@ -146,9 +115,5 @@ enum FindCommand {
 
     private static func names(_ text: String?) -> [String] {
         text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
-    }
-
-    private static func usage(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help find")
     }
 }

@@ -20,19 +20,19 @@ extension Command {
 }
 
 enum FramesCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let format = try arguments.format(["text", "jsonl"], for: .frames)
         let after = try arguments.number(of: "after", for: .frames)
         var left = try arguments.number(of: "limit", for: .frames) ?? .max
         let path = arguments.operands[0]
-        let lister = try storing { try FrameLister(path, files: RealFileSystem()) }
-        while left > 0, let frame = try storing({ try lister.next() }) {
+        let lister = try FrameLister(path, files: RealFileSystem())
+        while left > 0, let frame = try lister.next() {
             if let after, frame.offset <= after { continue }
             left -= 1
-            try output.line(format == "jsonl" ? json(frame).text : text(frame))
+            try output.line(format, json: json(frame), text: text(frame))
         }
         guard let end = lister.ending else { return .done }
-        try output.line(format == "jsonl" ? json(end).text : text(end))
+        try output.line(format, json: json(end), text: text(end))
         return switch end.verdict {
         case .end, .tornTail: .done
         case .damage: .damaged
@@ -52,17 +52,12 @@ enum FramesCommand {
     }
 
     private static func json(_ frame: ListedFrame) -> JSONLine {
-        var line = JSONLine()
-        line.add("offset", frame.offset)
-        line.add("kind", "\(frame.header.kind)")
-        line.add("member", frame.header.isMember)
-        line.add("bytes", UInt64(frame.header.frameBytes))
-        line.add("tableBytes", UInt64(frame.header.tableBytes))
-        line.add("number", frame.header.number)
-        line.add("durableMark", frame.header.durableMark)
-        line.add("checksum", hexadecimal(frame.header.checksum))
-        line.add("state", frame.fault ?? "ok")
-        return line
+        [
+            "offset": frame.offset, "kind": "\(frame.header.kind)", "member": frame.header.isMember,
+            "bytes": frame.header.frameBytes, "tableBytes": frame.header.tableBytes,
+            "number": frame.header.number, "durableMark": frame.header.durableMark,
+            "checksum": hexadecimal(frame.header.checksum), "state": frame.fault ?? "ok",
+        ]
     }
 
     // MARK: The end
@@ -79,26 +74,7 @@ enum FramesCommand {
     }
 
     private static func json(_ end: FrameListEnd) -> JSONLine {
-        var line = JSONLine()
-        line.add("offset", end.offset)
-        line.add("verdict", end.verdict.rawValue)
-        line.add("end", end.end)
-        line.add("reason", end.sentence)
-        return line
-    }
-}
-
-extension Arguments {
-    /// One of the formats; the first if none was requested.
-    func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
-        guard let format = value(of: "format") else { return formats[0] }
-        if Self.isJSON(format), let json = formats.first(where: Self.isJSON) { return json }
-        guard formats.contains(format) else {
-            throw ToolFailure(
-                .usage, "The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.",
-                hint: "Try: annals help \(command.name)")
-        }
-        return format
+        ["offset": end.offset, "verdict": end.verdict.rawValue, "end": end.end, "reason": end.sentence]
     }
 }
 

@@ -13,89 +13,70 @@ extension Command {
             does not exist.
             """,
         operands: ["STORE", "ENTITY", "[ID…]"],
-        options: [
-            Option("key", value: "NAME=VALUE", "the objects with this value"),
-            Option("bare", "without “_entity” and “_id”"),
-        ], run: GetCommand.run)
+        options: [Option("key", value: "NAME=VALUE", "the objects with this value"), .bare], run: GetCommand.run)
 
     static let count = Command(
         "count", "Prints how many objects each entity has, or one entity.",
-        details: """
-            With an entity, prints its number of objects. Otherwise each entity and its count.
-            """,
+        details: "With an entity, prints its number of objects. Otherwise each entity and its count.",
         operands: ["STORE", "[ENTITY]"],
         options: [Option("format", value: "FORMAT", "table (the default on a terminal), or jsonl")],
         run: GetCommand.count)
 }
 
 enum GetCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let ids = arguments.operands.dropFirst(2)
         let keys = (arguments.value(of: "key").map { [$0] } ?? [])[...]
         try EditCommands.requireAssignments(keys, for: .get)
         guard ids.isEmpty != keys.isEmpty else {
-            throw ToolFailure(
-                .usage, "Name the objects either by IDs or by “--key”.", hint: "Try: annals help get")
+            throw Command.get.refusal("Name the objects either by IDs or by “--key”.")
         }
-        return try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            let snapshot = try storing { try store.snapshot() }
-            let entity = try storing { try snapshot.entity(arguments.operands[1]) }
-            var line = ObjectLine(entity, isBare: arguments.has("bare"))
+        try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let snapshot = try store.snapshot()
+            let entity = try snapshot.entity(arguments.operands[1])
+            var printer = try ObjectPrinter(entity, .jsonl, isBare: arguments.has("bare"), &output)
             let found = try objects(ids, keys, entity, snapshot)
             for object in found {
-                var failure: ToolFailure?
-                let isThere = try storing {
-                    try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
-                        do throws(ToolFailure) { try output.data(try line.bytes(of: row)) } catch { failure = error }
-                    }
-                }
-                if let failure { throw failure }
+                let isThere = try snapshot.withRow(object, in: entity) { row in _ = printer.print(row, &output) }
+                try printer.finish(&output)
                 guard isThere else {
                     throw ToolFailure(.failed, "There is no object \(object): “annals dump” lists those that exist.")
                 }
             }
             if found.isEmpty { throw ToolFailure(.failed, "No object has that value.") }
-            return .done
         }
     }
 
     private static func objects(
-        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle,
-        _ snapshot: Snapshot
-    ) throws(ToolFailure) -> [ObjectID] {
+        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle, _ snapshot: Snapshot
+    ) throws -> [ObjectID] {
         var objects: [ObjectID] = []
         for id in ids { objects.append(try entity.object(id, in: snapshot)) }
         for key in try EditCommands.values(keys, of: entity, in: snapshot) {
-            objects += try storing {
-                try snapshot.objects(
-                    of: entity, by: [key.key], from: .including([key.value]), to: .including([key.value]))
-            }
+            objects += try snapshot.objects(
+                of: entity, by: [key.key], from: .including([key.value]), to: .including([key.value]))
         }
         return objects
     }
 
-    static func count(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func count(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"], for: .count)
-        return try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            let snapshot = try storing { try store.snapshot() }
+        try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let snapshot = try store.snapshot()
             var table = Table(["entity", "#objects"])
             if let name = arguments.operands.dropFirst().first {
-                try output.line("\(try storing { try snapshot.count(of: name) })")
-            } else {
-                for entity in try storing({ try snapshot.entities }) {
-                    let count = try storing { try snapshot.count(of: entity.name) }
-                    if format == "table" {
-                        try table.add([entity.name, String(grouped: count)], &output)
-                        continue
-                    }
-                    var line = JSONLine()
-                    line.add("entity", entity.name)
-                    line.add("count", count)
-                    try output.line(line.text)
-                }
-                try table.show(&output)
+                try output.line("\(try snapshot.count(of: name))")
+                return
             }
-            return .done
+            for entity in try snapshot.entities {
+                let count = try snapshot.count(of: entity.name)
+                if format == "table" {
+                    try table.add([entity.name, String(grouped: count)], &output)
+                } else {
+                    try output.data(["entity": entity.name, "count": count])
+                }
+            }
+            try table.show(&output)
         }
     }
 }

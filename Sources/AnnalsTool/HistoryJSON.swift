@@ -49,14 +49,12 @@ enum HistoryJSON {
 
     /// The transaction without its changes.
     static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
-        var line = JSONLine()
-        line.add("number", transaction.number)
-        line.add("token", transaction.token.description)
-        line.add("timestamp", Timestamp.text(transaction.microseconds))
-        line.addText("author", transaction.author)
-        line.addText("context", transaction.contextName)
-        line.add("processID", UInt64(transaction.processID))
-        line.addText("process", transaction.process)
+        var line: JSONLine = [
+            "number": transaction.number, "token": transaction.token.description,
+            "timestamp": Timestamp.text(transaction.microseconds), "author": UTF8Text(transaction.author),
+            "context": UTF8Text(transaction.contextName), "processID": transaction.processID,
+            "process": UTF8Text(transaction.process),
+        ]
         if let origin = try? transaction.origin() { line.add("origin", origin.description) }
         return line
     }
@@ -64,11 +62,10 @@ enum HistoryJSON {
     static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
         let attributes = try change.attributes()
         let kind = change.kind
-        var line = JSONLine()
-        line.add("kind", kind.rawValue)
-        line.addText("entity", change.entity)
-        line.add("id", change.object.description)
-        line.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
+        var line: JSONLine = [
+            "kind": kind.rawValue, "entity": UTF8Text(change.entity), "id": change.object.description,
+            "attributes": attributes.map(UTF8Text.init),
+        ]
         if hasValues {
             let shown = kind == .update ? attributes : nil
             line.addRaw("before", json(try change.before(), shown))
@@ -100,9 +97,4 @@ enum HistoryJSON {
         guard let attributes else { return Array(zip(row.attributes, row.values)) }
         return attributes.map { ($0, row[$0] ?? .null) }
     }
-}
-
-extension JSONLine {
-    /// A text in UTF-8, or null.
-    mutating func addText(_ name: String, _ text: String?) { addRaw(name, text.map(JSONText.string) ?? "null") }
 }

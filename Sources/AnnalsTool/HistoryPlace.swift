@@ -25,20 +25,16 @@ package enum HistoryPlace: Equatable, Sendable {
             return
         }
         if !text.isEmpty, text.utf8.allSatisfy(\.isDigit) {
-            throw ToolFailure(
-                .usage, "\(name) has the number “\(text)”, which is too large for a transaction.",
-                hint: "Try: annals help \(command.name)")
+            throw command.refusal("\(name) has the number “\(text)”, which is too large for a transaction.")
         }
         do {
             self = .token(try HistoryToken(text))
         } catch {
             let isDate = text.prefixMatch(of: /\d{4}-/) != nil
-            throw ToolFailure(
-                .usage,
+            throw command.refusal(
                 "\(name) takes a transaction number, a token, or a moment, such as 2026-01-02, “2026-01-02 03:04”, 2h, "
                     + "today or yesterday; -1 is the transaction before the last. "
-                    + (isDate ? "“\(text)” is not a date or time that exists." : ToolFailure(error).message),
-                hint: "Try: annals help \(command.name)")
+                    + (isDate ? "“\(text)” is not a date or time that exists." : ToolFailure(error).message))
         }
     }
 
@@ -122,35 +118,27 @@ package enum Unit {
     static let ofAges: [(name: String, seconds: Int64)] = [
         ("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("m", 60), ("s", 1),
     ]
-    private static let ofSizes: [(name: String, bytes: UInt64)] = [
+    private static let ofSizes: [(name: String, size: UInt64)] = [
         ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("kB", 1000), ("KB", 1000),
         ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("B", 1), ("", 1),
     ]
 
     /// An age such as `30d`.
     package static func seconds(_ text: String) -> Int64? {
-        for unit in ofAges where text.hasSuffix(unit.name) {
-            guard let count = number(text.dropLast(unit.name.count)), let whole = Int64(exactly: count) else {
-                continue
-            }
-            let (seconds, isTooLong) = whole.multipliedReportingOverflow(by: unit.seconds)
-            return isTooLong ? nil : seconds
-        }
-        return nil
+        product(text, ofAges.map { ($0.name, UInt64($0.seconds)) }).flatMap(Int64.init(exactly:))
     }
 
     /// A size such as `10MB`, or a number of bytes.
-    package static func bytes(_ text: String) -> UInt64? {
-        for unit in ofSizes where text.hasSuffix(unit.name) {
-            guard let count = number(text.dropLast(unit.name.count)) else { continue }
-            let (bytes, isTooLarge) = count.multipliedReportingOverflow(by: unit.bytes)
-            return isTooLarge ? nil : bytes
+    package static func bytes(_ text: String) -> UInt64? { product(text, ofSizes) }
+
+    private static func product(_ text: String, _ units: [(name: String, size: UInt64)]) -> UInt64? {
+        for unit in units where text.hasSuffix(unit.name) {
+            let digits = text.dropLast(unit.name.count)
+            guard digits.utf8.allSatisfy(\.isDigit), let count = UInt64(digits) else { continue }
+            let (product, isTooLarge) = count.multipliedReportingOverflow(by: unit.size)
+            return isTooLarge ? nil : product
         }
         return nil
-    }
-
-    private static func number(_ text: Substring) -> UInt64? {
-        text.utf8.allSatisfy(\.isDigit) ? UInt64(text) : nil
     }
 }
 

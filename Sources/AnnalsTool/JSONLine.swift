@@ -1,41 +1,74 @@
 // JSON for other programs: one object a line, ASCII only, so that nothing needs escaping again.
 
-/// A JSON object while it is built. Fields stay in the order in which they are added.
-struct JSONLine {
-    private var fields: [String] = []
+/// A value of a JSON object.
+protocol JSONPart {
+    /// The value as JSON.
+    var json: String { get }
+}
 
-    var text: String { "{" + fields.joined(separator: ",") + "}" }
+/// A JSON object while it is built. Members stay in the order in which they are added.
+struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
+    private var members: [String] = []
 
-    mutating func add(_ name: String, _ text: String) { addRaw(name, Self.quoted(text)) }
-    mutating func add(_ name: String, _ number: UInt64?) { addRaw(name, number.map { String($0) } ?? "null") }
-    mutating func add(_ name: String, _ isTrue: Bool) { addRaw(name, isTrue ? "true" : "false") }
-    mutating func add(_ name: String, _ object: JSONLine?) { addRaw(name, object?.text ?? "null") }
-    mutating func add(_ name: String, _ objects: [JSONLine]) {
-        addRaw(name, "[" + objects.map(\.text).joined(separator: ",") + "]")
+    init() {}
+
+    init(dictionaryLiteral members: (String, any JSONPart)...) {
+        for (name, value) in members { add(name, value) }
     }
 
-    /// Adds a value that is JSON already.
-    mutating func addRaw(_ name: String, _ value: String) { fields.append(Self.quoted(name) + ":" + value) }
+    var json: String { text }
+    var text: String { "{" + members.joined(separator: ",") + "}" }
 
+    mutating func add(_ name: String, _ value: any JSONPart) { addRaw(name, value.json) }
+
+    /// A text in UTF-8, or null.
+    mutating func addText(_ name: String, _ text: String?) { add(name, UTF8Text(text)) }
+
+    /// Adds a value that is JSON already.
+    mutating func addRaw(_ name: String, _ value: String) { members.append(name.json + ":" + value) }
+}
+
+extension String: JSONPart {
     /// Writes control characters and everything outside ASCII as `\uXXXX`, which any JSON reader understands.
-    static func quoted(_ text: String) -> String {
+    var json: String {
         var quoted = "\""
-        for unit in text.utf16 {
+        for unit in utf16 {
             switch unit {
             case 0x22: quoted += "\\\""
             case 0x5C: quoted += "\\\\"
             case 0x20...0x7E: quoted.unicodeScalars.append(Unicode.Scalar(UInt8(unit)))
-            default:
-                let digits = String(unit, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: quoted += "\\u" + String(unit, radix: 16).zeroPadded(to: 4)
             }
         }
         return quoted + "\""
     }
 }
 
-/// A checksum or tag as 16 hexadecimal digits, because many JSON readers round large numbers.
-func hexadecimal(_ number: UInt64) -> String {
-    let digits = String(number, radix: 16)
-    return String(repeating: "0", count: 16 - digits.count) + digits
+/// A text in UTF-8; null for nil.
+struct UTF8Text: JSONPart {
+    let json: String
+    init(_ text: String?) { json = text.map(JSONText.string) ?? "null" }
 }
+
+/// A value that is JSON already.
+struct RawJSON: JSONPart {
+    let json: String
+    init(_ json: String) { self.json = json }
+}
+
+extension Bool: JSONPart { var json: String { description } }
+extension Int: JSONPart { var json: String { description } }
+extension UInt16: JSONPart { var json: String { description } }
+extension UInt32: JSONPart { var json: String { description } }
+extension UInt64: JSONPart { var json: String { description } }
+
+extension Optional: JSONPart where Wrapped: JSONPart {
+    var json: String { map(\.json) ?? "null" }
+}
+
+extension Array: JSONPart where Element: JSONPart {
+    var json: String { "[" + map(\.json).joined(separator: ",") + "]" }
+}
+
+/// A checksum or tag as 16 hexadecimal digits, because many JSON readers round large numbers.
+func hexadecimal(_ number: UInt64) -> String { String(number, radix: 16).zeroPadded(to: 16) }

@@ -26,6 +26,11 @@ package struct JSONMember: Equatable, Sendable {
     package var value: JSONValue
 }
 
+extension String {
+    /// Whether it has the same bytes, as a name in a store has.
+    func isExactly(_ other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+}
+
 /// A text that is compared by its bytes, as names in a store are. Swift strings are also equal if only their Unicode
 /// forms differ.
 package struct ExactText: Hashable, Sendable {
@@ -33,7 +38,7 @@ package struct ExactText: Hashable, Sendable {
 
     package init(_ text: String) { self.text = text }
 
-    package static func == (left: ExactText, right: ExactText) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+    package static func == (left: ExactText, right: ExactText) -> Bool { left.text.isExactly(right.text) }
 
     package func hash(into hasher: inout Hasher) {
         var text = text
@@ -65,40 +70,41 @@ package struct JSONReader {
 
     /// The members, in order, of a text that is one object.
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
-        var reader = try JSONReader(bytes)
-        reader.skipSpace()
-        guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
         var members: [JSONMember] = []
-        try reader.readObject { (reader, name) throws(JSONError) in
-            members.append(JSONMember(name: name, value: try reader.readValue()))
+        try whole(bytes) { (reader) throws(JSONError) in
+            guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
+            try reader.readObject { (reader, name) throws(JSONError) in
+                members.append(JSONMember(name: name, value: try reader.readValue()))
+            }
         }
-        try reader.end()
         return members
     }
 
     /// The value of a text that is one value.
     package static func value(_ text: String) throws(JSONError) -> JSONValue {
-        var reader = try JSONReader(Array(text.utf8))
-        reader.skipSpace()
-        let value = try reader.readValue()
-        try reader.end()
+        var value = JSONValue.null
+        try whole(Array(text.utf8)) { (reader) throws(JSONError) in value = try reader.readValue() }
         return value
     }
 
     /// The elements of a text that is one array.
     package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
-        var reader = try JSONReader(Array(text.utf8))
-        reader.skipSpace()
-        guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
         var elements: [JSONValue] = []
-        try reader.readArray { (reader) throws(JSONError) in elements.append(try reader.readValue()) }
-        try reader.end()
+        try whole(Array(text.utf8)) { (reader) throws(JSONError) in
+            guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
+            try reader.readArray { (reader) throws(JSONError) in elements.append(try reader.readValue()) }
+        }
         return elements
     }
 
-    private mutating func end() throws(JSONError) {
-        skipSpace()
-        guard next == nil else { throw error("more text follows the value") }
+    private static func whole(
+        _ bytes: [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        var reader = try JSONReader(bytes)
+        reader.skipSpace()
+        try read(&reader)
+        reader.skipSpace()
+        guard reader.next == nil else { throw reader.error("more text follows the value") }
     }
 
     // MARK: Values
@@ -106,6 +112,12 @@ package struct JSONReader {
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
 
     private func error(_ message: String) -> JSONError { JSONError(message: message, column: place + 1) }
+
+    private mutating func take(_ sign: Unicode.Scalar) -> Bool {
+        guard next == UInt8(ascii: sign) else { return false }
+        place += 1
+        return true
+    }
 
     private mutating func skipSpace() {
         while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { place += 1 }
@@ -147,9 +159,7 @@ package struct JSONReader {
     }
 
     /// `visit` reads the value of each member.
-    private mutating func readObject(
-        _ visit: (inout JSONReader, String) throws(JSONError) -> Void
-    ) throws(JSONError) {
+    private mutating func readObject(_ visit: (inout JSONReader, String) throws(JSONError) -> Void) throws(JSONError) {
         try enter()
         var names = Set<ExactText>()
         if next == UInt8(ascii: "}") { return leave() }
@@ -162,8 +172,7 @@ package struct JSONReader {
                 throw error("the name “\(name)” occurs twice in an object")
             }
             skipSpace()
-            guard next == UInt8(ascii: ":") else { throw error("a colon was expected") }
-            place += 1
+            guard take(":") else { throw error("a colon was expected") }
             skipSpace()
             try visit(&self, name)
             if try endsList(UInt8(ascii: "}")) { return }
@@ -197,10 +206,9 @@ package struct JSONReader {
             leave()
             return true
         }
-        guard next == UInt8(ascii: ",") else {
+        guard take(",") else {
             throw error(next == nil ? "it ends inside an object or array" : "a comma was expected")
         }
-        place += 1
         skipSpace()
         return false
     }
@@ -209,24 +217,17 @@ package struct JSONReader {
 
     private mutating func readNumber() throws(JSONError) -> JSONValue {
         let start = place
-        if next == UInt8(ascii: "-") { place += 1 }
-        if next == UInt8(ascii: "0") { place += 1 } else { try skipDigits() }
-        var isInteger = true
-        if next == UInt8(ascii: ".") {
-            isInteger = false
-            place += 1
-            try skipDigits()
-        }
-        if next == UInt8(ascii: "e") || next == UInt8(ascii: "E") {
-            isInteger = false
-            place += 1
-            if next == UInt8(ascii: "+") || next == UInt8(ascii: "-") { place += 1 }
+        _ = take("-")
+        if !take("0") { try skipDigits() }
+        let whole = place
+        if take(".") { try skipDigits() }
+        if take("e") || take("E") {
+            if !take("+") { _ = take("-") }
             try skipDigits()
         }
         let text = String(decoding: bytes[start..<place], as: UTF8.self)
         // Only a double can be -0.
-        if isInteger, text != "-0", let int = Int64(text) { return .int(int) }
-        if isInteger && text != "-0" { return .number(text) }
+        if place == whole, text != "-0" { return Int64(text).map { .int($0) } ?? .number(text) }
         guard let double = Double(text), double.isFinite, !double.isZero || Self.isZero(text) else {
             return .number(text)
         }
@@ -238,12 +239,12 @@ package struct JSONReader {
     /// Whether all digits before the exponent are 0.
     private static func isZero(_ number: String) -> Bool {
         let digits = number.utf8.prefix { $0 != UInt8(ascii: "e") && $0 != UInt8(ascii: "E") }
-        return !digits.contains { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) }
+        return !digits.contains { $0.isDigit && $0 != UInt8(ascii: "0") }
     }
 
     private mutating func skipDigits() throws(JSONError) {
         let start = place
-        while let byte = next, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { place += 1 }
+        while let byte = next, byte.isDigit { place += 1 }
         guard place > start else { throw error("a digit was expected") }
     }
 
@@ -253,22 +254,15 @@ package struct JSONReader {
         place += 1
         let start = place
         while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 { place += 1 }
-        if next == UInt8(ascii: "\"") {
-            place += 1
-            return String(decoding: bytes[start..<(place - 1)], as: UTF8.self)
-        }
+        if take("\"") { return String(decoding: bytes[start..<(place - 1)], as: UTF8.self) }
         var text = Array(bytes[start..<place])
         while let byte = next {
+            if take("\"") { return String(decoding: text, as: UTF8.self) }
             switch byte {
-            case UInt8(ascii: "\""):
-                place += 1
-                return String(decoding: text, as: UTF8.self)
             case UInt8(ascii: "\\"): try readEscape(&text)
             case 0..<0x20:
-                throw error(
-                    "a string has a control character: write it as "
-                        + "\\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
-                )
+                let digits = String(byte, radix: 16).zeroPadded(to: 4)
+                throw error("a string has a control character: write it as \\u\(digits)")
             default:
                 text.append(byte)
                 place += 1

@@ -4,9 +4,8 @@ internal import Annals
 
 /// The reason for which a line cannot be loaded, as part of a sentence.
 struct LineError: Error {
+    var line: UInt64
     var reason: String
-    /// The number of the line, if it is not the line that is being added.
-    var line: UInt64?
     var hint: String?
 }
 
@@ -32,34 +31,31 @@ struct LoadBatch {
     }
 
     /// Throws a `LineError` for an error in the line, and a `StoreError` for one of the store.
-    mutating func add(_ members: [JSONMember]) throws {
+    mutating func add(_ line: LoadedLine) throws {
+        func wrong(_ reason: String) -> LineError { LineError(line: line.number, reason: reason) }
         var values = [Value?](repeating: nil, count: entity.attributes.count)
-        for member in members {
+        for member in line.members {
             guard let position = positions[ExactText(member.name)] else {
                 // An attribute without any value so far is created at the end.
                 if member.value == .null { continue }
-                throw LineError(reason: "“\(member.name)” is no longer an attribute of “\(entity.name)”")
+                throw wrong("“\(member.name)” is no longer an attribute of “\(entity.name)”")
             }
             guard let value = ValueConversion.value(member.value, as: entity.types[position]) else {
-                throw LineError(
-                    reason: "“\(member.name)” has the type \(entity.types[position]), but the value does not")
+                throw wrong("“\(member.name)” has the type \(entity.types[position]), but the value does not")
             }
             values[position] = value
         }
         do {
             try write(values)
-        } catch let error as StoreError {
-            guard Self.isOfTheLine(error.code) else { throw error }
-            throw LineError(reason: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
+        } catch let error as StoreError where Self.codesOfLines.contains(error.code) {
+            throw wrong(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
         }
     }
 
-    private static func isOfTheLine(_ code: StoreError.Code) -> Bool {
-        switch code {
-        case .requiredMissing, .typeMismatch, .valueOutOfRange, .tooLarge, .invalidArgument, .uniqueViolation: true
-        default: false
-        }
-    }
+    /// Errors that a line causes, and not the store.
+    private static let codesOfLines: [StoreError.Code] = [
+        .requiredMissing, .typeMismatch, .valueOutOfRange, .tooLarge, .invalidArgument, .uniqueViolation,
+    ]
 
     /// Writes an object with a value for each attribute that the line names, and nil for the rest.
     private mutating func write(_ values: [Value?]) throws {
@@ -71,15 +67,16 @@ struct LoadBatch {
         guard let position = key.position, let value = values[position], !value.isNull else {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
-        if let object = try inserted[LoadKey.compared(value)] ?? key.object(with: value) {
-            let isDifferent = try transaction.update(object, of: entity, naming: values)
-            if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
-            named.append(object.number)
-        } else {
-            let object = try transaction.insert(entity, naming: values)
+        let known = try inserted[LoadKey.compared(value)] ?? key.object(with: value)
+        let object = try known ?? transaction.insert(entity, naming: values)
+        named.append(object.number)
+        if known == nil {
             inserted[LoadKey.compared(value)] = object
             counts.inserted += 1
-            named.append(object.number)
+        } else if try transaction.update(object, of: entity, naming: values) {
+            counts.updated += 1
+        } else {
+            counts.unchanged += 1
         }
     }
 }
@@ -100,11 +97,12 @@ struct LoadKey {
     ) throws {
         (self.name, self.before) = (name, before)
         position = entity.position(of: name)
-        let there = try before.entities.first { $0.name.utf8.elementsEqual(entity.name.utf8) }?[name]
+        let there = try before.entities.first { $0.name.isExactly(entity.name) }?[name]
         old = there == nil ? nil : try before.entity(entity.name)
-        let widening = plan.widenings.first { $0.name.utf8.elementsEqual(name.utf8) }
+        let widening = plan.widenings.first { $0.name.isExactly(name) }
         if let there, let position, widening != nil || !(there.isUnique || there.isIndexed) {
-            found = try objects(widening, Self.keys(lines, name, entity.types[position]))
+            let keys = lines.values(of: name).compactMap { ValueConversion.value($0.value, as: entity.types[position]) }
+            found = try objects(widening, Set(keys.map(Self.compared)))
         }
     }
 
@@ -116,16 +114,6 @@ struct LoadKey {
     /// The value as an index compares it: -0.0 equals 0.0.
     static func compared(_ value: Value) -> Value {
         if case .double(let double) = value, double == 0 { .double(0) } else { value }
-    }
-
-    private static func keys(_ lines: ArraySlice<LoadedLine>, _ name: String, _ type: AttributeType) -> Set<Value> {
-        var keys: Set<Value> = []
-        for line in lines {
-            for member in line.members where member.name.utf8.elementsEqual(name.utf8) {
-                if let value = ValueConversion.value(member.value, as: type) { keys.insert(compared(value)) }
-            }
-        }
-        return keys
     }
 
     /// Reads all objects once, and keeps those with one of these keys.

@@ -37,43 +37,36 @@ extension Command {
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
             Option("prune", "delete the objects that are not in the file; needs --key"),
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
-            Option("author", value: "A", "the author of the change in history (annals); '' for none"),
-            Option("context", value: "C", "the context of the change in history"),
-            Option("csv", "read CSV"),
+            .author, .context, Option("csv", "read CSV"),
             Option(
                 "type", value: "NAME=TYPE", isRepeatable: true,
                 "the type of a new attribute, or the entity it refers to"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
-            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+            .textOrCounts,
         ], run: LoadCommand.run)
 }
 
 enum LoadCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .load)
         let options = try LoadOptions(arguments)
         let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
         output.hasChanges = counts.transactions > 0
-        try output.line(format == "json" ? json(counts).text : text(counts))
-        return .done
+        try output.line(format, json: json(counts), text: text(counts))
     }
 
     private static func text(_ counts: LoadCounts) -> String {
         "\(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted, \(counts.unchanged) "
-            + "unchanged "
-            + "in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
+            + "unchanged in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
     }
 
     private static func json(_ counts: LoadCounts) -> JSONLine {
-        var line = JSONLine()
-        line.add("inserted", counts.inserted)
-        line.add("updated", counts.updated)
-        line.add("deleted", counts.deleted)
-        line.add("unchanged", counts.unchanged)
-        line.add("transactions", counts.transactions)
-        line.addText("token", counts.token?.description)
-        return line
+        [
+            "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted,
+            "unchanged": counts.unchanged, "transactions": counts.transactions,
+            "token": counts.token?.description,
+        ]
     }
 }
 
@@ -89,8 +82,8 @@ struct LoadOptions {
     var context: String?
     var batch: Int
 
-    init(_ arguments: Arguments) throws(ToolFailure) {
-        func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help load") }
+    init(_ arguments: Arguments) throws {
+        let refusal = Command.load.refusal
         guard let entity = arguments.value(of: "entity") else {
             throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")
         }
@@ -99,9 +92,7 @@ struct LoadOptions {
         prunes = arguments.has("prune")
         allowsEmpty = arguments.has("allow-empty")
         widens = arguments.has("widen")
-        if prunes && key == nil {
-            throw refusal("The option “--prune” needs “--key”, which identifies objects.")
-        }
+        if prunes && key == nil { throw refusal("The option “--prune” needs “--key”, which identifies objects.") }
         if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” needs “--prune”.") }
         isCSV = arguments.has("csv") || arguments.operands[1].lowercased().hasSuffix(".csv")
         for text in arguments.values(of: "type") ?? [] {
@@ -119,9 +110,7 @@ struct LoadOptions {
         }
         self.batch = Int(batch)
     }
-}
 
-extension LoadOptions {
     /// A new attribute, of the type that was chosen for it, or of another one.
     func attribute(_ name: String, _ other: AttributeType) -> AttributeDescription {
         let chosen = types[ExactText(name)]

@@ -16,6 +16,15 @@ struct LoadedLine {
     var members: [JSONMember]
 }
 
+extension ArraySlice<LoadedLine> {
+    /// The values of an attribute, with the numbers of their lines.
+    func values(of name: String) -> [(line: UInt64, value: JSONValue)] {
+        flatMap { line in
+            line.members.filter { $0.name.isExactly(name) }.map { (line.number, $0.value) }
+        }
+    }
+}
+
 final class LoadRun {
     private let options: LoadOptions
     private let reader: LineReader
@@ -37,17 +46,16 @@ final class LoadRun {
         self.reader = reader
     }
 
-    func load(into path: String) throws(ToolFailure) -> LoadCounts {
+    func load(into path: String) throws -> LoadCounts {
         if reader.isRegularFile { known = try readTypes() }
         let named = Set(known.names.map(ExactText.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
-            throw ToolFailure(
-                .usage, "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.",
-                hint: "Try: annals help load")
+            throw Command.load.refusal(
+                "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
         }
         var batch = try readBatch()
         guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
-        do throws(ToolFailure) {
+        do {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             repeat {
                 try load(batch[...], into: store)
@@ -60,12 +68,12 @@ final class LoadRun {
             throw error
         }
         progress.clear()
-        try storing { try store.close() }
+        try store.close()
         return counts
     }
 
     /// Nil if the store does not exist and need not be created (TL3).
-    private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
+    private func open(_ path: String, isEmpty: Bool) throws -> Store? {
         do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
         } catch let error as StoreError where isEmpty && error.code == .notFound {
@@ -75,24 +83,24 @@ final class LoadRun {
         }
     }
 
-    private func finish(_ store: Store) throws(ToolFailure) {
+    private func finish(_ store: Store) throws {
         if !untyped.isEmpty { try addUntyped(store) }
         if options.prunes { try prune(store) }
-        counts.token = try storing { try store.currentToken }
+        counts.token = try store.currentToken
     }
 
     // MARK: Reading
 
     /// The types in the batches before the first line that cannot be read. That line is read (TL2) again, and reported,
     /// in its batch.
-    private func readTypes() throws(ToolFailure) -> TypeGuesses {
+    private func readTypes() throws -> TypeGuesses {
         var guesses = TypeGuesses()
         var whole = guesses
         var count = 0
         defer { rewind() }
         while true {
             let next: [JSONMember]?
-            do throws(ToolFailure) { next = try nextObject() } catch { return whole }
+            do { next = try nextObject() } catch { return whole }
             guard let members = next else { break }
             guesses.add(members)
             try requireCount(guesses, at: reader.number)
@@ -107,7 +115,7 @@ final class LoadRun {
         columns = []
     }
 
-    private func readBatch() throws(ToolFailure) -> [LoadedLine] {
+    private func readBatch() throws -> [LoadedLine] {
         var batch: [LoadedLine] = []
         while batch.count < options.batch, let members = try nextObject() {
             batch.append(LoadedLine(number: reader.number, members: members))
@@ -116,7 +124,7 @@ final class LoadRun {
     }
 
     /// Nil at the end.
-    private func nextObject() throws(ToolFailure) -> [JSONMember]? {
+    private func nextObject() throws -> [JSONMember]? {
         if options.isCSV { return try nextRecord() }
         while let line = try reader.next() {
             let members = try parse(line)
@@ -125,7 +133,7 @@ final class LoadRun {
         return nil
     }
 
-    private func nextRecord() throws(ToolFailure) -> [JSONMember]? {
+    private func nextRecord() throws -> [JSONMember]? {
         while let fields = try CSV.record(reader) {
             // An empty line.
             if fields == [nil], columns.count != 1 { continue }
@@ -146,7 +154,7 @@ final class LoadRun {
 
     private func isBlank(_ line: [UInt8]) -> Bool { line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
 
-    private func parse(_ line: [UInt8]) throws(ToolFailure) -> [JSONMember] {
+    private func parse(_ line: [UInt8]) throws -> [JSONMember] {
         if isBlank(line) { return [] }
         let members: [JSONMember]
         do throws(JSONError) {
@@ -158,7 +166,7 @@ final class LoadRun {
     }
 
     /// The members with the names of attributes.
-    private func named(_ read: [JSONMember]) throws(ToolFailure) -> [JSONMember] {
+    private func named(_ read: [JSONMember]) throws -> [JSONMember] {
         var members = read
         for index in members.indices {
             guard let name = MemberNames.loaded(members[index].name) else {
@@ -180,7 +188,7 @@ final class LoadRun {
     }
 
     /// An entity has a limited number of attributes. Throws with the number of the line that exceeds it.
-    private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
+    private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws {
         let (count, most) = (guesses.names.count, MemberNames.maximumCount)
         guard count > most else { return }
         throw wrong(line, "with this line the entity has \(count) attributes, but it may have at most \(most)")
@@ -206,7 +214,7 @@ final class LoadRun {
 
     // MARK: Rows
 
-    private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) {
+    private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)
@@ -220,62 +228,49 @@ final class LoadRun {
     }
 
     /// In one transaction: TL1.
-    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) {
+    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
         let schema = LoadSchema(options: options, lines: batch, known: known, own: own)
-        let ((added, rows), token) = try writing(batch) {
-            try store.write(author: options.author, contextName: options.context) { transaction in
+        let (added, rows): ([String], LoadBatch)
+        do {
+            (added, rows) = try transact(store) { transaction in
                 let plan = try schema.plan(transaction.snapshot)
                 var rows = try LoadBatch(transaction, plan, batch, options)
-                for line in batch {
-                    do {
-                        try rows.add(line.members)
-                    } catch var error as LineError {
-                        error.line = line.number
-                        throw error
-                    }
-                }
+                for line in batch { try rows.add(line) }
                 return (plan.added, rows)
             }
+        } catch let error as StoreError {
+            throw unwritten(batch, error)
+        } catch let error as LineError {
+            throw wrong(error.line, error.reason, hint: error.hint)
         }
         own.formUnion(added.map { ExactText($0) })
         counts.add(rows.counts)
-        if token != nil { counts.transactions += 1 }
         if options.prunes { seen.formUnion(rows.named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged, part: reader.part)
     }
 
     /// Adds the attributes that had no value in any line, after the last one.
-    private func addUntyped(_ store: Store) throws(ToolFailure) {
-        let token = try storing {
-            try store.write(author: options.author, contextName: options.context) { transaction in
-                let present = try transaction.entity(options.entity).attributes
-                let missing = untyped.filter { name in !present.contains { $0.utf8.elementsEqual(name.utf8) } }
-                try transaction.changeSchema(
-                    missing.map { .addAttribute(options.attribute($0, .json), to: options.entity) })
-            }.token
+    private func addUntyped(_ store: Store) throws {
+        try transact(store) { transaction in
+            let present = try transaction.entity(options.entity).attributes
+            let missing = untyped.filter { name in !present.contains { $0.isExactly(name) } }
+            try transaction.changeSchema(
+                missing.map { .addAttribute(options.attribute($0, .json), to: options.entity) })
         }
-        if token != nil { counts.transactions += 1 }
     }
 
-    private func writing<Value>(
-        _ batch: ArraySlice<LoadedLine>, _ body: () throws -> Value
-    ) throws(ToolFailure) -> Value {
-        do {
-            return try body()
-        } catch let error as StoreError {
-            throw unwritten(batch, error)
-        } catch let error as LineError {
-            throw wrong(error.line ?? 0, error.reason, hint: error.hint)
-        } catch {
-            throw ToolFailure(error)
-        }
+    /// Runs a transaction, and counts it if it has changed something.
+    private func transact<Result>(_ store: Store, _ body: (Transaction) throws -> Result) throws -> Result {
+        let (result, token) = try store.write(author: options.author, contextName: options.context, body)
+        if token != nil { counts.transactions += 1 }
+        return result
     }
 
     // MARK: Pruning
 
     /// An empty file is more often a failed download than a store without objects.
-    private func refusePruningAll(_ store: Store) throws(ToolFailure) {
-        let count = try storing { try store.snapshot().count(of: options.entity) }
+    private func refusePruningAll(_ store: Store) throws {
+        let count = try store.snapshot().count(of: options.entity)
         guard count > 0 else { return }
         throw ToolFailure(
             .failed,
@@ -283,35 +278,25 @@ final class LoadRun {
                 + "Nothing was changed. To delete them, add “--allow-empty”.")
     }
 
-    private func prune(_ store: Store) throws(ToolFailure) {
-        let (entity, gone) = try storing {
-            let snapshot = try store.snapshot()
-            let entity = try snapshot.entity(options.entity)
-            var gone: [ObjectID] = []
-            try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
-                if !seen.contains(row.id.number) { gone.append(row.id) }
-                return true
-            }
-            return (entity, gone)
+    private func prune(_ store: Store) throws {
+        let snapshot = try store.snapshot()
+        let entity = try snapshot.entity(options.entity)
+        var gone: [ObjectID] = []
+        try snapshot.forEachRow(of: entity) { row in
+            if !seen.contains(row.id.number) { gone.append(row.id) }
+            return true
         }
         for start in stride(from: 0, to: gone.count, by: options.batch) {
-            let batch = gone[start..<min(start + options.batch, gone.count)]
-            let (deleted, token) = try storing {
-                try store.write(author: options.author, contextName: options.context) { transaction in
-                    var deleted: UInt64 = 0
-                    for object in batch {
-                        // Another process may have deleted it already.
-                        guard try transaction.snapshot.withRow(object, in: entity, { (_) throws(StoreError) in }) else {
-                            continue
-                        }
-                        try transaction.delete(object)
-                        deleted += 1
-                    }
-                    return deleted
+            counts.deleted += try transact(store) { transaction in
+                var deleted: UInt64 = 0
+                for object in gone[start...].prefix(options.batch) {
+                    // Another process may have deleted it already.
+                    guard try transaction.snapshot.withRow(object, in: entity, { _ in }) else { continue }
+                    try transaction.delete(object)
+                    deleted += 1
                 }
+                return deleted
             }
-            counts.deleted += deleted
-            if token != nil { counts.transactions += 1 }
         }
     }
 }

@@ -58,11 +58,11 @@ struct LoadSchema {
     func plan(_ snapshot: Snapshot) throws -> LoadPlan {
         var guesses = TypeGuesses()
         for line in lines { guesses.add(line.members) }
-        let present = try snapshot.entities.first { $0.name.utf8.elementsEqual(entity.utf8) }
+        let present = try snapshot.entities.first { $0.name.isExactly(entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }
         for name in guesses.names {
-            let isKey = options.key.map { $0.utf8.elementsEqual(name.utf8) } ?? false
+            let isKey = options.key.map { $0.isExactly(name) } ?? false
             let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
                 guard let guessed = guess.type else { continue }
@@ -75,19 +75,21 @@ struct LoadSchema {
             }
             if let chosen = options.types[ExactText(name)], chosen.type != there.type {
                 throw LineError(
-                    reason:
-                        "“\(name)” of “\(entity)” has the type \(there.type) already, and not \(chosen.type): leave "
-                        + "--type out, or change the schema first", line: lines.first?.number)
+                    line: lines.first?.number ?? 0,
+                    reason: "“\(name)” of “\(entity)” has the type \(there.type) already, and not \(chosen.type): "
+                        + "leave --type out, or change the schema first")
             }
             let needed = try guesses[name].widened(there.type) { true }
-            if needed != there.type, let misfit = misfit(name, there.type) {
+            if needed != there.type,
+                let misfit = lines.values(of: name).first(where: {
+                    ValueConversion.value($0.value, as: there.type) == nil
+                })
+            {
                 // TL4.
                 guard options.widens || own.contains(ExactText(name)) && options.types[ExactText(name)] == nil else {
                     throw refusal(name, there.type, misfit)
                 }
-                let type = try guess.widened(there.type) { () throws(ToolFailure) in
-                    try integersAreDoubles(name, snapshot)
-                }
+                let type = try guess.widened(there.type) { try integersAreDoubles(name, snapshot) }
                 plan.changes.append(.replaceAttribute(name, of: entity, by: wider(there, type, isKey)))
                 plan.widenings.append(Widening(name: name, type: type))
             } else if isKey && !there.isUnique {
@@ -106,37 +108,25 @@ struct LoadSchema {
         return wider
     }
 
-    /// The first value that does not have the type, and its line.
-    private func misfit(_ name: String, _ type: AttributeType) -> (line: UInt64, value: JSONValue)? {
-        for line in lines {
-            for member in line.members where member.name.utf8.elementsEqual(name.utf8) {
-                if ValueConversion.value(member.value, as: type) == nil { return (line.number, member.value) }
-            }
-        }
-        return nil
-    }
-
     private func refusal(
         _ name: String, _ type: AttributeType, _ misfit: (line: UInt64, value: JSONValue)
     ) -> LineError {
         let given = TypeGuess([misfit.value]).type ?? .json
         return LineError(
-            reason: "“\(name)” of “\(entity)” has the type \(type), but a value of the type \(given) was given",
             line: misfit.line,
+            reason: "“\(name)” of “\(entity)” has the type \(type), but a value of the type \(given) was given",
             hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that declares the "
                 + "attribute then cannot open the store until it declares the wider type.")
     }
 
-    private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws(ToolFailure) -> Bool {
-        try storing {
-            let handle = try snapshot.entity(entity)
-            guard let position = handle.position(of: name) else { return true }
-            var areDoubles = true
-            try snapshot.forEachRow(of: handle) { (row) throws(StoreError) in
-                if let int = row.int(at: position), Double(exactly: int) == nil { areDoubles = false }
-                return areDoubles
-            }
+    private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws -> Bool {
+        let handle = try snapshot.entity(entity)
+        guard let position = handle.position(of: name) else { return true }
+        var areDoubles = true
+        try snapshot.forEachRow(of: handle) { row in
+            if let int = row.int(at: position), Double(exactly: int) == nil { areDoubles = false }
             return areDoubles
         }
+        return areDoubles
     }
 }

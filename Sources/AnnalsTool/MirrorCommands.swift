@@ -43,7 +43,7 @@ extension Command {
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+            .linesOrText,
         ], run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(
@@ -53,9 +53,7 @@ extension Command {
             here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
             and when its last message came.
             """,
-        operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: MirrorStatusCommand.run)
+        operands: ["STORE"], options: [.jsonOrText], run: MirrorStatusCommand.run)
 
     static let mirrorLeave = Command(
         "mirror leave", "Takes a store out of its group for good.",
@@ -87,18 +85,16 @@ extension Command {
 // MARK: Running
 
 enum MirrorRunCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
         let (group, route) = try connection(arguments)
         let direction = try direction(arguments)
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
         defer { try? store.close() }
-        let mirror = try storing {
-            try Mirror(
-                store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
-                localEntities: arguments.values(of: "local"))
-        }
+        let mirror = try Mirror(
+            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
+            localEntities: arguments.values(of: "local"))
         let reporter = MirrorReporter(output, isJSON: format == "jsonl")
         try ToolTask.wait {
             let isEnding = AsyncStream<Void>.makeStream()
@@ -114,14 +110,11 @@ enum MirrorRunCommand {
             reports.cancel()
             try reporter.end(mirror.status, await reports.result)
         }
-        return .done
     }
 
-    private static func refusal(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help mirror run")
-    }
+    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
 
-    private static func direction(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Direction {
+    private static func direction(_ arguments: Arguments) throws -> Mirror.Direction {
         guard let text = arguments.value(of: "direction") else { return .both }
         guard let direction = Mirror.Direction(rawValue: text) else {
             throw refusal("--direction is both, publish or receive, not “\(text)”.")
@@ -130,13 +123,13 @@ enum MirrorRunCommand {
     }
 
     /// The group and the engine that the options name.
-    static func connection(_ arguments: Arguments) throws(ToolFailure) -> (group: String, route: Mirror.Route) {
+    static func connection(_ arguments: Arguments) throws -> (group: String, route: Mirror.Route) {
         let route = try route(arguments)
         guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
         return (group, route)
     }
 
-    private static func route(_ arguments: Arguments) throws(ToolFailure) -> Mirror.Route {
+    private static func route(_ arguments: Arguments) throws -> Mirror.Route {
         let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
         switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
         case (let address?, nil): return try nats(address, arguments)
@@ -150,7 +143,7 @@ enum MirrorRunCommand {
         }
     }
 
-    private static func nats(_ address: String, _ arguments: Arguments) throws(ToolFailure) -> Mirror.Route {
+    private static func nats(_ address: String, _ arguments: Arguments) throws -> Mirror.Route {
         let (user, domain) = (arguments.value(of: "user"), arguments.value(of: "domain"))
         let replicas = try arguments.number(of: "require-replicas", for: .mirrorRun).map { Int(clamping: $0) }
         if let user {
@@ -212,8 +205,7 @@ private final class MirrorReporter: Sendable {
             }
             try state.errors.finish()
             if isJSON {
-                let line = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-                try state.output.data(Array((line.text + "\n").utf8))
+                try state.output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
             } else {
                 try state.output.line(MirrorStatusText.line(status))
             }
@@ -225,10 +217,10 @@ private final class MirrorReporter: Sendable {
 // MARK: The recorded status
 
 enum MirrorStatusCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .mirrorStatus)
-        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            try storing { try Mirror.lastStatus(of: store) }
+        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            try Mirror.lastStatus(of: store)
         }
         if format == "json" {
             try output.line(MirrorStatusText.recorded(status).text)
@@ -237,6 +229,5 @@ enum MirrorStatusCommand {
         } else {
             try output.line("This store was never mirrored. To begin: annals help mirror run")
         }
-        return .done
     }
 }

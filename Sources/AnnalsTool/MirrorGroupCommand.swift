@@ -5,16 +5,15 @@ internal import AnnalsMirror
 internal import FoundationEssentials
 
 enum MirrorGroupCommand {
-    static func leave(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func leave(_ arguments: Arguments, _ output: inout Output) throws {
         try run(arguments) { try await $0.leave() }
         try output.line("The store has left the group.")
-        return .done
     }
 
-    static func forget(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func forget(_ arguments: Arguments, _ output: inout Output) throws {
         let wanted = arguments.operands[1]
-        let peers = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            try storing { try Mirror.lastStatus(of: store)?.peers ?? [] }
+        let peers = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            try Mirror.lastStatus(of: store)?.peers ?? []
         }
         let found = peers.filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
         guard let peer = found.first, found.count == 1 else {
@@ -24,28 +23,22 @@ enum MirrorGroupCommand {
         }
         try run(arguments) { try await $0.forget(peer.identifier) }
         try output.line("The group does not wait for the store \(peer.identifier) any more.")
-        return .done
     }
 
-    static func adopt(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing { try Mirror.adopt(store) }
+    static func adopt(_ arguments: Arguments, _ output: inout Output) throws {
+        try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            try Mirror.adopt(store)
         }
         try output.line("This store takes part in its group.")
-        return .done
     }
 
     /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors meanwhile.
-    private static func run(
-        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void
-    ) throws(ToolFailure) {
+    private static func run(_ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void) throws {
         let (group, route) = try MirrorRunCommand.connection(arguments)
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite)
         defer { try? store.close() }
-        let mirror = try storing {
-            try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
-        }
+        let mirror = try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
         try ToolTask.wait {
             try await mirror.start()
             ending.then { Task { await mirror.stop() } }

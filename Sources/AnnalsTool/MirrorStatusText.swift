@@ -9,8 +9,7 @@ enum MirrorStatusText {
 
     /// A state that a store has recorded.
     static func recorded(_ status: Mirror.Status?) -> JSONLine {
-        var line = JSONLine()
-        line.add("mirrored", status != nil)
+        var line: JSONLine = ["mirrored": status != nil]
         if let status { add(status, to: &line) }
         return line
     }
@@ -19,62 +18,50 @@ enum MirrorStatusText {
     ///
     /// - Parameter count: The number of conflicts that earlier lines had.
     static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
-        var line = JSONLine()
-        line.add("running", status.isRunning)
-        line.add("bytesSent", status.bytesSent)
-        line.add("bytesReceived", status.bytesReceived)
+        var line: JSONLine = [
+            "running": status.isRunning, "bytesSent": status.bytesSent, "bytesReceived": status.bytesReceived,
+        ]
         add(status, to: &line)
         line.add("newConflicts", status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json))
-        line.addRaw("weaknesses", "[" + status.weaknesses.map(JSONLine.quoted).joined(separator: ",") + "]")
+        line.add("weaknesses", status.weaknesses)
         return line
     }
 
     private static func add(_ status: Mirror.Status, to line: inout JSONLine) {
         line.add("published", status.published)
         line.add("peers", status.peers.map(json))
-        line.add("conflicts", UInt64(clamping: status.conflicts))
+        line.add("conflicts", status.conflicts)
         line.add("parked", status.parked.map(json))
-        line.addRaw("local", "[" + status.localEntities.map(JSONLine.quoted).joined(separator: ",") + "]")
+        line.add("local", status.localEntities)
         line.add("error", status.lastError.map(json))
     }
 
     private static func json(_ parked: Mirror.Parked) -> JSONLine {
-        var line = JSONLine()
-        line.add("store", parked.store.uuidString)
-        line.add("number", parked.number)
-        line.add("reason", json(parked.reason))
-        return line
+        ["store": parked.store.uuidString, "number": parked.number, "reason": json(parked.reason)]
     }
 
     private static func json(_ peer: Mirror.Peer) -> JSONLine {
-        var line = JSONLine()
-        line.add("identifier", peer.identifier.uuidString)
-        line.add("name", peer.name)
-        line.add("merged", peer.merged)
-        line.add("newest", peer.newest)
-        line.add("lag", peer.lag)
-        line.addRaw("lagSeconds", peer.lagSeconds.map { String(Int($0)) } ?? "null")
-        line.add("confirmed", peer.confirmed)
-        line.addRaw("lastSeen", peer.lastSeen.map { JSONLine.quoted(time($0)) } ?? "null")
-        line.add("left", peer.hasLeft)
-        return line
+        [
+            "identifier": peer.identifier.uuidString, "name": peer.name, "merged": peer.merged,
+            "newest": peer.newest, "lag": peer.lag,
+            "lagSeconds": peer.lagSeconds.map { Int($0) },
+            "confirmed": peer.confirmed,
+            "lastSeen": peer.lastSeen.map { Timestamp.text($0) },
+            "left": peer.hasLeft,
+        ]
     }
 
     private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
-        var line = JSONLine()
-        line.addRaw("object", conflict.object.map { JSONLine.quoted($0.description) } ?? "null")
-        line.addRaw("attribute", conflict.attribute.map(JSONLine.quoted) ?? "null")
-        line.add("reason", "\(conflict.reason)")
-        line.addRaw("kept", ValueConversion.text(conflict.kept))
-        line.addRaw("lost", ValueConversion.text(conflict.lost))
-        line.add("loser", conflict.loser.uuidString)
-        return line
+        [
+            "object": conflict.object?.description,
+            "attribute": conflict.attribute,
+            "reason": "\(conflict.reason)", "kept": RawJSON(ValueConversion.text(conflict.kept)),
+            "lost": RawJSON(ValueConversion.text(conflict.lost)), "loser": conflict.loser.uuidString,
+        ]
     }
 
     private static func json(_ error: StoreError) -> JSONLine {
-        var line = JSONLine()
-        line.add("code", error.code.rawValue)
-        line.add("message", error.message)
+        var line: JSONLine = ["code": error.code.rawValue, "message": error.message]
         if let path = error.path { line.add("path", path) }
         return line
     }
@@ -94,7 +81,7 @@ enum MirrorStatusText {
             .joined(separator: "; ")
     }
 
-    static func print(_ status: Mirror.Status, _ output: inout Output) throws(ToolFailure) {
+    static func print(_ status: Mirror.Status, _ output: inout Output) throws {
         try output.line(
             "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
                 + "\(count(status.conflicts, "conflict")).")
@@ -118,7 +105,7 @@ enum MirrorStatusText {
                     peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
                     peer.hasLeft
                         ? "has left"
-                        : peer.lastSeen.map { Timestamp.local(ValueConversion.microseconds($0)) } ?? "never",
+                        : peer.lastSeen.map { Timestamp.local($0) } ?? "never",
                     peer.identifier.uuidString,
                 ], &output)
         }
@@ -128,6 +115,4 @@ enum MirrorStatusText {
     private static func count(_ number: Int, _ noun: String) -> String {
         "\(number) \(noun)" + (number == 1 ? "" : "s")
     }
-
-    private static func time(_ date: Date) -> String { Timestamp.text(ValueConversion.microseconds(date)) }
 }

@@ -12,7 +12,7 @@ enum NetChangeOutput {
             try store.forEachNetChange(request, includingValues: hasValues) { (change) in
                 failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
                     if isJSON {
-                        try output.data(Array((json(change, hasValues) + "\n").utf8))
+                        try output.data(json(change, hasValues))
                     } else {
                         for line in text(change, hasValues, labels) { try output.line(line) }
                     }
@@ -23,14 +23,12 @@ enum NetChangeOutput {
         if let failure { throw failure }
     }
 
-    private static func json(_ change: NetChange, _ hasValues: Bool) -> String {
-        var line = JSONLine()
-        line.add("kind", change.kind.rawValue)
-        line.addText("entity", change.entity)
-        line.add("id", change.object.description)
-        line.addRaw("attributes", "[" + change.attributes.map(JSONText.string).joined(separator: ",") + "]")
-        line.add("first", change.firstTransaction)
-        line.add("last", change.lastTransaction)
+    private static func json(_ change: NetChange, _ hasValues: Bool) -> JSONLine {
+        var line: JSONLine = [
+            "kind": change.kind.rawValue, "entity": UTF8Text(change.entity), "id": change.object.description,
+            "attributes": change.attributes.map(UTF8Text.init), "first": change.firstTransaction,
+            "last": change.lastTransaction,
+        ]
         if hasValues {
             let shown = change.kind == .update ? change.attributes : nil
             line.addRaw("before", HistoryJSON.json(change.before, shown))
@@ -39,7 +37,7 @@ enum NetChangeOutput {
         if let preserved = change.preserved {
             line.addRaw("preserved", HistoryJSON.json(preserved, HistoryJSON.kept(preserved)))
         }
-        return line.text
+        return line
     }
 
     private static func text(_ change: NetChange, _ hasValues: Bool, _ labels: Labels) -> [String] {

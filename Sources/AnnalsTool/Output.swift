@@ -77,6 +77,16 @@ package struct Output {
         if buffer.count >= Self.bufferBytes { try flush() }
     }
 
+    /// Prints a line of JSON for other programs.
+    mutating func data(_ line: JSONLine) throws(ToolFailure) { try data(Array((line.text + "\n").utf8)) }
+
+    /// Prints a result in one of the formats json and text.
+    mutating func line(
+        _ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String
+    ) throws(ToolFailure) {
+        try line(Arguments.isJSON(format) ? json().text : text())
+    }
+
     /// Writes the rest of the buffer. A command has succeeded only if this has.
     package mutating func finish() throws(ToolFailure) { try flush() }
 

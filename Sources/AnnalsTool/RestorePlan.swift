@@ -104,6 +104,20 @@ final class RestorePlan {
 
     // MARK: Steps
 
+    /// Writes the steps. Throws if one refers to a missing object: TR3.
+    func carryOut(in transaction: Transaction, _ note: (RestoreStep) -> Void) throws {
+        try forEachStep { step in
+            note(step)
+            try step.carryOut(in: transaction)
+        }
+        for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
+            let entity = try old.row(target)?.entity ?? "object"
+            throw ToolFailure(
+                .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
+                hint: "Restore that one first: annals restore STORE \(entity) \(target) with the same options.")
+        }
+    }
+
     func forEachStep(_ body: (RestoreStep) throws -> Void) throws {
         missing = [:]
         try forEachCandidate { object in
@@ -161,8 +175,8 @@ final class RestorePlan {
             }
             return Row(id: object, entity: pair.entity.name, attributes: pair.entity.attributes, values: values)
         }
-        let step = RestoreStep(entity: pair.entity, object: object, present: present, restored: restored)
         if present == nil, restored == nil { return nil }
+        let step = RestoreStep(entity: pair.entity, object: object, present: present, restored: restored)
         if step.kind == .update, step.changed.isEmpty { return nil }
         try noteMissing(of: step)
         return step
@@ -183,16 +197,6 @@ final class RestorePlan {
             for target in targets where try now.row(target) == nil {
                 missing[target] = "“\(restored.attributes[position])” of \(restored.entity) \(step.object)"
             }
-        }
-    }
-
-    /// Throws if a step refers to a missing object: TR3.
-    func requireTargets(_ exists: (ObjectID) throws -> Bool) throws {
-        for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try !exists(target) {
-            let entity = try old.row(target)?.entity ?? "object"
-            throw ToolFailure(
-                .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
-                hint: "Restore that one first: annals restore STORE \(entity) \(target) with the same options.")
         }
     }
 }

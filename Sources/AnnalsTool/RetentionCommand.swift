@@ -54,7 +54,7 @@ enum RetentionCommand {
         output.hasChanges = isChange
         if format == "json" {
             var line = json(kept)
-            line.addRaw("entitiesOff", "[" + off.map(JSONLine.quoted).joined(separator: ",") + "]")
+            line.add("entitiesOff", off)
             try output.line(line.text)
         } else {
             try output.line("History is kept for \(text(kept)).")

@@ -14,13 +14,11 @@ extension Command {
             STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
             one to the same name removes it.
             """,
-        operands: ["STORE", "NEW"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
-        run: SalvageCommand.run)
+        operands: ["STORE", "NEW"], options: [.jsonOrText], run: SalvageCommand.run)
 }
 
 enum SalvageCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
@@ -35,11 +33,7 @@ enum SalvageCommand {
             throw failure
         }
         output.hasChanges = true
-        if format == "json" {
-            try output.line(json(report, target).text)
-        } else {
-            for line in text(report, target) { try output.line(line) }
-        }
+        for line in format == "json" ? [json(report, target).text] : text(report, target) { try output.line(line) }
         return report.hasLosses ? .losses : .done
     }
 
@@ -60,81 +54,59 @@ enum SalvageCommand {
         lines += report.schemaChanges.map { "  " + $0 }
         lines.append(
             "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of "
-                + "unfinished writes"
-        )
+                + "unfinished writes")
         lines.append("\(report.bytesPassedOver) bytes unreadable, of \(report.fileBytes)")
         lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
         if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more parts") }
         lines.append(
             "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, "
-                + "\(report.transactionsMissing) missing"
-        )
+                + "\(report.transactionsMissing) missing")
         return lines + losses(report)
     }
 
     private static func losses(_ report: Store.SalvageReport) -> [String] {
-        var lines: [String] = []
-        func add(_ count: UInt64, _ what: String) {
-            if count > 0 { lines.append("\(count) \(what)") }
-        }
-        add(report.changesMissing, "changes are missing that the newest readable checkpoint counted")
-        add(report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read")
-        add(report.objectsOfGaps, "objects have values of a transaction that may be incomplete")
-        add(report.changesUnfinished, "changes were never committed, and are left out")
-        add(report.largeValuesLost, "large values were lost; their objects are kept without them")
-        add(report.schemaVersionsMissing, "schema versions were not found")
-        add(report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one")
-        if report.isHeaderDamaged { lines.append("The header page is damaged.") }
-        return lines
+        let facts = [
+            (report.changesMissing, "changes are missing that the newest readable checkpoint counted"),
+            (report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read"),
+            (report.objectsOfGaps, "objects have values of a transaction that may be incomplete"),
+            (report.changesUnfinished, "changes were never committed, and are left out"),
+            (report.largeValuesLost, "large values were lost; their objects are kept without them"),
+            (report.schemaVersionsMissing, "schema versions were not found"),
+            (report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one"),
+        ]
+        return facts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+            + (report.isHeaderDamaged ? ["The header page is damaged."] : [])
     }
 
     // MARK: JSON
 
     private static func json(_ report: Store.SalvageReport, _ target: String) -> JSONLine {
-        var line = JSONLine()
-        line.add("store", target)
-        line.add("objects", report.objects)
-        line.add("hasLosses", report.hasLosses)
-        line.add("lostObjects", report.lostObjects)
-        line.add("entities", report.entities.map(json))
-        line.addRaw("schemaChanges", "[" + report.schemaChanges.map(JSONLine.quoted).joined(separator: ",") + "]")
-        line.add("fileBytes", report.fileBytes)
-        line.add("headerDamaged", report.isHeaderDamaged)
-        line.add("framesRead", report.framesRead)
-        line.add("framesBad", report.framesBad)
-        line.add("framesStray", report.framesStray)
-        line.add("bytesPassedOver", report.bytesPassedOver)
-        line.add("passedOver", report.passedOver.map(json))
-        line.add("omittedStretches", report.omittedStretches)
-        line.add("transactionsComplete", report.transactionsComplete)
-        line.add("transactionsWithGaps", report.transactionsWithGaps)
-        line.add("transactionsMissing", report.transactionsMissing)
-        line.add("changesMissing", report.changesMissing)
-        line.add("bytesUncounted", report.bytesUncounted)
-        line.add("changesUnfinished", report.changesUnfinished)
-        line.add("objectsOfGaps", report.objectsOfGaps)
-        line.add("largeValuesLost", report.largeValuesLost)
-        line.add("schemaVersionsMissing", report.schemaVersionsMissing)
-        line.add("objectsOfGuessedSchema", report.objectsOfGuessedSchema)
-        return line
+        [
+            "store": target, "objects": report.objects, "hasLosses": report.hasLosses,
+            "lostObjects": report.lostObjects, "entities": report.entities.map(json),
+            "schemaChanges": report.schemaChanges, "fileBytes": report.fileBytes,
+            "headerDamaged": report.isHeaderDamaged, "framesRead": report.framesRead,
+            "framesBad": report.framesBad, "framesStray": report.framesStray,
+            "bytesPassedOver": report.bytesPassedOver, "passedOver": report.passedOver.map(json),
+            "omittedStretches": report.omittedStretches, "transactionsComplete": report.transactionsComplete,
+            "transactionsWithGaps": report.transactionsWithGaps,
+            "transactionsMissing": report.transactionsMissing, "changesMissing": report.changesMissing,
+            "bytesUncounted": report.bytesUncounted, "changesUnfinished": report.changesUnfinished,
+            "objectsOfGaps": report.objectsOfGaps, "largeValuesLost": report.largeValuesLost,
+            "schemaVersionsMissing": report.schemaVersionsMissing,
+            "objectsOfGuessedSchema": report.objectsOfGuessedSchema,
+        ]
     }
 
     private static func json(_ entity: Store.SalvageReport.Entity) -> JSONLine {
-        var line = JSONLine()
-        line.add("number", UInt64(entity.number))
-        if let name = entity.name { line.add("name", name) } else { line.addRaw("name", "null") }
-        line.add("objects", entity.objects)
-        line.add("unreadableObjects", entity.unreadableObjects)
-        line.add("lostObjects", entity.lostObjects)
-        line.add("outdatedObjects", entity.outdatedObjects)
-        line.add("unaccountedObjects", entity.unaccountedObjects)
-        return line
+        [
+            "number": entity.number, "name": entity.name, "objects": entity.objects,
+            "unreadableObjects": entity.unreadableObjects, "lostObjects": entity.lostObjects,
+            "outdatedObjects": entity.outdatedObjects, "unaccountedObjects": entity.unaccountedObjects,
+        ]
     }
 
     private static func json(_ stretch: Store.SalvageReport.Stretch) -> JSONLine {
-        var line = JSONLine()
-        line.add("offset", stretch.offset)
-        line.add("bytes", stretch.bytes)
-        return line
+        ["offset": stretch.offset, "bytes": stretch.bytes]
     }
 }

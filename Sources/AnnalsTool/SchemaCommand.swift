@@ -23,8 +23,7 @@ extension Command {
             """,
         operands: ["STORE", "[ENTITY]"],
         options: [
-            Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
-            Option("swift", "prints Swift instead"),
+            .textOrJSON, Option("swift", "prints Swift instead"),
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
@@ -33,33 +32,25 @@ extension Command {
 }
 
 enum SchemaCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         if arguments.has("apply") { return try apply(arguments, &output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw usage("“--\(option)” can only be given with “--apply”.")
+            throw Command.schema.refusal("“--\(option)” can only be given with “--apply”.")
         }
         let format = try arguments.format(["text", "json"], for: .schema)
         if arguments.has("swift"), arguments.has("format") {
-            throw usage("“--swift” and “--format” cannot be given together.")
+            throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
-            (store) throws(ToolFailure) in
-            try storing {
-                let snapshot = try store.snapshot()
-                guard let name = arguments.operands.dropFirst().first else {
-                    return (snapshot.schemaVersion, try snapshot.entities)
-                }
-                let handle = try snapshot.entity(name)
-                return (snapshot.schemaVersion, try snapshot.entities.filter { $0.name == handle.name })
-            }
+            store in
+            let snapshot = try store.snapshot()
+            let handle = try arguments.operands.dropFirst().first.map(snapshot.entity)
+            return (snapshot.schemaVersion, try snapshot.entities.filter { handle == nil || $0.name == handle?.name })
         }
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { try output.line(line) }
         } else if format == "json" {
-            var line = JSONLine()
-            line.add("version", UInt64(version))
-            line.add("entities", entities.map(json))
-            try output.line(line.text)
+            try output.data(["version": version, "entities": entities.map(json)])
         } else {
             try output.line("schema version \(version)")
             for entity in entities {
@@ -67,29 +58,26 @@ enum SchemaCommand {
                 for line in lines(entity) { try output.line(line) }
             }
         }
-        return .done
-    }
-
-    private static func usage(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help schema")
     }
 
     // MARK: Applying
 
-    private static func apply(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    private static func apply(_ arguments: Arguments, _ output: inout Output) throws {
         for option in ["swift", "format"] where arguments.has(option) {
-            throw usage("“--\(option)” and “--apply” cannot be given together.")
+            throw Command.schema.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
-        if arguments.operands.count > 1 { throw usage("“--apply” takes no entity: the file names them.") }
+        if arguments.operands.count > 1 {
+            throw Command.schema.refusal("“--apply” takes no entity: the file names them.")
+        }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
         var difference: SchemaDifference?
         var token: HistoryToken?
         if isDry {
             let store = try existing(path)
-            difference = try SchemaDifference(file, to: try storing { try store.snapshot().entities }, prunes: prunes)
-            try storing { try store.snapshot().requirePossible(difference?.changes ?? []) }
-            try storing { try store.close() }
+            difference = try SchemaDifference(file, to: try store.snapshot().entities, prunes: prunes)
+            try store.snapshot().requirePossible(difference?.changes ?? [])
+            try store.close()
         } else {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
@@ -103,28 +91,25 @@ enum SchemaCommand {
                 _ = try? store.abandon()
                 throw ToolFailure(error)
             }
-            try storing { try store.close() }
+            try store.close()
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
         for line in lines { try output.line(line) }
         if lines.isEmpty { try output.line("nothing to change") }
         if let token { try output.line(token.description) }
-        return .done
     }
 
     /// The store, or an empty one if it does not exist.
-    private static func existing(_ path: String) throws(ToolFailure) -> Store {
-        try storing {
-            do {
-                return try StoreAccess.store(path, .readOnly, creates: false)
-            } catch let error as StoreError where error.code == .notFound {
-                return try Store(inMemory: [EntityDescription]())
-            }
+    private static func existing(_ path: String) throws -> Store {
+        do {
+            return try StoreAccess.store(path, .readOnly, creates: false)
+        } catch let error as StoreError where error.code == .notFound {
+            return try Store(inMemory: [EntityDescription]())
         }
     }
 
-    private static func content(_ path: String) throws(ToolFailure) -> [UInt8] {
+    private static func content(_ path: String) throws -> [UInt8] {
         let reader = try LineReader(path)
         var bytes: [UInt8] = []
         while let line = try reader.next() { bytes += line + [UInt8(ascii: "\n")] }
@@ -136,9 +121,7 @@ enum SchemaCommand {
     /// A line for each attribute and each key.
     static func lines(_ entity: EntityDescription) -> [String] {
         entity.attributes.map { "  \($0.name): " + words($0).joined(separator: ", ") }
-            + entity.keys.map {
-                "  \($0.isUnique ? "unique key" : "key") over " + $0.attributes.joined(separator: ", ")
-            }
+            + entity.keys.map { "  \($0.isUnique ? "unique " : "")key over " + $0.attributes.joined(separator: ", ") }
     }
 
     static func words(_ attribute: AttributeDescription) -> [String] {
@@ -159,9 +142,7 @@ enum SchemaCommand {
     // MARK: JSON
 
     private static func json(_ entity: EntityDescription) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", entity.name)
-        line.add("history", entity.history.rawValue)
+        var line: JSONLine = ["name": entity.name, "history": entity.history.rawValue]
         addParts(of: entity, to: &line)
         return line
     }
@@ -169,24 +150,18 @@ enum SchemaCommand {
     /// Adds the attributes and the keys.
     static func addParts(of entity: EntityDescription, to line: inout JSONLine) {
         line.add("attributes", entity.attributes.map(json))
-        line.add(
-            "keys",
-            entity.keys.map { key in
-                var line = JSONLine()
-                line.addRaw("attributes", "[" + key.attributes.map(JSONText.string).joined(separator: ",") + "]")
-                line.add("unique", key.isUnique)
-                return line
-            })
+        let keys = entity.keys.map { key -> JSONLine in
+            ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
+        }
+        line.add("keys", keys)
     }
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", attribute.name)
-        line.add("type", attribute.type.rawValue)
-        line.add("optional", attribute.isOptional)
-        line.add("indexed", attribute.isIndexed)
-        line.add("unique", attribute.isUnique)
-        line.add("preservedOnDeletion", attribute.isPreservedOnDeletion)
+        var line: JSONLine = [
+            "name": attribute.name, "type": attribute.type.rawValue, "optional": attribute.isOptional,
+            "indexed": attribute.isIndexed, "unique": attribute.isUnique,
+            "preservedOnDeletion": attribute.isPreservedOnDeletion,
+        ]
         if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
         if let target = attribute.target { line.add("target", target) }
         if let inverse = attribute.inverse { line.add("inverse", inverse) }

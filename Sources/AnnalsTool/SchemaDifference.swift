@@ -10,7 +10,7 @@ struct SchemaDifference {
     private var present: [EntityDescription]
 
     /// Throws a failure for changes that are not possible. It names the entity, the attribute and the remedy.
-    init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws(ToolFailure) {
+    init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws {
         self.present = present
         self.prunes = prunes
         for entity in file.entities { try rename(entity) }
@@ -20,37 +20,39 @@ struct SchemaDifference {
         for entity in file.entities { try add(entity) }
     }
 
-    private func index(of name: String) -> Int? { present.firstIndex { Self.isSame($0.name, name) } }
+    private func index(of name: String) -> Int? { present.firstIndex { $0.name.isExactly(name) } }
 
-    private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+    private mutating func forEachAttribute(_ body: (inout AttributeDescription) -> Void) {
+        for place in present.indices {
+            for position in present[place].attributes.indices { body(&present[place].attributes[position]) }
+        }
+    }
 
     // MARK: Renaming
 
-    private mutating func rename(_ entity: SchemaFile.Entity) throws(ToolFailure) {
+    private mutating func rename(_ entity: SchemaFile.Entity) throws {
         let name = entity.description.name
         if index(of: name) == nil, let former = entity.formerName, let index = index(of: former) {
             changes.append(.renameEntity(former, to: name))
             present[index].name = name
-            for place in present.indices {
-                for position in present[place].attributes.indices
-                where present[place].attributes[position].target.map({ Self.isSame($0, former) }) == true {
-                    present[place].attributes[position].target = name
-                }
-            }
+            forEachAttribute { if $0.target?.isExactly(former) == true { $0.target = name } }
         }
         guard let index = index(of: name) else { return }
         try requireNoExchange(entity, present[index])
         // Some names become free only when another attribute has been renamed.
         while let (former, new) = nextRename(entity, present[index]),
-            let position = present[index].attributes.firstIndex(where: { Self.isSame($0.name, former) })
+            let position = present[index].attributes.firstIndex(where: { $0.name.isExactly(former) })
         {
             changes.append(.renameAttribute(former, of: name, to: new))
             present[index].attributes[position].name = new
-            renameInverses(former, of: name, to: new)
+            forEachAttribute { attribute in
+                guard attribute.inverse?.isExactly(former) == true, attribute.target?.isExactly(name) == true
+                else { return }
+                attribute.inverse = new
+            }
             for place in present[index].keys.indices {
-                present[index].keys[place].attributes = present[index].keys[place].attributes.map {
-                    Self.isSame($0, former) ? new : $0
-                }
+                let names = present[index].keys[place].attributes
+                present[index].keys[place].attributes = names.map { $0.isExactly(former) ? new : $0 }
             }
         }
     }
@@ -65,14 +67,15 @@ struct SchemaDifference {
 
     /// Throws if attributes take their names from each other in a ring, because the store does not record whether they
     /// were exchanged before.
-    private func requireNoExchange(_ entity: SchemaFile.Entity, _ there: EntityDescription) throws(ToolFailure) {
+    private func requireNoExchange(_ entity: SchemaFile.Entity, _ there: EntityDescription) throws {
         for attribute in entity.description.attributes {
             var (name, seen) = (attribute.name, Set<String>())
             while let former = entity.formerNames[name], there[former] != nil, there[name] != nil {
                 guard seen.insert(name).inserted else { break }
                 name = former
-                if Self.isSame(name, attribute.name) {
-                    throw impossible(
+                if name.isExactly(attribute.name) {
+                    throw ToolFailure(
+                        .failed,
                         "“\(name)” and other attributes of “\(entity.description.name)” take their names from each "
                             + "other (“renamedFrom”), and all of these names exist, so it is unknown whether they were "
                             + "exchanged before. Use two files: one that renames “\(name)” to a new name, and one that "
@@ -82,40 +85,27 @@ struct SchemaDifference {
         }
     }
 
-    /// The inverse of a relationship gets its new name, too.
-    private mutating func renameInverses(_ former: String, of target: String, to name: String) {
-        for place in present.indices {
-            for position in present[place].attributes.indices {
-                let attribute = present[place].attributes[position]
-                guard let inverse = attribute.inverse, Self.isSame(inverse, former),
-                    let owner = attribute.target, Self.isSame(owner, target)
-                else { continue }
-                present[place].attributes[position].inverse = name
-            }
-        }
-    }
-
     // MARK: Removing
 
     private mutating func removeParts(of entity: SchemaFile.Entity) {
         let declared = entity.description
         guard let index = index(of: declared.name) else { return }
-        for key in present[index].keys where !declared.keys.contains(where: { $0.attributes == key.attributes }) {
-            changes.append(.removeKey(key, from: declared.name))
-        }
-        present[index].keys.removeAll { key in !declared.keys.contains { $0.attributes == key.attributes } }
-        for attribute in present[index].attributes where declared[attribute.name] == nil {
-            changes.append(.removeAttribute(attribute.name, from: declared.name))
-        }
+        func isKept(_ key: IndexDescription) -> Bool { declared.keys.contains { $0.attributes == key.attributes } }
+        let there = present[index]
+        changes += there.keys.filter { !isKept($0) }.map { .removeKey($0, from: declared.name) }
+        present[index].keys.removeAll { !isKept($0) }
+        let gone = there.attributes.map(\.name).filter { declared[$0] == nil }
+        changes += gone.map { .removeAttribute($0, from: declared.name) }
         present[index].attributes.removeAll { declared[$0.name] == nil }
     }
 
     /// An entity that another one refers to is removed after that one.
     private mutating func removeEntities(except file: SchemaFile) {
-        var doomed = present.filter { entity in
-            !file.entities.contains { Self.isSame($0.description.name, entity.name) }
+        func isKept(_ entity: EntityDescription) -> Bool {
+            file.entities.contains { $0.description.name.isExactly(entity.name) }
         }
-        present.removeAll { entity in doomed.contains { Self.isSame($0.name, entity.name) } }
+        var doomed = present.filter { !isKept($0) }
+        present.removeAll { !isKept($0) }
         while !doomed.isEmpty {
             let free = doomed.firstIndex { entity in
                 !doomed.contains { other in
@@ -124,20 +114,17 @@ struct SchemaDifference {
             }
             let next = doomed.remove(at: free ?? 0)
             // Entities that refer to each other in a circle: the references are removed first.
-            if free == nil {
-                for other in doomed {
-                    for attribute in other.attributes where attribute.target == next.name {
-                        for key in other.keys where key.attributes.contains(attribute.name) {
-                            changes.append(.removeKey(key, from: other.name))
-                        }
-                        changes.append(.removeAttribute(attribute.name, from: other.name))
+            for index in doomed.indices where free == nil {
+                let other = doomed[index]
+                let gone = other.attributes.filter { $0.target == next.name }.map(\.name)
+                for attribute in gone {
+                    for key in other.keys where key.attributes.contains(attribute) {
+                        changes.append(.removeKey(key, from: other.name))
                     }
+                    changes.append(.removeAttribute(attribute, from: other.name))
                 }
-                for index in doomed.indices {
-                    let gone = doomed[index].attributes.filter { $0.target == next.name }.map(\.name)
-                    doomed[index].attributes.removeAll { gone.contains($0.name) }
-                    doomed[index].keys.removeAll { key in key.attributes.contains { gone.contains($0) } }
-                }
+                doomed[index].attributes.removeAll { gone.contains($0.name) }
+                doomed[index].keys.removeAll { key in key.attributes.contains { gone.contains($0) } }
             }
             changes.append(.removeEntity(next.name))
         }
@@ -145,7 +132,7 @@ struct SchemaDifference {
 
     // MARK: Adding and changing
 
-    private mutating func add(_ entity: SchemaFile.Entity) throws(ToolFailure) {
+    private mutating func add(_ entity: SchemaFile.Entity) throws {
         let declared = entity.description
         guard let index = index(of: declared.name) else {
             changes.append(.addEntity(declared))
@@ -170,31 +157,35 @@ struct SchemaDifference {
 
     private mutating func change(
         _ there: AttributeDescription, to declared: AttributeDescription, of entity: String
-    ) throws(ToolFailure) {
-        let title = "“\(declared.name)” of “\(entity)”"
+    ) throws {
         let another = "give the new attribute another name, and copy the values"
-        guard there.type == declared.type else {
-            throw impossible(
-                "\(title) has the type \(there.type.rawValue), but the type \(declared.type.rawValue) in the file. "
-                    + "Types do not change: \(another).")
-        }
-        guard !there.isOptional || declared.isOptional else {
-            throw impossible(
-                "\(title) is optional, but required in the file. Objects may have null: keep it optional, or "
-                    + "\(another).")
-        }
-        guard (there.defaultValue ?? .null) == (declared.defaultValue ?? .null) else {
-            throw impossible("\(title) has another default in the file. Defaults do not change: \(another).")
-        }
-        guard there.target == declared.target else {
-            throw impossible(
-                "\(title) refers to \(name(there.target)), but to \(name(declared.target)) in the file. Targets do not "
-                    + "change: \(another).")
-        }
-        guard there.inverse == nil || declared.inverse != nil else {
-            throw impossible(
-                "\(title) has the inverse “\(there.inverse ?? "")”, but no inverse in the file. An inverse cannot be "
-                    + "removed: name it in the file.")
+        let obstacles = [
+            (
+                there.type != declared.type,
+                "has the type \(there.type.rawValue), but the type \(declared.type.rawValue) in the file. Types do not "
+                    + "change: \(another)."
+            ),
+            (
+                there.isOptional && !declared.isOptional,
+                "is optional, but required in the file. Objects may have null: keep it optional, or \(another)."
+            ),
+            (
+                (there.defaultValue ?? .null) != (declared.defaultValue ?? .null),
+                "has another default in the file. Defaults do not change: \(another)."
+            ),
+            (
+                there.target != declared.target,
+                "refers to \(name(there.target)), but to \(name(declared.target)) in the file. Targets do not change: "
+                    + "\(another)."
+            ),
+            (
+                there.inverse != nil && declared.inverse == nil,
+                "has the inverse “\(there.inverse ?? "")”, but no inverse in the file. An inverse cannot be removed: "
+                    + "name it in the file."
+            ),
+        ]
+        if let (_, obstacle) = obstacles.first(where: \.0) {
+            throw ToolFailure(.failed, "“\(declared.name)” of “\(entity)” \(obstacle)")
         }
         func changed<Part: Equatable>(_ part: KeyPath<AttributeDescription, Part>) -> Part? {
             there[keyPath: part] == declared[keyPath: part] ? nil : declared[keyPath: part]
@@ -204,13 +195,11 @@ struct SchemaDifference {
             .changeAttribute(
                 declared.name, of: entity, isOptional: changed(\.isOptional), isIndexed: changed(\.isIndexed),
                 isUnique: changed(\.isUnique), isPreservedOnDeletion: changed(\.isPreservedOnDeletion),
-                inverse: there.inverse == declared.inverse ? nil : declared.inverse,
+                inverse: changed(\.inverse) ?? nil,
                 whenTargetIsDeleted: changed(\.whenTargetIsDeleted)))
     }
 
     private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }
-
-    private func impossible(_ message: String) -> ToolFailure { ToolFailure(.failed, message) }
 
     // MARK: Text
 
@@ -242,9 +231,8 @@ struct SchemaDifference {
             if let rule { words.append("delete rule \(rule.rawValue)") }
             return ["\(entity): \(name) becomes " + words.joined(separator: ", ")]
         case .addKey(let key, let entity):
-            return [
-                "\(entity): add \(key.isUnique ? "unique key" : "key") on " + key.attributes.joined(separator: ", ")
-            ]
+            let kind = key.isUnique ? "unique key" : "key"
+            return ["\(entity): add \(kind) on " + key.attributes.joined(separator: ", ")]
         case .removeKey(let key, let entity):
             return ["\(entity): remove the key on " + key.attributes.joined(separator: ", ")]
         }

@@ -15,152 +15,153 @@ struct SchemaFile {
     var entities: [Entity] = []
 
     /// Throws a failure that names the entity, the attribute and the member.
-    init(_ bytes: [UInt8]) throws(ToolFailure) {
-        let members = try Self.members(bytes, of: "The file", ["version", "entities"])
-        guard let list = members["entities"] else { throw Self.wrong("The file", "has no member “entities”: add it") }
-        for (number, element) in try Self.objects(list, "The file", "entities").enumerated() {
-            let entity = try Self.entity(element, "Entity \(number + 1)")
-            if entities.contains(where: { Self.isSame($0.description.name, entity.description.name) }) {
-                throw Self.wrong("“\(entity.description.name)”", "exists twice: remove one")
+    init(_ bytes: [UInt8]) throws {
+        let file = try SchemaObject(bytes, "The file", ["version", "entities"])
+        guard file["entities"] != nil else { throw file.wrong("has no member “entities”: add it") }
+        for (number, text) in try file.objects("entities").enumerated() {
+            let entity = try Self.entity(text, "Entity \(number + 1)")
+            if entities.contains(where: { $0.description.name.isExactly(entity.description.name) }) {
+                throw SchemaObject.wrong("“\(entity.description.name)”", "exists twice: remove one")
             }
             entities.append(entity)
         }
     }
 
-    private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
-
     // MARK: Parts
 
-    private static func entity(_ text: String, _ place: String) throws(ToolFailure) -> Entity {
-        let members = try members(
-            Array(text.utf8), of: place, ["name", "history", "attributes", "keys", "renamedFrom"])
-        let name = try string(members["name"], place, "name")
-        let title = "“\(name)”"
+    private static func entity(_ text: [UInt8], _ title: String) throws -> Entity {
+        var object = try SchemaObject(text, title, ["name", "history", "attributes", "keys", "renamedFrom"])
+        let name = try object.requiredText("name")
+        object.title = "“\(name)”"
         var entity = Entity(description: EntityDescription(name, attributes: []))
-        if let history = members["history"] {
-            guard case .string(let text) = history, let policy = HistoryPolicy(rawValue: text) else {
-                throw wrong(title, "has a “history” that is neither \"full\" nor \"off\"")
-            }
-            entity.description.history = policy
+        if object["history"] != nil {
+            entity.description.history = try object.choice(
+                "history", "has a “history” that is neither \"full\" nor \"off\"")
         }
-        if let former = members["renamedFrom"] { entity.formerName = try string(former, title, "renamedFrom") }
-        for (number, element) in try objects(members["attributes"], title, "attributes").enumerated() {
-            let (attribute, former) = try self.attribute(element, "Attribute \(number + 1) of \(title)", of: name)
+        entity.formerName = try object.text("renamedFrom")
+        for (number, text) in try object.objects("attributes").enumerated() {
+            let (attribute, former) = try self.attribute(text, "Attribute \(number + 1) of \(object.title)", of: name)
             if entity.description[attribute.name] != nil {
-                throw wrong("“\(attribute.name)” of \(title)", "exists twice: remove one")
+                throw SchemaObject.wrong("“\(attribute.name)” of \(object.title)", "exists twice: remove one")
             }
             entity.description.attributes.append(attribute)
             entity.formerNames[attribute.name] = former
         }
-        for (number, element) in try objects(members["keys"], title, "keys").enumerated() {
-            entity.description.keys.append(try key(element, "Key \(number + 1) of \(title)"))
+        for (number, text) in try object.objects("keys").enumerated() {
+            entity.description.keys.append(try key(text, "Key \(number + 1) of \(object.title)"))
         }
         return entity
     }
 
     private static func attribute(
-        _ text: String, _ place: String, of entity: String
-    ) throws(ToolFailure) -> (AttributeDescription, formerName: String?) {
-        let members = try members(
-            Array(text.utf8), of: place,
+        _ text: [UInt8], _ title: String, of entity: String
+    ) throws -> (AttributeDescription, formerName: String?) {
+        var object = try SchemaObject(
+            text, title,
             [
                 "name", "type", "optional", "indexed", "unique", "preservedOnDeletion", "default", "target", "inverse",
                 "deleteRule", "renamedFrom",
             ])
-        let name = try string(members["name"], place, "name")
-        let title = "“\(name)” of “\(entity)”"
-        guard case .string(let typeName)? = members["type"], let type = AttributeType(rawValue: typeName) else {
-            throw wrong(
-                title,
-                "needs a “type” that is one of " + AttributeType.allCases.map(\.rawValue).joined(separator: ", "))
-        }
+        let name = try object.requiredText("name")
+        object.title = "“\(name)” of “\(entity)”"
+        let types = AttributeType.allCases.map(\.rawValue).joined(separator: ", ")
+        let type: AttributeType = try object.choice("type", "needs a “type” that is one of " + types)
         var attribute = AttributeDescription(name, type)
-        attribute.isOptional = try bool(members["optional"], title, "optional") ?? true
-        attribute.isIndexed = try bool(members["indexed"], title, "indexed") ?? false
-        attribute.isUnique = try bool(members["unique"], title, "unique") ?? false
-        attribute.isPreservedOnDeletion =
-            try bool(members["preservedOnDeletion"], title, "preservedOnDeletion") ?? false
-        if let json = members["default"] {
+        attribute.isOptional = try object.flag("optional") ?? true
+        attribute.isIndexed = try object.flag("indexed") ?? false
+        attribute.isUnique = try object.flag("unique") ?? false
+        attribute.isPreservedOnDeletion = try object.flag("preservedOnDeletion") ?? false
+        if let json = object["default"] {
             guard let value = ValueConversion.value(json, as: type) else {
-                throw wrong(title, "has a “default” that is not of the type \(type.rawValue)")
+                throw object.wrong("has a “default” that is not of the type \(type.rawValue)")
             }
             attribute.defaultValue = value
         }
-        if let target = members["target"] { attribute.target = try string(target, title, "target") }
-        if let inverse = members["inverse"] { attribute.inverse = try string(inverse, title, "inverse") }
-        if let rule = members["deleteRule"] {
-            guard case .string(let text) = rule, let deleteRule = DeleteRule(rawValue: text) else {
-                throw wrong(
-                    title,
-                    "has a “deleteRule” that is not one "
-                        + "of " + DeleteRule.allCases.map(\.rawValue).joined(separator: ", "))
-            }
-            attribute.whenTargetIsDeleted = deleteRule
+        attribute.target = try object.text("target")
+        attribute.inverse = try object.text("inverse")
+        if object["deleteRule"] != nil {
+            let rules = DeleteRule.allCases.map(\.rawValue).joined(separator: ", ")
+            attribute.whenTargetIsDeleted = try object.choice(
+                "deleteRule", "has a “deleteRule” that is not one of " + rules)
         }
-        let former = try members["renamedFrom"].map { (json) throws(ToolFailure) in
-            try string(json, title, "renamedFrom")
-        }
-        return (attribute, former)
+        return (attribute, try object.text("renamedFrom"))
     }
 
-    private static func key(_ text: String, _ place: String) throws(ToolFailure) -> IndexDescription {
-        let members = try members(Array(text.utf8), of: place, ["attributes", "unique"])
-        guard case .structure(let list)? = members["attributes"], let elements = try? JSONReader.elements(list) else {
-            throw wrong(place, "needs a member “attributes”, which is a list of names")
+    private static func key(_ text: [UInt8], _ title: String) throws -> IndexDescription {
+        let object = try SchemaObject(text, title, ["attributes", "unique"])
+        guard case .structure(let list)? = object["attributes"], let elements = try? JSONReader.elements(list) else {
+            throw object.wrong("needs a member “attributes”, which is a list of names")
         }
         var names: [String] = []
-        for element in elements { names.append(try string(element, place, "attributes")) }
-        return IndexDescription(names, isUnique: try bool(members["unique"], place, "unique") ?? false)
+        for element in elements { names.append(try object.text(element, "attributes")) }
+        return IndexDescription(names, isUnique: try object.flag("unique") ?? false)
     }
+}
 
-    // MARK: Members
+/// An object of the file, all of whose members are known.
+private struct SchemaObject {
+    /// Its name in failures.
+    var title: String
+    private var members: [String: JSONValue] = [:]
 
-    /// The members of an object, all of which are known.
-    private static func members(
-        _ bytes: [UInt8], of place: String, _ known: [String]
-    ) throws(ToolFailure) -> [String: JSONValue] {
+    init(_ bytes: [UInt8], _ title: String, _ known: [String]) throws {
+        self.title = title
         let list: [JSONMember]
         do throws(JSONError) {
             list = try JSONReader.object(bytes)
-        } catch { throw wrong(place, "is not a JSON object: \(error.message) (byte \(error.column))") }
-        var members: [String: JSONValue] = [:]
+        } catch { throw wrong("is not a JSON object: \(error.message) (byte \(error.column))") }
         for member in list {
-            guard known.contains(where: { isSame($0, member.name) }) else {
-                throw wrong(place, "has an unknown member “\(member.name)”: known are \(known.joined(separator: ", "))")
+            guard known.contains(where: { $0.isExactly(member.name) }) else {
+                throw wrong("has an unknown member “\(member.name)”: known are \(known.joined(separator: ", "))")
             }
             members[member.name] = member.value
         }
-        return members
     }
 
-    private static func objects(_ json: JSONValue?, _ place: String, _ member: String) throws(ToolFailure) -> [String] {
-        guard let json else { return [] }
-        var texts: [String] = []
-        guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
-            throw wrong(place, "has a member “\(member)” that is not a list")
-        }
-        for element in elements {
-            guard case .structure(let text) = element else {
-                throw wrong(place, "has a member “\(member)” with an element that is not a JSON object")
-            }
-            texts.append(text)
-        }
-        return texts
+    subscript(name: String) -> JSONValue? { members[name] }
+
+    /// Nil if the member is missing, as for the other types.
+    func text(_ name: String) throws -> String? {
+        members[name] == nil ? nil : try requiredText(name)
     }
 
-    private static func string(_ json: JSONValue?, _ place: String, _ member: String) throws(ToolFailure) -> String {
-        guard case .string(let text)? = json else { throw wrong(place, "needs a member “\(member)”, which is a text") }
+    func requiredText(_ name: String) throws -> String { try text(members[name], name) }
+
+    func text(_ json: JSONValue?, _ name: String) throws -> String {
+        guard case .string(let text)? = json else { throw wrong("needs a member “\(name)”, which is a text") }
         return text
     }
 
-    private static func bool(_ json: JSONValue?, _ place: String, _ member: String) throws(ToolFailure) -> Bool? {
-        guard let json else { return nil }
-        guard case .bool(let bool) = json else { throw wrong(place, "needs true or false for “\(member)”") }
-        return bool
+    func flag(_ name: String) throws -> Bool? {
+        guard let json = members[name] else { return nil }
+        guard case .bool(let flag) = json else { throw wrong("needs true or false for “\(name)”") }
+        return flag
     }
 
-    private static func wrong(_ place: String, _ problem: String) -> ToolFailure {
+    /// One of several texts. Throws if it is another one, or missing.
+    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws -> Choice {
+        guard case .string(let text)? = members[name], let choice = Choice(rawValue: text) else { throw wrong(problem) }
+        return choice
+    }
+
+    /// The texts of a list of objects.
+    func objects(_ name: String) throws -> [[UInt8]] {
+        guard let json = members[name] else { return [] }
+        guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
+            throw wrong("has a member “\(name)” that is not a list")
+        }
+        return try elements.map { element in
+            guard case .structure(let text) = element else {
+                throw wrong("has a member “\(name)” with an element that is not a JSON object")
+            }
+            return Array(text.utf8)
+        }
+    }
+
+    func wrong(_ problem: String) -> ToolFailure { Self.wrong(title, problem) }
+
+    static func wrong(_ title: String, _ problem: String) -> ToolFailure {
         ToolFailure(
-            .failed, "\(place) \(problem).", hint: "“annals schema STORE --format json” prints the form of the file.")
+            .failed, "\(title) \(problem).", hint: "“annals schema STORE --format json” prints the form of the file.")
     }
 }

@@ -63,16 +63,16 @@ enum StoreAccess {
     }
 
     /// Runs `body` with a store and closes it. If both fail, throws the failure of `body`.
-    static func with<Result>(
-        _ path: String, _ access: Store.Access, _ body: (Store) throws(ToolFailure) -> Result
+    static func with<Result, Failure>(
+        _ path: String, _ access: Store.Access, _ body: (Store) throws(Failure) -> Result
     ) throws(ToolFailure) -> Result {
         let store = try open(path, access)
         let result: Result
-        do throws(ToolFailure) {
+        do {
             result = try body(store)
         } catch {
             try? store.close()
-            throw error
+            throw ToolFailure(error)
         }
         try storing { try store.close() }
         return result

@@ -110,7 +110,7 @@ struct SwiftSchema {
                 guard let target = attribute.target, types[target] != nil, let type = types[entity.name],
                     Self.canBeProperty(attribute.name), let name = attribute.inverse, Self.canBeProperty(name)
                 else { continue }
-                let there = entities.first { isSame($0.name, target) }?.attributes ?? []
+                let there = entities.first { $0.name.isExactly(target) }?.attributes ?? []
                 let taken = there.map(\.name) + otherSides[target, default: []].map(\.name)
                 if taken.contains(name) { continue }
                 otherSides[target, default: []].append(
@@ -120,8 +120,6 @@ struct SwiftSchema {
             }
         }
     }
-
-    private func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
 
     private static func isPartOfIdentifier(_ scalar: Unicode.Scalar) -> Bool {
         scalar == "_" || scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil)
@@ -164,10 +162,10 @@ struct SwiftSchema {
 
     private static let keywords: Set<String> = [
         "Any", "Self", "actor", "as", "associatedtype", "async", "await", "break", "case", "catch", "class", "continue",
-        "default",
-        "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for", "func",
-        "guard", "if", "import", "in", "init", "inout", "internal", "is", "let", "nil", "operator", "precedencegroup",
-        "private", "protocol", "public", "repeat", "rethrows", "return", "self", "static", "struct", "subscript",
+        "default", "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for",
+        "func", "guard", "if", "import", "in", "init", "inout", "internal", "is", "let", "nil", "operator",
+        "precedencegroup", "private", "protocol", "public", "repeat", "rethrows", "return", "self", "static", "struct",
+        "subscript",
         "super", "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
     ]
 
@@ -176,8 +174,7 @@ struct SwiftSchema {
     private mutating func declare(_ entity: EntityDescription) {
         guard let type = types[entity.name] else {
             lines += [
-                "// “\(Self.comment(entity.name))” has no attribute that a struct can have: it is left alone.",
-                "",
+                "// “\(Self.comment(entity.name))” has no attribute that a struct can have: it is left alone.", "",
             ]
             return
         }
@@ -200,36 +197,17 @@ struct SwiftSchema {
             return
         }
         let (type, initial) = typeAndInitial(of: attribute)
-        let name = Self.property(attribute.name)
-        switch initial {
-        case "nil": lines.append("    var \(name): \(type)")
-        case let initial
-        where ["false", "true", "0", "\"\""].contains(initial) && !attribute.isOptional
-            && [.bool, .int, .string].contains(attribute.type):
-            lines.append("    var \(name) = \(initial)")
-        default: lines.append("    var \(name): \(type) = \(initial)")
-        }
+        let showsType =
+            attribute.isOptional || ![.bool, .int, .string].contains(attribute.type)
+            || !["false", "true", "0", "\"\""].contains(initial)
+        lines.append(
+            "    var \(Self.property(attribute.name))" + (showsType ? ": \(type)" : "")
+                + (initial == "nil" ? "" : " = \(initial)"))
     }
 
     /// The property's type, and the value that it has in a new struct.
     private mutating func typeAndInitial(of attribute: AttributeDescription) -> (String, String) {
-        let target = attribute.target.flatMap { types[$0] }
-        switch (attribute.type, target) {
-        case (.object, let target?): return ("Reference<\(target)>?", "nil")
-        case (.orderedObjects, let target?): return ("[Reference<\(target)>]", "[]")
-        case (.objects, let target?): return ("Set<Reference<\(target)>>", "[]")
-        case (.object, nil):
-            helpers.insert(.object)
-            return (Helper.object.rawValue + "?", "nil")
-        case (.orderedObjects, nil): return helped(.orderedObjects, attribute)
-        case (.objects, nil): return helped(.objects, attribute)
-        case (.json, _):
-            helpers.insert(.json)
-            let initial = attribute.defaultValue.map(literal)
-            if attribute.isOptional { return ("JSONText?", initial ?? "nil") }
-            return ("JSONText", initial ?? "JSONText()")
-        default: break
-        }
+        let target = attribute.target.flatMap { types[$0] }.map { "Reference<\($0)>" }
         let (type, empty) =
             switch attribute.type {
             case .bool: ("Bool", "false")
@@ -239,15 +217,21 @@ struct SwiftSchema {
             case .data: ("Data", "Data()")
             case .date: ("Date", "Date(timeIntervalSince1970: 0)")
             case .uuid: ("UUID", "UUID()")
-            default: ("Decimal", "0")
+            case .decimal: ("Decimal", "0")
+            case .json: (helped(.json), "JSONText()")
+            case .object: (target ?? helped(.object), "nil")
+            case .orderedObjects: target.map { ("[\($0)]", "[]") } ?? (helped(.orderedObjects), "AnyObjectList()")
+            case .objects: target.map { ("Set<\($0)>", "[]") } ?? (helped(.objects), "AnyObjectSet()")
             }
-        let initial = attribute.defaultValue.map(literal)
-        return attribute.isOptional ? (type + "?", initial ?? "nil") : (type, initial ?? empty)
+        let isTypedList = attribute.type.isObjectList && target != nil
+        let isOptional = attribute.type == .object || attribute.isOptional && !isTypedList
+        let initial = attribute.type.isReference ? nil : attribute.defaultValue.map(literal)
+        return isOptional ? (type + "?", initial ?? "nil") : (type, initial ?? empty)
     }
 
-    private mutating func helped(_ helper: Helper, _ attribute: AttributeDescription) -> (String, String) {
+    private mutating func helped(_ helper: Helper) -> String {
         helpers.insert(helper)
-        return attribute.isOptional ? (helper.rawValue + "?", "nil") : (helper.rawValue, helper.rawValue + "()")
+        return helper.rawValue
     }
 
     // MARK: Schemas
@@ -255,7 +239,7 @@ struct SwiftSchema {
     private func schema(of entity: EntityDescription, _ type: String) -> [String] {
         let items = entity.attributes.filter { Self.canBeProperty($0.name) }.compactMap { item($0, of: entity.name) }
         var arguments: [String] = []
-        if !isSame(type, entity.name) { arguments.append(Self.text(entity.name)) }
+        if !type.isExactly(entity.name) { arguments.append(Self.text(entity.name)) }
         var notes: [String] = []
         for isUnique in [true, false] {
             let keys = entity.keys.filter { $0.isUnique == isUnique }
@@ -282,7 +266,7 @@ struct SwiftSchema {
     /// The line of an attribute; nil if it needs none.
     private func item(_ attribute: AttributeDescription, of entity: String) -> String? {
         var parts = [Self.path(attribute.name)]
-        let isReference = [.object, .orderedObjects, .objects].contains(attribute.type)
+        let isReference = attribute.type.isReference
         if attribute.isUnique { parts.append(".unique") }
         if attribute.isIndexed { parts.append(".indexed") }
         if attribute.isPreservedOnDeletion { parts.append(".preservedOnDeletion") }

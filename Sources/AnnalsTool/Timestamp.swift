@@ -1,6 +1,7 @@
 // Times of transactions in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970; and
 // in local time, for people.
 
+internal import Annals
 internal import FoundationEssentials
 
 #if canImport(Glibc)
@@ -11,25 +12,36 @@ internal import FoundationEssentials
 
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
-    private static let perDay: Int64 = 86_400
 
     /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and as many digits as they
     /// need.
     package static func text(_ microseconds: Int64) -> String {
-        let seconds = floorDivided(microseconds, perSecond)
-        let rest = microseconds % perSecond
-        return text(seconds: seconds, fraction: padded(rest < 0 ? rest + perSecond : rest, 6))
+        let seconds = seconds(microseconds)
+        // The product may overflow, and the difference is still right.
+        let rest = microseconds &- seconds &* perSecond
+        return text(seconds: seconds, fraction: String(rest).zeroPadded(to: 6))
     }
+
+    /// The nearest microsecond; the nearest possible time for a date that is too far away.
+    static func text(_ date: Date) -> String { text(microseconds(date)) }
 
     /// The same for seconds since 1970 and the digits after the point.
     static func text(seconds: Int64, fraction: String) -> String {
-        let day = floorDivided(seconds, perDay)
-        let rest = seconds - day * perDay
-        let (year, month, dayOfMonth) = civil(day)
-        let sign = year < 0 ? "-" : year > 9999 ? "+" : ""
-        return sign + padded(abs(year), 4) + "-" + padded(month, 2) + "-" + padded(dayOfMonth, 2) + "T"
-            + padded(rest / 3600, 2) + ":" + padded(rest / 60 % 60, 2) + ":" + padded(rest % 60, 2) + "."
-            + fraction + "Z"
+        text(fields(of: seconds, gmtime_r) ?? tm(), "T") + "." + fraction + "Z"
+    }
+
+    private static func text(_ fields: tm, _ separator: String) -> String {
+        let numbers = numbers(fields)
+        let digits = numbers.enumerated().map { String(abs($1)).zeroPadded(to: $0 == 0 ? 4 : 2) }
+        return (numbers[0] < 0 ? "-" : numbers[0] > 9999 ? "+" : "") + digits[...2].joined(separator: "-") + separator
+            + digits[3...].joined(separator: ":")
+    }
+
+    /// The year, the month from 1 and so on, down to the second.
+    private static func numbers(_ fields: tm) -> [Int32] {
+        [
+            fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec,
+        ]
     }
 
     /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
@@ -44,38 +56,38 @@ package enum Timestamp {
     /// Seconds since 1970, and the digits after the point if there are any.
     static func parts(_ text: String) -> (seconds: Int64, fraction: String)? {
         let bytes = Array(text.utf8)
-        guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), bytes[4] == UInt8(ascii: "-"),
-            bytes[7] == UInt8(ascii: "-"), bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"),
-            bytes[16] == UInt8(ascii: ":"),
-            let year = number(bytes[0..<4]), let month = number(bytes[5..<7]), let day = number(bytes[8..<10]),
-            let hour = number(bytes[11..<13]), let minute = number(bytes[14..<16]), let second = number(bytes[17..<19]),
-            let fraction = fraction(bytes[19..<(bytes.count - 1)]),
-            (1...12).contains(month), hour < 24, minute < 60, second < 60
+        let form = "0000-00-00T00:00:00".utf8
+        guard bytes.count > form.count, bytes.last == UInt8(ascii: "Z"),
+            zip(bytes, form).allSatisfy({ $1.isDigit ? $0.isDigit : $0 == $1 })
         else { return nil }
-        let days = days(year, month, day)
-        // A day that the month does not have becomes another day.
-        guard civil(days) == (year, month, day) else { return nil }
-        return (days * perDay + hour * 3600 + minute * 60 + second, fraction)
+        let fraction = bytes[form.count...].dropLast()
+        guard fraction.isEmpty || fraction.count > 1 && fraction.first == UInt8(ascii: "."),
+            fraction.dropFirst().allSatisfy(\.isDigit)
+        else { return nil }
+        let numbers = bytes[..<form.count].split { !$0.isDigit }.map { Int32(String(decoding: $0, as: UTF8.self)) ?? 0 }
+        var fields = tm()
+        (fields.tm_year, fields.tm_mon, fields.tm_mday) = (numbers[0] - 1900, numbers[1] - 1, numbers[2])
+        (fields.tm_hour, fields.tm_min, fields.tm_sec) = (numbers[3], numbers[4], numbers[5])
+        let seconds = Int64(timegm(&fields))
+        // A day that the month does not have becomes another day, and so on.
+        guard self.numbers(fields) == numbers else { return nil }
+        return (seconds, String(decoding: fraction.dropFirst(), as: UTF8.self))
     }
 
     // MARK: Local time
 
     /// A text such as `2026-01-02 03:04:05`, in the time zone of the machine or of the variable TZ.
     package static func local(_ microseconds: Int64) -> String {
-        var (seconds, fields) = (time_t(floorDivided(microseconds, perSecond)), tm())
-        guard localtime_r(&seconds, &fields) != nil, (-1900...8099).contains(fields.tm_year) else {
-            return text(microseconds)
-        }
-        let parts = [fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec].map {
-            padded(Int64($0), 2)
-        }
-        return "\(padded(Int64(fields.tm_year) + 1900, 4))-\(parts[0])-\(parts[1]) \(parts[2]):\(parts[3]):\(parts[4])"
+        guard let fields = fields(of: seconds(microseconds), localtime_r), (-1900...8099).contains(fields.tm_year)
+        else { return text(microseconds) }
+        return text(fields, " ")
     }
+
+    static func local(_ date: Date) -> String { local(microseconds(date)) }
 
     /// The seconds since 1970 at which clocks in UTC show what local clocks show at `seconds`, the other way round.
     private static func fromLocal(_ seconds: Int64) -> Int64 {
-        var (time, fields) = (time_t(seconds), tm())
-        guard gmtime_r(&time, &fields) != nil else { return seconds }
+        guard var fields = fields(of: seconds, gmtime_r) else { return seconds }
         fields.tm_isdst = -1
         return Int64(mktime(&fields))
     }
@@ -84,23 +96,35 @@ package enum Timestamp {
     ///
     /// - Parameter days: How many days before the one of `now`.
     static func midnight(_ days: Int32, before now: Int64) -> Int64 {
-        var (seconds, fields) = (time_t(floorDivided(now, perSecond)), tm())
-        guard localtime_r(&seconds, &fields) != nil else { return now }
+        guard var fields = fields(of: seconds(now), localtime_r) else { return now }
         (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
         fields.tm_mday -= days
         return Int64(mktime(&fields)) * perSecond
     }
 
-    static var now: Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * perSecond + Int64(time.tv_nsec) / 1000
+    static var now: Int64 { RealEnvironment().wallClockMicroseconds() }
+
+    /// The fields of a calendar, by a function of the C library.
+    private static func fields(
+        of seconds: Int64, _ convert: (UnsafePointer<time_t>, UnsafeMutablePointer<tm>) -> UnsafeMutablePointer<tm>?
+    ) -> tm? {
+        var (time, fields) = (time_t(seconds), tm())
+        return convert(&time, &fields) == nil ? nil : fields
+    }
+
+    /// Rounded down.
+    private static func seconds(_ microseconds: Int64) -> Int64 {
+        microseconds / perSecond - (microseconds % perSecond < 0 ? 1 : 0)
     }
 
     // MARK: As a user writes it
 
     /// The store rounds times to the nearest microsecond, so this one survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
+
+    private static func microseconds(_ date: Date) -> Int64 {
+        Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
+    }
 
     /// Parses a moment as a user writes it: a date, or a date and a time, with or without seconds and a zone. Without a
     /// zone it is local. A date alone is the beginning of that day. Nil for anything else.
@@ -120,51 +144,6 @@ package enum Timestamp {
         else { return nil }
         let offset = hours * 3600 + minutes * 60
         return (zone.hasPrefix("-") ? local.seconds + offset : local.seconds - offset, local.fraction)
-    }
-
-    private static func fraction(_ bytes: ArraySlice<UInt8>) -> String? {
-        guard let point = bytes.first else { return "" }
-        let digits = bytes.dropFirst()
-        guard point == UInt8(ascii: "."), !digits.isEmpty, areDigits(digits) else { return nil }
-        return String(decoding: digits, as: UTF8.self)
-    }
-
-    private static func number(_ bytes: ArraySlice<UInt8>) -> Int64? {
-        areDigits(bytes) ? Int64(String(decoding: bytes, as: UTF8.self)) : nil
-    }
-
-    private static func areDigits(_ bytes: ArraySlice<UInt8>) -> Bool {
-        bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-    }
-
-    private static func padded(_ number: Int64, _ width: Int) -> String { String(number).zeroPadded(to: width) }
-
-    private static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
-        let quotient = number / divisor
-        return number % divisor < 0 ? quotient - 1 : quotient
-    }
-
-    // The proleptic Gregorian calendar, in eras of 400 years that begin on the first of March of a year 0.
-    private static let daysOfEra: Int64 = 146_097
-    private static let daysBefore1970: Int64 = 719_468
-
-    private static func civil(_ days: Int64) -> (Int64, Int64, Int64) {
-        let shifted = days + daysBefore1970
-        let era = floorDivided(shifted, daysOfEra)
-        let day = shifted - era * daysOfEra
-        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365
-        let dayOfYear = day - (365 * year + year / 4 - year / 100)
-        let month = (5 * dayOfYear + 2) / 153
-        let calendarMonth = month < 10 ? month + 3 : month - 9
-        return (year + era * 400 + (calendarMonth <= 2 ? 1 : 0), calendarMonth, dayOfYear - (153 * month + 2) / 5 + 1)
-    }
-
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        let shifted = month <= 2 ? year - 1 : year
-        let era = floorDivided(shifted, 400)
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return era * daysOfEra + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - daysBefore1970
     }
 }
 

@@ -3,12 +3,6 @@
 internal import Annals
 internal import Synchronization
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 enum ToolTask {
     /// Runs code that waits, and waits for it.
     static func wait(_ body: @escaping @Sendable () async throws -> Void) throws(ToolFailure) {
@@ -16,36 +10,31 @@ enum ToolTask {
         Task.detached {
             do {
                 try await body()
-                end.come(nil)
+                end.come(.success(()))
             } catch {
-                end.come(ToolFailure(error))
+                end.come(.failure(ToolFailure(error)))
             }
         }
-        if let failure = end.wait() { throw failure }
+        try end.wait().get()
     }
 }
 
 /// The end of a task, for the thread that waits for it.
-///
-/// Sound although it is shared: the memory is a semaphore's, which any thread may use.
-private final class TaskEnd: @unchecked Sendable {
-    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-    private let failure = Mutex<ToolFailure?>(nil)
+private final class TaskEnd: Sendable {
+    private let monitor = Monitor()
+    private let result = Mutex<Result<Void, ToolFailure>?>(nil)
 
-    init() { sem_init(semaphore, 0, 0) }
-
-    deinit {
-        sem_destroy(semaphore)
-        semaphore.deallocate()
+    func come(_ result: Result<Void, ToolFailure>) {
+        self.result.withLock { $0 = result }
+        monitor.withLock { monitor.signalAll() }
     }
 
-    func come(_ failure: ToolFailure?) {
-        self.failure.withLock { $0 = failure }
-        sem_post(semaphore)
-    }
-
-    func wait() -> ToolFailure? {
-        while sem_wait(semaphore) != 0 {}
-        return failure.withLock { $0 }
+    func wait() -> Result<Void, ToolFailure> {
+        monitor.withLock {
+            while true {
+                if let result = result.withLock({ $0 }) { return result }
+                monitor.wait()
+            }
+        }
     }
 }

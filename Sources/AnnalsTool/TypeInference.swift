@@ -54,9 +54,9 @@ package struct TypeGuess: Equatable, Sendable {
     ///
     /// `existingIntegersAreDoubles` is about the existing values. Types that no JSON value has by itself (dates and so
     /// on) stay: a value either is the text of one, or is refused.
-    package func widened(_ existing: AttributeType, existingIntegersAreDoubles: () throws(ToolFailure) -> Bool)
-        throws(ToolFailure) -> AttributeType
-    {
+    package func widened(
+        _ existing: AttributeType, existingIntegersAreDoubles: () throws -> Bool
+    ) throws -> AttributeType {
         guard let type, type != existing else { return existing }
         switch (existing, type) {
         case (.double, .int): return integersAreDoubles ? .double : .json

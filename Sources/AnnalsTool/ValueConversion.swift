@@ -105,9 +105,4 @@ package enum ValueConversion {
         default: return text(value)
         }
     }
-
-    /// A time in microseconds since 1970; for one that is too far away, the nearest possible.
-    static func microseconds(_ date: Date) -> Int64 {
-        Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
-    }
 }

@@ -22,33 +22,30 @@ extension Command {
         operands: ["[STORE]"],
         options: [
             Option("explain", value: "RULE", "what a rule demands, how it can be broken, and what to do then"),
-            Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
+            .textOrJSON,
         ],
         run: VerifyCommand.run)
 }
 
 enum VerifyCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let format = try arguments.format(["text", "json"], for: .verify)
         if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
-            return try explain(try RuleExplanation(rule), format, &output)
+            try explain(try RuleExplanation(rule), format, &output)
+            return .done
         }
         guard let path = arguments.operands.first, !arguments.has("explain") else {
-            throw ToolFailure(
-                .usage, "“annals verify” needs either STORE or --explain RULE.", hint: "Try: annals help verify")
+            throw Command.verify.refusal("“annals verify” needs either STORE or --explain RULE.")
         }
         var options = CheckOptions()
         options.spillDirectory = temporaryDirectory
         let progress = Progress("bytes")
-        let report = try storing {
+        let report: CheckReport
+        do {
             defer { progress.clear() }
-            return try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
+            report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
-        if format == "json" {
-            try output.line(json(report, path).text)
-        } else {
-            try text(report, path, &output)
-        }
+        if format == "json" { try output.line(json(report, path).text) } else { try text(report, path, &output) }
         if report.hasDamage { return .damaged }
         return report.isIntact ? .done : .failed
     }
@@ -59,27 +56,21 @@ enum VerifyCommand {
         return String(cString: value)
     }
 
-    private static func explain(
-        _ rule: RuleExplanation, _ format: String, _ output: inout Output
-    ) throws(ToolFailure) -> ExitStatus {
-        if format == "json" {
-            var line = JSONLine()
-            line.add("rule", rule.rule)
-            line.add("meaning", rule.meaning)
-            line.add("cause", rule.cause)
-            line.add("remedy", rule.remedy)
-            try output.line(line.text)
-        } else {
-            for text in ["\(rule.rule): \(rule.meaning)", "Cause: " + rule.cause, "Remedy: " + rule.remedy] {
-                for line in HelpCommand.wrapped(text) { try output.line(line) }
-            }
+    private static func explain(_ rule: RuleExplanation, _ format: String, _ output: inout Output) throws {
+        guard format == "text" else {
+            let json: JSONLine = [
+                "rule": rule.rule, "meaning": rule.meaning, "cause": rule.cause, "remedy": rule.remedy,
+            ]
+            return try output.line(json.text)
         }
-        return .done
+        for text in ["\(rule.rule): \(rule.meaning)", "Cause: " + rule.cause, "Remedy: " + rule.remedy] {
+            for line in HelpCommand.wrapped(text) { try output.line(line) }
+        }
     }
 
     // MARK: Text
 
-    private static func text(_ report: CheckReport, _ path: String, _ output: inout Output) throws(ToolFailure) {
+    private static func text(_ report: CheckReport, _ path: String, _ output: inout Output) throws {
         try output.line("\(path): \(summary(report))")
         for finding in report.findings {
             let kind = finding.isDamage ? "damage" : "notice"
@@ -121,53 +112,31 @@ enum VerifyCommand {
     // MARK: JSON
 
     private static func json(_ report: CheckReport, _ path: String) -> JSONLine {
-        var line = JSONLine()
-        line.add("store", path)
-        line.add("intact", report.isIntact)
-        line.add("damaged", report.hasDamage)
-        line.add("sealed", report.isSealed)
-        line.add("storeID", report.header?.storeID.text ?? "")
-        line.add("generation", report.header?.generation)
-        line.add("fileBytes", report.fileBytes)
-        line.add("end", report.end)
-        line.add("lastNumber", report.lastNumber)
-        line.add("schemaVersion", UInt64(report.schemaVersion))
-        line.add("stoppedAt", report.stoppedAt)
-        line.add("tornTail", report.tornTail.map(json))
-        line.add("counts", json(report.counts))
-        line.add("findings", report.findings.map(json))
-        line.add("omittedFindings", UInt64(report.omittedFindings))
-        return line
-    }
-
-    private static func json(_ tail: CheckReport.TornTail) -> JSONLine {
-        var line = JSONLine()
-        line.add("offset", tail.offset)
-        line.add("bytes", tail.bytes)
-        return line
+        let tail: JSONLine? = report.tornTail.map { ["offset": $0.offset, "bytes": $0.bytes] }
+        return [
+            "store": path, "intact": report.isIntact, "damaged": report.hasDamage, "sealed": report.isSealed,
+            "storeID": report.header?.storeID.text ?? "", "generation": report.header?.generation,
+            "fileBytes": report.fileBytes, "end": report.end, "lastNumber": report.lastNumber,
+            "schemaVersion": report.schemaVersion, "stoppedAt": report.stoppedAt, "tornTail": tail,
+            "counts": json(report.counts), "findings": report.findings.map(json),
+            "omittedFindings": report.omittedFindings,
+        ]
     }
 
     private static func json(_ counts: CheckCounts) -> JSONLine {
-        var line = JSONLine()
-        line.add("frames", counts.frames)
-        line.add("transactions", counts.transactions)
-        line.add("changes", counts.changes)
-        line.add("rows", counts.rows)
-        line.add("values", counts.values)
-        line.add("largeValues", counts.largeValues)
         var bytes = JSONLine()
         for kind in FrameKind.allCases { bytes.add("\(kind)", counts.bytes(of: kind)) }
-        line.add("frameBytes", bytes)
-        return line
+        return [
+            "frames": counts.frames, "transactions": counts.transactions, "changes": counts.changes,
+            "rows": counts.rows, "values": counts.values, "largeValues": counts.largeValues, "frameBytes": bytes,
+        ]
     }
 
     private static func json(_ finding: Finding) -> JSONLine {
-        var line = JSONLine()
-        line.add("rule", finding.rule)
-        line.add("offset", finding.offset)
-        line.add("damage", finding.isDamage)
-        line.add("sentence", finding.sentence)
-        return line
+        [
+            "rule": finding.rule, "offset": finding.offset, "damage": finding.isDamage,
+            "sentence": finding.sentence,
+        ]
     }
 }
 

@@ -107,24 +107,16 @@ enum WatchTop {
     }
 
     private static func json(_ second: Second) -> JSONLine {
-        var line = JSONLine()
-        line.add("timestamp", Timestamp.text(Timestamp.now))
-        line.add("number", second.number)
-        line.add("transactions", second.transactions)
-        line.add("changes", second.changes)
-        line.add(
-            "authors",
-            sorted(second.authors).map { author in
-                var line = JSONLine()
-                line.add("author", author.name)
-                line.add("transactions", author.count)
-                return line
-            })
-        line.add("fileBytes", second.fileBytes)
-        line.add("lockHeldPercent", UInt64(second.held * 100 / samples))
-        line.add("lockAwaitedPercent", UInt64(second.awaited * 100 / samples))
-        line.add("consumers", second.consumers.map(ConsumersCommand.json))
-        return line
+        [
+            "timestamp": Timestamp.text(Timestamp.now), "number": second.number,
+            "transactions": second.transactions, "changes": second.changes,
+            "authors": sorted(second.authors).map {
+                ["author": $0.name, "transactions": $0.count] as JSONLine
+            },
+            "fileBytes": second.fileBytes, "lockHeldPercent": second.held * 100 / samples,
+            "lockAwaitedPercent": second.awaited * 100 / samples,
+            "consumers": second.consumers.map(ConsumersCommand.json),
+        ]
     }
 
     private static func screen(

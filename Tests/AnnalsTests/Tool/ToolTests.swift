@@ -64,7 +64,7 @@ import annals
     static let command = Command(
         "list", "Lists.", operands: ["STORE", "[NAME]"],
         options: [.init("limit", value: "NUMBER", "At most so many."), .init("all", "Everything.")],
-        run: { (_, _) throws(ToolFailure) in .done })
+        run: { (_, _) throws(ToolFailure) in ExitStatus.done })
 
     func parse(_ arguments: [String]) throws -> Arguments { try Arguments(arguments, for: Self.command) }
 
