@@ -11,25 +11,15 @@ extension ToolFailure {
             "code": error?.code.rawValue ?? "\(status == .losses ? .failed : status)",
             "message": error?.message ?? message, "status": Int(status.rawValue),
         ]
-        if let hint { line.add("hint", hint) }
-        if let error { Self.addFacts(of: error, to: &line) }
+        line.addPresent([
+            "hint": hint, "path": error?.path, "offset": error?.offset, "entity": error?.entity,
+            "attributes": error.flatMap { $0.attributes.isEmpty ? nil : $0.attributes },
+            "object": error?.object?.description, "oldestNumber": error?.oldestToken?.number,
+            "oldestToken": error?.oldestToken?.description,
+            "lockHolder": error?.lockHolder.map { Int($0.processID) },
+            "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
+        ])
         return ["error": line]
-    }
-
-    private static func addFacts(of error: StoreError, to line: inout JSONLine) {
-        if let path = error.path { line.add("path", path) }
-        if let offset = error.offset { line.add("offset", offset) }
-        if let entity = error.entity { line.add("entity", entity) }
-        if !error.attributes.isEmpty { line.add("attributes", error.attributes) }
-        if let object = error.object { line.add("object", object.description) }
-        if let token = error.oldestToken {
-            line.add("oldestNumber", token.number)
-            line.add("oldestToken", token.description)
-        }
-        if let holder = error.lockHolder {
-            line.add("lockHolder", Int(holder.processID))
-            line.add("lockedSince", Timestamp.text(holder.since))
-        }
     }
 
     /// Whether the command line requests JSON, so that failures are printed as JSON too.

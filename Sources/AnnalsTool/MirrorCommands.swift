@@ -2,7 +2,6 @@
 
 internal import Annals
 internal import AnnalsMirror
-internal import Synchronization
 
 extension Command {
     private static let connection = [
@@ -87,47 +86,50 @@ extension Command {
 enum MirrorRunCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
-        let (group, route) = try connection(arguments)
-        let direction = try direction(arguments)
-        let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
-        defer { try? store.close() }
-        let mirror = try Mirror(
-            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
-            localEntities: arguments.values(of: "local"))
-        let reporter = MirrorReporter(output, isJSON: format == "jsonl")
-        try ToolTask.wait {
+        let reporter = MirrorReporter(output: output, isJSON: format == "jsonl")
+        try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
             try await mirror.start()
             let reports = Task {
                 // A closed pipe ends the command, too.
                 defer { isEnding.continuation.finish() }
-                try await reporter.report(mirror.statusUpdates())
+                var reporter = reporter
+                for await status in mirror.statusUpdates() {
+                    try reporter.show(status)
+                    // The shortest time between two lines. Later states replace each other until then.
+                    try? await Task.sleep(for: .seconds(1))
+                }
+                return reporter
             }
             for await _ in isEnding.stream {}
             await mirror.stop()
             reports.cancel()
-            try reporter.end(mirror.status, await reports.result)
+            var reporter = try await reports.value
+            try reporter.show(mirror.status)
         }
     }
 
-    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
-
-    private static func direction(_ arguments: Arguments) throws -> Mirror.Direction {
-        guard let text = arguments.value(of: "direction") else { return .both }
+    /// Opens the store and makes its mirror, as the options say, and waits for `body`.
+    static func mirror(
+        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
+    ) throws {
+        let route = try route(arguments)
+        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
+        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
         guard let direction = Mirror.Direction(rawValue: text) else {
             throw refusal("--direction is both, publish or receive, not “\(text)”.")
         }
-        return direction
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
+        defer { try? store.close() }
+        let mirror = try Mirror(
+            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
+            localEntities: arguments.values(of: "local"))
+        try ToolTask.wait { try await body(mirror, ending) }
     }
 
-    /// The group and the engine that the options name.
-    static func connection(_ arguments: Arguments) throws -> (group: String, route: Mirror.Route) {
-        let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
-        return (group, route)
-    }
+    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
 
     private static func route(_ arguments: Arguments) throws -> Mirror.Route {
         let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
@@ -160,57 +162,30 @@ enum MirrorRunCommand {
 }
 
 /// Prints the states of a mirror, and each error and weak point once.
-private final class MirrorReporter: Sendable {
-    private struct State {
-        var output: Output
-        var errors = Output(.standardError)
-        var shown: Mirror.Status?
-    }
+private struct MirrorReporter {
+    var output: Output
+    let isJSON: Bool
+    private var errors = Output(.standardError)
+    private var shown: Mirror.Status?
 
-    private let state: Mutex<State>
-    private let isJSON: Bool
+    init(output: Output, isJSON: Bool) { (self.output, self.isJSON) = (output, isJSON) }
 
-    init(_ output: Output, isJSON: Bool) {
-        state = Mutex(State(output: output))
-        self.isJSON = isJSON
-    }
-
-    /// The shortest time between two lines.
-    private static let pause: Duration = .seconds(1)
-
-    func report(_ updates: AsyncStream<Mirror.Status>) async throws {
-        for await status in updates {
-            try show(status)
-            // Later states replace each other until then.
-            try? await Task.sleep(for: Self.pause)
+    mutating func show(_ status: Mirror.Status) throws {
+        guard shown != status else { return }
+        defer { shown = status }
+        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
+            try errors.line("annals: weak point: " + weakness)
         }
-    }
-
-    /// Shows the last state, and throws the failure of a report that has ended early.
-    func end(_ status: Mirror.Status, _ result: Result<Void, any Error>) throws {
-        try result.get()
-        try show(status)
-    }
-
-    private func show(_ status: Mirror.Status) throws {
-        try state.withLock { state throws in
-            let shown = state.shown
-            guard shown != status else { return }
-            state.shown = status
-            for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
-                try state.errors.line("annals: weak point: " + weakness)
-            }
-            if let error = status.lastError, shown?.lastError != error {
-                try state.errors.line("annals: " + error.description)
-            }
-            try state.errors.finish()
-            if isJSON {
-                try state.output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
-            } else {
-                try state.output.line(MirrorStatusText.line(status))
-            }
-            try state.output.finish()
+        if let error = status.lastError, shown?.lastError != error {
+            try errors.line("annals: " + error.description)
         }
+        try errors.finish()
+        if isJSON {
+            try output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
+        } else {
+            try output.line(MirrorStatusText.line(status))
+        }
+        try output.finish()
     }
 }
 

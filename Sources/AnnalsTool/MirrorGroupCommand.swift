@@ -26,20 +26,13 @@ enum MirrorGroupCommand {
     }
 
     static func adopt(_ arguments: Arguments, _ output: inout Output) throws {
-        try StoreAccess.with(arguments.operands[0], .readWrite) { store in
-            try Mirror.adopt(store)
-        }
+        try StoreAccess.with(arguments.operands[0], .readWrite) { store in try Mirror.adopt(store) }
         try output.line("This store takes part in its group.")
     }
 
-    /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors meanwhile.
+    /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors.
     private static func run(_ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void) throws {
-        let (group, route) = try MirrorRunCommand.connection(arguments)
-        let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite)
-        defer { try? store.close() }
-        let mirror = try Mirror(store, group: group, through: route, name: arguments.value(of: "name"))
-        try ToolTask.wait {
+        try MirrorRunCommand.mirror(arguments) { mirror, ending in
             try await mirror.start()
             ending.then { Task { await mirror.stop() } }
             let reports = Task {
