@@ -45,7 +45,8 @@ enum MirrorStatusText {
     private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
         [
             "object": conflict.object?.description, "attribute": conflict.attribute, "reason": "\(conflict.reason)",
-            "kept": RawJSON(ValueConversion.text(conflict.kept)), "lost": RawJSON(ValueConversion.text(conflict.lost)), "loser": conflict.loser.uuidString,
+            "kept": RawJSON(ValueConversion.text(conflict.kept)), "lost": RawJSON(ValueConversion.text(conflict.lost)),
+            "loser": conflict.loser.uuidString,
         ]
     }
 

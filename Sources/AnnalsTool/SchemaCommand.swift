@@ -80,18 +80,14 @@ enum SchemaCommand {
             try store.close()
         } else {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
-            do {
+            try StoreAccess.change(store) {
                 // Compared again if another writer changes the schema in between.
                 token = try store.writeOptimistically(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
                     difference = next
                 }.token
-            } catch {
-                _ = try? store.abandon()
-                throw ToolFailure(error)
             }
-            try store.close()
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
