@@ -49,29 +49,23 @@ enum ApplyCommand {
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
         // Before a store is created: TA2.
-        guard var transaction = try next(reader) else {
-            try output.line(format, json: json(counts), text: sentence(counts))
-            return
+        if let first = try next(reader) {
+            let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
+            try StoreAccess.change(store) {
+                var following: ExportedTransaction? = first
+                while let transaction = following {
+                    try apply(transaction, to: store, policy, arguments, reader, &counts)
+                    following = try next(reader)
+                }
+            }
         }
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
-        do {
-            repeat {
-                try apply(transaction, to: store, policy, arguments, reader, &counts, &output)
-                guard let following = try next(reader) else { break }
-                transaction = following
-            } while true
-        } catch {
-            _ = try? store.abandon()
-            throw error
-        }
-        try store.close()
         output.hasChanges = counts.applied > 0
         try output.line(format, json: json(counts), text: sentence(counts))
     }
 
     private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
         while let line = try reader.next() {
-            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
+            if line.isBlank { continue }
             do {
                 return try ExportedTransaction(jsonLine: Data(line))
             } catch {
@@ -84,7 +78,7 @@ enum ApplyCommand {
     /// Applies one line: TA1.
     private static func apply(
         _ transaction: ExportedTransaction, to store: Store, _ policy: ConflictPolicy, _ arguments: Arguments,
-        _ reader: LineReader, _ counts: inout Counts, _ output: inout Output
+        _ reader: LineReader, _ counts: inout Counts
     ) throws {
         let result: ApplyResult
         do {

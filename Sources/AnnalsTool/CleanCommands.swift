@@ -37,10 +37,9 @@ extension Command {
         "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
         details: """
             Prints the token of the place in history that was copied. The copy is the same store: tokens of one are
-            valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy,
-            end all processes that use the store, and rename the copy to the store's name. Never copy over a store
-            in use. A killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name
-            removes it.
+            valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy, end
+            all processes that use the store, and rename the copy to the store's name. Never copy over a store in use. A
+            killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name removes it.
             """,
         operands: ["STORE", "FILE"],
         options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText],

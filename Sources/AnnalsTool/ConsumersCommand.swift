@@ -25,21 +25,33 @@ extension Command {
 enum ConsumersCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .consumers)
-        let action = try action(arguments)
-        let access: Store.Access = if case .list = action { .readOnly } else { .readWrite }
-        let listed = try StoreAccess.with(arguments.operands[0], access) { store in
-            try perform(action, store)
+        let refusal = Command.consumers.refusal
+        let actions = ["register", "advance", "remove"].filter { arguments.has($0) }
+        guard actions.count <= 1 else {
+            throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.")
         }
-        if case .remove(let name) = action, listed == nil {
-            throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
+        let action = actions.first
+        let place = try arguments.operands.dropFirst().first.map { text in
+            try HistoryPlace(text, operand: "TOKEN", for: .consumers)
+        }
+        if place == nil, action == "advance" {
+            throw refusal("--advance needs the TOKEN of the last transaction that the consumer has read.")
+        }
+        if place != nil, action == nil || action == "remove" {
+            throw refusal("A TOKEN needs --advance or --register.")
+        }
+        let access: Store.Access = action == nil ? .readOnly : .readWrite
+        let listed = try StoreAccess.with(arguments.operands[0], access) { store in
+            let (name, token) = (action.flatMap(arguments.value) ?? "", try place.map(store.token))
+            return try perform(action, name, token, store).map { ($0, try store.parkedWork(ofConsumer: $0.name)) }
         }
         output.hasChanges = access == .readWrite
         if format == "json" {
-            for (consumer, parked) in listed ?? [] { try output.line(json(consumer, parked: parked).text) }
+            for (consumer, parked) in listed { try output.line(json(consumer, parked: parked).text) }
             return
         }
         var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
-        for (consumer, _) in listed ?? [] {
+        for (consumer, _) in listed {
             try table.add(
                 [
                     consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
@@ -48,7 +60,7 @@ enum ConsumersCommand {
                 ], &output)
         }
         try table.show(&output)
-        for (consumer, parked) in listed ?? [] {
+        for (consumer, parked) in listed {
             for work in parked { try output.line("\(consumer.name): \(text(work))") }
             if consumer.isLost {
                 try output.line("\(consumer.name): cleaning has passed it; it must read everything again")
@@ -56,48 +68,19 @@ enum ConsumersCommand {
         }
     }
 
-    private enum Action {
-        case list
-        case register(String, HistoryPlace?)
-        case advance(String, HistoryPlace)
-        case remove(String)
-    }
-
-    private static func action(_ arguments: Arguments) throws -> Action {
-        let names = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard names.count <= 1 else {
-            throw Command.consumers.refusal("--\(names[0]) and --\(names[1]) cannot be given together.")
-        }
-        var place: HistoryPlace?
-        if arguments.operands.count > 1 {
-            place = try HistoryPlace(arguments.operands[1], operand: "TOKEN", for: .consumers)
-        }
-        if let name = arguments.value(of: "register") { return .register(name, place) }
-        if let name = arguments.value(of: "advance") {
-            guard let place else {
-                throw Command.consumers.refusal(
-                    "--advance needs the TOKEN of the last transaction that the consumer has read.")
+    /// Returns the consumers to print.
+    private static func perform(
+        _ action: String?, _ name: String, _ token: HistoryToken?, _ store: Store
+    ) throws -> [Consumer] {
+        switch (action, token) {
+        case ("register", _): return [try store.registerConsumer(name, at: token)]
+        case ("advance", let token?): return [try store.resetConsumer(name, to: token)]
+        case ("remove", _):
+            guard try store.removeConsumer(name) else {
+                throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
             }
-            return .advance(name, place)
-        }
-        guard place == nil else { throw Command.consumers.refusal("A TOKEN needs --advance or --register.") }
-        return arguments.value(of: "remove").map(Action.remove) ?? .list
-    }
-
-    /// The consumers to print; nil if nothing was to remove.
-    private static func perform(_ action: Action, _ store: Store) throws -> [(Consumer, [ParkedWork])]? {
-        try consumers(action, store)?.map { consumer in (consumer, try store.parkedWork(ofConsumer: consumer.name)) }
-    }
-
-    private static func consumers(_ action: Action, _ store: Store) throws -> [Consumer]? {
-        switch action {
-        case .list: return try store.consumers
-        case .register(let name, let place):
-            var token: HistoryToken?
-            if let place { token = try store.token(of: place) }
-            return [try store.registerConsumer(name, at: token)]
-        case .advance(let name, let place): return [try store.resetConsumer(name, to: try store.token(of: place))]
-        case .remove(let name): return try store.removeConsumer(name) ? [] : nil
+            return []
+        default: return try store.consumers
         }
     }
 

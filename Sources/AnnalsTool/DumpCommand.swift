@@ -6,16 +6,15 @@ extension Command {
     static let dump = Command(
         "dump", "Prints the objects of a store, one per line.",
         details: """
-            In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's
-            order. Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. A date has as many digits as
-            it needs to be read back exactly. One before the year 0 or after 9999 is the seconds since 2001, such as
+            In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's order.
+            Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. A date has as many digits as it
+            needs to be read back exactly. One before the year 0 or after 9999 is the seconds since 2001, such as
             "2001-01-01T00:00:00Z+1e+20s". JSON has no NaN and infinities: they are the strings "NaN", "Infinity" and
-            "-Infinity". A JSON value that is not valid JSON
-            text is {"_notJSON":"TEXT"}. An attribute named “_id” or “_entity” gets one more “_”, which “load”
-            removes again.
+            "-Infinity". A JSON value that is not valid JSON text is {"_notJSON":"TEXT"}. An attribute named “_id” or
+            “_entity” gets one more “_”, which “load” removes again.
 
-            In csv, which needs --entity if the store has several, the first line has the names. Null is an empty
-            field, and an empty text is two quotes.
+            In csv, which needs --entity if the store has several, the first line has the names. Null is an empty field,
+            and an empty text is two quotes.
             """,
         operands: ["STORE"],
         options: [

@@ -53,8 +53,7 @@ enum GetCommand {
         var objects: [ObjectID] = []
         for id in ids { objects.append(try entity.object(id, in: snapshot)) }
         for key in try EditCommands.values(keys, of: entity, in: snapshot) {
-            objects += try snapshot.objects(
-                of: entity, by: [key.key], from: .including([key.value]), to: .including([key.value]))
+            objects += try snapshot.objects(of: entity, where: key.key, equals: key.value)
         }
         return objects
     }

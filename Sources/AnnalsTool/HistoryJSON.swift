@@ -60,19 +60,21 @@ enum HistoryJSON {
     }
 
     static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
-        let attributes = try change.attributes()
-        let kind = change.kind
-        var line: JSONLine = [
-            "kind": kind.rawValue, "entity": UTF8Text(change.entity), "id": change.object.description,
+        let (kind, attributes) = (change.kind, try change.attributes())
+        var line = head(kind, change.entity, change.object, attributes)
+        if hasValues { line.add(try change.before(), try change.after(), of: kind, attributes) }
+        line.add(preserved: try change.preserved())
+        return line.text
+    }
+
+    /// A change without values.
+    static func head(
+        _ kind: HistoryChange.Kind, _ entity: String?, _ object: ObjectID, _ attributes: [String]
+    ) -> JSONLine {
+        [
+            "kind": kind.rawValue, "entity": UTF8Text(entity), "id": object.description,
             "attributes": attributes.map(UTF8Text.init),
         ]
-        if hasValues {
-            let shown = kind == .update ? attributes : nil
-            line.addRaw("before", json(try change.before(), shown))
-            line.addRaw("after", json(try change.after(), shown))
-        }
-        if let preserved = try change.preserved() { line.addRaw("preserved", json(preserved, kept(preserved))) }
-        return line.text
     }
 
     /// The names of the attributes that have values.
@@ -96,5 +98,19 @@ enum HistoryJSON {
     static func pairs(_ row: Row, _ attributes: [String]?) -> [(String, Value)] {
         guard let attributes else { return Array(zip(row.attributes, row.values)) }
         return attributes.map { ($0, row[$0] ?? .null) }
+    }
+}
+
+extension JSONLine {
+    /// Adds an object before and after a change: the changed attributes of an update, or all.
+    mutating func add(_ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]) {
+        let shown = kind == .update ? attributes : nil
+        addRaw("before", HistoryJSON.json(before, shown))
+        addRaw("after", HistoryJSON.json(after, shown))
+    }
+
+    /// Adds what is kept of a deleted object.
+    mutating func add(preserved: Row?) {
+        if let preserved { addRaw("preserved", HistoryJSON.json(preserved, HistoryJSON.kept(preserved))) }
     }
 }

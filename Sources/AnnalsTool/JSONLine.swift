@@ -16,10 +16,21 @@ struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
         for (name, value) in members { add(name, value) }
     }
 
+    static func + (left: JSONLine, right: JSONLine) -> JSONLine {
+        var line = left
+        line.members += right.members
+        return line
+    }
+
     var json: String { text }
     var text: String { "{" + members.joined(separator: ",") + "}" }
 
     mutating func add(_ name: String, _ value: any JSONPart) { addRaw(name, value.json) }
+
+    /// Adds those of the members that are not null.
+    mutating func addPresent(_ members: KeyValuePairs<String, any JSONPart>) {
+        for (name, value) in members where value.json != "null" { add(name, value) }
+    }
 
     /// A text in UTF-8, or null.
     mutating func addText(_ name: String, _ text: String?) { add(name, UTF8Text(text)) }

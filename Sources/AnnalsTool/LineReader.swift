@@ -104,3 +104,8 @@ package final class LineReader {
         ToolFailure(.failed, "\(name) \(what): \(String(cString: strerror(number))).")
     }
 }
+
+extension [UInt8] {
+    /// Whether a line has nothing but spaces.
+    var isBlank: Bool { allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
+}

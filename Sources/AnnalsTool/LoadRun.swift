@@ -19,9 +19,7 @@ struct LoadedLine {
 extension ArraySlice<LoadedLine> {
     /// The values of an attribute, with the numbers of their lines.
     func values(of name: String) -> [(line: UInt64, value: JSONValue)] {
-        flatMap { line in
-            line.members.filter { $0.name.isExactly(name) }.map { (line.number, $0.value) }
-        }
+        flatMap { line in line.members.filter { $0.name.isExactly(name) }.map { (line.number, $0.value) } }
     }
 }
 
@@ -55,20 +53,17 @@ final class LoadRun {
         }
         var batch = try readBatch()
         guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
-        do {
+        defer { progress.clear() }
+        try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             repeat {
                 try load(batch[...], into: store)
                 batch = try readBatch()
             } while !batch.isEmpty
-            try finish(store)
-        } catch {
-            progress.clear()
-            _ = try? store.abandon()
-            throw error
+            if !untyped.isEmpty { try addUntyped(store) }
+            if options.prunes { try prune(store) }
+            counts.token = try store.currentToken
         }
-        progress.clear()
-        try store.close()
         return counts
     }
 
@@ -78,15 +73,7 @@ final class LoadRun {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
         } catch let error as StoreError where isEmpty && error.code == .notFound {
             return nil
-        } catch {
-            throw ToolFailure(error)
         }
-    }
-
-    private func finish(_ store: Store) throws {
-        if !untyped.isEmpty { try addUntyped(store) }
-        if options.prunes { try prune(store) }
-        counts.token = try store.currentToken
     }
 
     // MARK: Reading
@@ -94,25 +81,20 @@ final class LoadRun {
     /// The types in the batches before the first line that cannot be read. That line is read (TL2) again, and reported,
     /// in its batch.
     private func readTypes() throws -> TypeGuesses {
-        var guesses = TypeGuesses()
-        var whole = guesses
-        var count = 0
-        defer { rewind() }
+        var (guesses, whole, count) = (TypeGuesses(), TypeGuesses(), 0)
+        defer {
+            reader.rewind()
+            columns = []
+        }
         while true {
             let next: [JSONMember]?
             do { next = try nextObject() } catch { return whole }
-            guard let members = next else { break }
+            guard let members = next else { return guesses }
             guesses.add(members)
             try requireCount(guesses, at: reader.number)
             count += 1
             if count == options.batch { (whole, count) = (guesses, 0) }
         }
-        return guesses
-    }
-
-    private func rewind() {
-        reader.rewind()
-        columns = []
     }
 
     private func readBatch() throws -> [LoadedLine] {
@@ -127,8 +109,7 @@ final class LoadRun {
     private func nextObject() throws -> [JSONMember]? {
         if options.isCSV { return try nextRecord() }
         while let line = try reader.next() {
-            let members = try parse(line)
-            if !members.isEmpty || !isBlank(line) { return members }
+            if !line.isBlank { return try named(parse(line)) }
         }
         return nil
     }
@@ -152,49 +133,38 @@ final class LoadRun {
         return nil
     }
 
-    private func isBlank(_ line: [UInt8]) -> Bool { line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
-
     private func parse(_ line: [UInt8]) throws -> [JSONMember] {
-        if isBlank(line) { return [] }
-        let members: [JSONMember]
         do throws(JSONError) {
-            members = try JSONReader.object(line)
+            return try JSONReader.object(line)
         } catch {
             throw wrong(reader.number, "\(error.message), at column \(error.column)")
         }
-        return try named(members)
     }
 
     /// The members with the names of attributes.
-    private func named(_ read: [JSONMember]) throws -> [JSONMember] {
-        var members = read
-        for index in members.indices {
-            guard let name = MemberNames.loaded(members[index].name) else {
+    private func named(_ members: [JSONMember]) throws -> [JSONMember] {
+        try members.map { member in
+            guard let name = MemberNames.loaded(member.name) else {
                 throw wrong(
                     reader.number,
-                    "dumps use the name “\(members[index].name)” themselves: dump with “--bare”, or rename the "
-                        + "attribute")
+                    "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute")
             }
-            members[index].name = name
-        }
-        for member in members {
-            guard (1...255).contains(member.name.utf8.count) else {
+            guard (1...255).contains(name.utf8.count) else {
                 throw wrong(
-                    reader.number,
-                    "an attribute's name must have 1 to 255 bytes, unlike “\(member.name.prefix(40))”")
+                    reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
             }
+            return JSONMember(name: name, value: member.value)
         }
-        return members
     }
 
     /// An entity has a limited number of attributes. Throws with the number of the line that exceeds it.
     private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws {
-        let (count, most) = (guesses.names.count, MemberNames.maximumCount)
+        let (count, most) = (guesses.names.count, FormatLimits.maximumAttributes)
         guard count > most else { return }
         throw wrong(line, "with this line the entity has \(count) attributes, but it may have at most \(most)")
     }
 
-    func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
+    private func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
         ToolFailure(
             .failed,
             "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
@@ -214,22 +184,14 @@ final class LoadRun {
 
     // MARK: Rows
 
+    /// Writes a batch in one transaction: TL1.
     private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)
             try requireCount(guesses, at: line.number)
         }
-        try write(batch, into: store)
-        for name in guesses.names where guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
-        {
-            untyped.append(name)
-        }
-    }
-
-    /// In one transaction: TL1.
-    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
-        let schema = LoadSchema(options: options, lines: batch, known: known, own: own)
+        let schema = LoadSchema(options: options, lines: batch, guesses: guesses, known: known, own: own)
         let (added, rows): ([String], LoadBatch)
         do {
             (added, rows) = try transact(store) { transaction in
@@ -242,6 +204,9 @@ final class LoadRun {
             throw unwritten(batch, error)
         } catch let error as LineError {
             throw wrong(error.line, error.reason, hint: error.hint)
+        }
+        untyped += guesses.names.filter { name in
+            guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
         }
         own.formUnion(added.map { ExactText($0) })
         counts.add(rows.counts)

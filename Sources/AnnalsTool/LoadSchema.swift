@@ -48,6 +48,8 @@ struct LoadPlan {
 struct LoadSchema {
     let options: LoadOptions
     let lines: ArraySlice<LoadedLine>
+    /// The types in the lines.
+    let guesses: TypeGuesses
     /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
     let known: TypeGuesses
     /// The attributes that this load has added. Only it knows them, so it may widen them.
@@ -56,8 +58,6 @@ struct LoadSchema {
     private var entity: String { options.entity }
 
     func plan(_ snapshot: Snapshot) throws -> LoadPlan {
-        var guesses = TypeGuesses()
-        for line in lines { guesses.add(line.members) }
         let present = try snapshot.entities.first { $0.name.isExactly(entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }

@@ -1,8 +1,8 @@
-// `annals mirror run STORE` and `annals mirror status STORE`: the mirror of a store, run by the tool or elsewhere.
+// The commands that begin with `annals mirror`: the mirror of a store, run by the tool or elsewhere, and its group.
 
 internal import Annals
 internal import AnnalsMirror
-internal import Synchronization
+internal import FoundationEssentials
 
 extension Command {
     private static let connection = [
@@ -87,47 +87,50 @@ extension Command {
 enum MirrorRunCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
-        let (group, route) = try connection(arguments)
-        let direction = try direction(arguments)
-        let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
-        defer { try? store.close() }
-        let mirror = try Mirror(
-            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
-            localEntities: arguments.values(of: "local"))
-        let reporter = MirrorReporter(output, isJSON: format == "jsonl")
-        try ToolTask.wait {
+        let reporter = MirrorReporter(output: output, isJSON: format == "jsonl")
+        try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
             try await mirror.start()
             let reports = Task {
                 // A closed pipe ends the command, too.
                 defer { isEnding.continuation.finish() }
-                try await reporter.report(mirror.statusUpdates())
+                var reporter = reporter
+                for await status in mirror.statusUpdates() {
+                    try reporter.show(status)
+                    // The shortest time between two lines. Later states replace each other until then.
+                    try? await Task.sleep(for: .seconds(1))
+                }
+                return reporter
             }
             for await _ in isEnding.stream {}
             await mirror.stop()
             reports.cancel()
-            try reporter.end(mirror.status, await reports.result)
+            var reporter = try await reports.value
+            try reporter.show(mirror.status)
         }
     }
 
-    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
-
-    private static func direction(_ arguments: Arguments) throws -> Mirror.Direction {
-        guard let text = arguments.value(of: "direction") else { return .both }
+    /// Opens the store and makes its mirror, as the options say, and waits for `body`.
+    static func mirror(
+        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
+    ) throws {
+        let route = try route(arguments)
+        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
+        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
         guard let direction = Mirror.Direction(rawValue: text) else {
             throw refusal("--direction is both, publish or receive, not “\(text)”.")
         }
-        return direction
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
+        defer { try? store.close() }
+        let mirror = try Mirror(
+            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
+            localEntities: arguments.values(of: "local"))
+        try ToolTask.wait { try await body(mirror, ending) }
     }
 
-    /// The group and the engine that the options name.
-    static func connection(_ arguments: Arguments) throws -> (group: String, route: Mirror.Route) {
-        let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
-        return (group, route)
-    }
+    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
 
     private static func route(_ arguments: Arguments) throws -> Mirror.Route {
         let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
@@ -160,57 +163,30 @@ enum MirrorRunCommand {
 }
 
 /// Prints the states of a mirror, and each error and weak point once.
-private final class MirrorReporter: Sendable {
-    private struct State {
-        var output: Output
-        var errors = Output(.standardError)
-        var shown: Mirror.Status?
-    }
+private struct MirrorReporter {
+    var output: Output
+    let isJSON: Bool
+    private var errors = Output(.standardError)
+    private var shown: Mirror.Status?
 
-    private let state: Mutex<State>
-    private let isJSON: Bool
+    init(output: Output, isJSON: Bool) { (self.output, self.isJSON) = (output, isJSON) }
 
-    init(_ output: Output, isJSON: Bool) {
-        state = Mutex(State(output: output))
-        self.isJSON = isJSON
-    }
-
-    /// The shortest time between two lines.
-    private static let pause: Duration = .seconds(1)
-
-    func report(_ updates: AsyncStream<Mirror.Status>) async throws {
-        for await status in updates {
-            try show(status)
-            // Later states replace each other until then.
-            try? await Task.sleep(for: Self.pause)
+    mutating func show(_ status: Mirror.Status) throws {
+        guard shown != status else { return }
+        defer { shown = status }
+        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
+            try errors.line("annals: weak point: " + weakness)
         }
-    }
-
-    /// Shows the last state, and throws the failure of a report that has ended early.
-    func end(_ status: Mirror.Status, _ result: Result<Void, any Error>) throws {
-        try result.get()
-        try show(status)
-    }
-
-    private func show(_ status: Mirror.Status) throws {
-        try state.withLock { state throws in
-            let shown = state.shown
-            guard shown != status else { return }
-            state.shown = status
-            for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
-                try state.errors.line("annals: weak point: " + weakness)
-            }
-            if let error = status.lastError, shown?.lastError != error {
-                try state.errors.line("annals: " + error.description)
-            }
-            try state.errors.finish()
-            if isJSON {
-                try state.output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
-            } else {
-                try state.output.line(MirrorStatusText.line(status))
-            }
-            try state.output.finish()
+        if let error = status.lastError, shown?.lastError != error {
+            try errors.line("annals: " + error.description)
         }
+        try errors.finish()
+        if isJSON {
+            try output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
+        } else {
+            try output.line(MirrorStatusText.line(status))
+        }
+        try output.finish()
     }
 }
 
@@ -228,6 +204,60 @@ enum MirrorStatusCommand {
             try MirrorStatusText.print(status, &output)
         } else {
             try output.line("This store was never mirrored. To begin: annals help mirror run")
+        }
+    }
+}
+
+// MARK: The group
+
+enum MirrorGroupCommand {
+    static func leave(_ arguments: Arguments, _ output: inout Output) throws {
+        try run(arguments) { try await $0.leave() }
+        try output.line("The store has left the group.")
+    }
+
+    static func forget(_ arguments: Arguments, _ output: inout Output) throws {
+        let wanted = arguments.operands[1]
+        let peers = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            try Mirror.lastStatus(of: store)?.peers ?? []
+        }
+        let found = peers.filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
+        guard let peer = found.first, found.count == 1 else {
+            throw ToolFailure(
+                .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
+                hint: "Try: annals mirror status \(arguments.operands[0])")
+        }
+        try run(arguments) { try await $0.forget(peer.identifier) }
+        try output.line("The group does not wait for the store \(peer.identifier) any more.")
+    }
+
+    static func adopt(_ arguments: Arguments, _ output: inout Output) throws {
+        try StoreAccess.with(arguments.operands[0], .readWrite) { store in try Mirror.adopt(store) }
+        try output.line("This store takes part in its group.")
+    }
+
+    /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors.
+    private static func run(_ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void) throws {
+        try MirrorRunCommand.mirror(arguments) { mirror, ending in
+            try await mirror.start()
+            ending.then { Task { await mirror.stop() } }
+            let reports = Task {
+                var (shown, errors) = (StoreError?.none, Output(.standardError))
+                for await status in mirror.statusUpdates() {
+                    guard let error = status.lastError, error != shown else { continue }
+                    shown = error
+                    try errors.line("annals: " + error.description)
+                    try errors.finish()
+                }
+            }
+            defer { reports.cancel() }
+            do {
+                try await body(mirror)
+            } catch {
+                await mirror.stop()
+                throw error
+            }
+            await mirror.stop()
         }
     }
 }

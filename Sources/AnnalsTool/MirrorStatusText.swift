@@ -9,31 +9,25 @@ enum MirrorStatusText {
 
     /// A state that a store has recorded.
     static func recorded(_ status: Mirror.Status?) -> JSONLine {
-        var line: JSONLine = ["mirrored": status != nil]
-        if let status { add(status, to: &line) }
-        return line
+        ["mirrored": status != nil] + (status.map(facts) ?? [:])
     }
 
     /// The state of a running mirror.
     ///
     /// - Parameter count: The number of conflicts that earlier lines had.
     static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
-        var line: JSONLine = [
-            "running": status.isRunning, "bytesSent": status.bytesSent, "bytesReceived": status.bytesReceived,
-        ]
-        add(status, to: &line)
-        line.add("newConflicts", status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json))
-        line.add("weaknesses", status.weaknesses)
-        return line
+        ["running": status.isRunning, "bytesSent": status.bytesSent, "bytesReceived": status.bytesReceived]
+            + facts(status) + [
+                "newConflicts": status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json),
+                "weaknesses": status.weaknesses,
+            ]
     }
 
-    private static func add(_ status: Mirror.Status, to line: inout JSONLine) {
-        line.add("published", status.published)
-        line.add("peers", status.peers.map(json))
-        line.add("conflicts", status.conflicts)
-        line.add("parked", status.parked.map(json))
-        line.add("local", status.localEntities)
-        line.add("error", status.lastError.map(json))
+    private static func facts(_ status: Mirror.Status) -> JSONLine {
+        [
+            "published": status.published, "peers": status.peers.map(json), "conflicts": status.conflicts,
+            "parked": status.parked.map(json), "local": status.localEntities, "error": status.lastError.map(json),
+        ]
     }
 
     private static func json(_ parked: Mirror.Parked) -> JSONLine {
@@ -42,28 +36,22 @@ enum MirrorStatusText {
 
     private static func json(_ peer: Mirror.Peer) -> JSONLine {
         [
-            "identifier": peer.identifier.uuidString, "name": peer.name, "merged": peer.merged,
-            "newest": peer.newest, "lag": peer.lag,
-            "lagSeconds": peer.lagSeconds.map { Int($0) },
-            "confirmed": peer.confirmed,
-            "lastSeen": peer.lastSeen.map { Timestamp.text($0) },
-            "left": peer.hasLeft,
+            "identifier": peer.identifier.uuidString, "name": peer.name, "merged": peer.merged, "newest": peer.newest,
+            "lag": peer.lag, "lagSeconds": peer.lagSeconds.map { Int($0) }, "confirmed": peer.confirmed,
+            "lastSeen": peer.lastSeen.map { Timestamp.text($0) }, "left": peer.hasLeft,
         ]
     }
 
     private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
         [
-            "object": conflict.object?.description,
-            "attribute": conflict.attribute,
-            "reason": "\(conflict.reason)", "kept": RawJSON(ValueConversion.text(conflict.kept)),
-            "lost": RawJSON(ValueConversion.text(conflict.lost)), "loser": conflict.loser.uuidString,
+            "object": conflict.object?.description, "attribute": conflict.attribute, "reason": "\(conflict.reason)",
+            "kept": RawJSON(ValueConversion.text(conflict.kept)), "lost": RawJSON(ValueConversion.text(conflict.lost)),
+            "loser": conflict.loser.uuidString,
         ]
     }
 
     private static func json(_ error: StoreError) -> JSONLine {
-        var line: JSONLine = ["code": error.code.rawValue, "message": error.message]
-        if let path = error.path { line.add("path", path) }
-        return line
+        ["code": error.code.rawValue, "message": error.message] + (error.path.map { ["path": $0] } ?? [:])
     }
 
     // MARK: Text

@@ -24,19 +24,10 @@ enum NetChangeOutput {
     }
 
     private static func json(_ change: NetChange, _ hasValues: Bool) -> JSONLine {
-        var line: JSONLine = [
-            "kind": change.kind.rawValue, "entity": UTF8Text(change.entity), "id": change.object.description,
-            "attributes": change.attributes.map(UTF8Text.init), "first": change.firstTransaction,
-            "last": change.lastTransaction,
-        ]
-        if hasValues {
-            let shown = change.kind == .update ? change.attributes : nil
-            line.addRaw("before", HistoryJSON.json(change.before, shown))
-            line.addRaw("after", HistoryJSON.json(change.after, shown))
-        }
-        if let preserved = change.preserved {
-            line.addRaw("preserved", HistoryJSON.json(preserved, HistoryJSON.kept(preserved)))
-        }
+        var line = HistoryJSON.head(change.kind, change.entity, change.object, change.attributes)
+        line = line + ["first": change.firstTransaction, "last": change.lastTransaction]
+        if hasValues { line.add(change.before, change.after, of: change.kind, change.attributes) }
+        line.add(preserved: change.preserved)
         return line
     }
 

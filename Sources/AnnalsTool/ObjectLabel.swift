@@ -60,22 +60,15 @@ extension EntityHandle {
     }
 
     /// The object that a text of the command line names: by its ID, only its number, or its label.
-    func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
-        let description = try storing { try snapshot.entities.first { ExactText($0.name) == ExactText(name) } }
-        let position = description.flatMap(labelPosition)
-        var labelled: ObjectID?
-        if let position { labelled = try self.labelled(text, position, in: snapshot) }
+    func object(_ text: String, in snapshot: Snapshot) throws -> ObjectID {
+        let position = try snapshot.entities.first { $0.name.isExactly(name) }.flatMap(labelPosition)
+        let labelled = try position.flatMap { try self.labelled(text, $0, in: snapshot) }
         let identified = try identified(text)
-        switch (identified, labelled) {
-        case (let object?, nil): return object
-        case (nil, let object?): return object
-        case (let one?, let other?):
-            guard one != other, try storing({ try snapshot.row(one) }) != nil else { return other }
+        if let one = identified, let other = labelled, one != other, try snapshot.row(one) != nil {
             throw ToolFailure(
-                .failed,
-                "“\(text)” is the ID of \(one) and the label of \(other): use \(one) or \(other).")
-        case (nil, nil): break
+                .failed, "“\(text)” is the ID of \(one) and the label of \(other): use \(one) or \(other).")
         }
+        if let object = labelled ?? identified { return object }
         guard let position else {
             throw ToolFailure(
                 .usage, "“\(text)” is not an object ID: an ID looks like “\(number):42”, or “42” for short.")
@@ -98,22 +91,18 @@ extension EntityHandle {
         return object
     }
 
-    private func labelled(_ text: String, _ position: Int, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID? {
-        try storing {
-            try snapshot.objects(
-                of: self, by: [attributes[position]], from: .including([.string(text)]), to: .including([.string(text)])
-            ).first
-        }
+    private func labelled(_ text: String, _ position: Int, in snapshot: Snapshot) throws -> ObjectID? {
+        try snapshot.objects(of: self, where: attributes[position], equals: .string(text)).first
     }
 
     /// The object of any entity that an ID or a label names.
     static func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
         if let object = ObjectID(text) { return object }
-        var found: [ObjectID] = []
-        for description in try storing({ try snapshot.entities }) {
-            let entity = try storing { try snapshot.entity(description.name) }
-            guard let position = entity.labelPosition(description) else { continue }
-            if let object = try entity.labelled(text, position, in: snapshot) { found.append(object) }
+        let found = try storing {
+            try snapshot.entities.compactMap { description in
+                let entity = try snapshot.entity(description.name)
+                return try entity.labelPosition(description).flatMap { try entity.labelled(text, $0, in: snapshot) }
+            }
         }
         guard let object = found.first, found.count == 1 else {
             throw ToolFailure(

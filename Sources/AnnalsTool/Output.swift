@@ -29,7 +29,7 @@ package struct StyledText: Equatable, Sendable {
 }
 
 /// Buffered output to one of the standard streams.
-package struct Output {
+package struct Output: Sendable {
     package enum Stream: Int32, Sendable {
         case standardOutput = 1
         case standardError = 2

@@ -80,18 +80,14 @@ enum SchemaCommand {
             try store.close()
         } else {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
-            do {
+            try StoreAccess.change(store) {
                 // Compared again if another writer changes the schema in between.
                 token = try store.writeOptimistically(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
                     difference = next
                 }.token
-            } catch {
-                _ = try? store.abandon()
-                throw ToolFailure(error)
             }
-            try store.close()
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
@@ -149,23 +145,24 @@ enum SchemaCommand {
 
     /// Adds the attributes and the keys.
     static func addParts(of entity: EntityDescription, to line: inout JSONLine) {
-        line.add("attributes", entity.attributes.map(json))
         let keys = entity.keys.map { key -> JSONLine in
             ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
         }
-        line.add("keys", keys)
+        line = line + ["attributes": entity.attributes.map(json), "keys": keys]
     }
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {
+        let rule = attribute.whenTargetIsDeleted
         var line: JSONLine = [
             "name": attribute.name, "type": attribute.type.rawValue, "optional": attribute.isOptional,
             "indexed": attribute.isIndexed, "unique": attribute.isUnique,
             "preservedOnDeletion": attribute.isPreservedOnDeletion,
         ]
         if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
-        if let target = attribute.target { line.add("target", target) }
-        if let inverse = attribute.inverse { line.add("inverse", inverse) }
-        if attribute.whenTargetIsDeleted != .noAction { line.add("deleteRule", attribute.whenTargetIsDeleted.rawValue) }
+        line.addPresent([
+            "target": attribute.target, "inverse": attribute.inverse,
+            "deleteRule": rule == .noAction ? nil : rule.rawValue,
+        ])
         return line
     }
 }

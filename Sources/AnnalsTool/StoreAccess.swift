@@ -1,4 +1,4 @@
-// Opens a store for commands, and turns errors of the library into failures of the tool.
+// Opens a store for commands, turns errors of the library into failures of the tool, and failures into JSON.
 
 package import Annals
 
@@ -38,6 +38,37 @@ extension ToolFailure {
         default: self.init(.failed, "\(error)")
         }
     }
+
+    // MARK: JSON
+
+    /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
+    /// status.
+    var json: JSONLine {
+        var line: JSONLine = [
+            // Only “diff” fails with this status.
+            "code": error?.code.rawValue ?? "\(status == .losses ? .failed : status)",
+            "message": error?.message ?? message, "status": Int(status.rawValue),
+        ]
+        line.addPresent([
+            "hint": hint, "path": error?.path, "offset": error?.offset, "entity": error?.entity,
+            "attributes": error.flatMap { $0.attributes.isEmpty ? nil : $0.attributes },
+            "object": error?.object?.description, "oldestNumber": error?.oldestToken?.number,
+            "oldestToken": error?.oldestToken?.description,
+            "lockHolder": error?.lockHolder.map { Int($0.processID) },
+            "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
+        ])
+        return ["error": line]
+    }
+
+    /// Whether the command line requests JSON, so that failures are printed as JSON too.
+    static func isJSONWanted(_ arguments: [String]) -> Bool {
+        let options = arguments.prefix { $0 != "--" }
+        for (option, next) in zip(options, options.dropFirst() + [""]) {
+            let value = option == "--format" ? next : option.hasPrefix("--format=") ? String(option.dropFirst(9)) : ""
+            if Arguments.isJSON(value) { return true }
+        }
+        return false
+    }
 }
 
 /// Runs calls into the library and turns their errors into the tool's own failure.
@@ -60,6 +91,17 @@ enum StoreAccess {
         // The tool compacts only on command.
         options.automaticCompaction = nil
         return try Store(at: path, options: options)
+    }
+
+    /// Runs `body` and closes the store. If `body` fails, removes a store that was created for it and has nothing yet.
+    static func change(_ store: Store, _ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch {
+            _ = try? store.abandon()
+            throw error
+        }
+        try store.close()
     }
 
     /// Runs `body` with a store and closes it. If both fail, throws the failure of `body`.
