@@ -50,16 +50,7 @@ enum ConsumersCommand {
             for (consumer, parked) in listed { try output.line(json(consumer, parked: parked).text) }
             return
         }
-        var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
-        for (consumer, _) in listed {
-            try table.add(
-                [
-                    consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
-                    consumer.isLost ? "lost" : String(consumer.lag),
-                    Timestamp.local(consumer.lastSeen), String(consumer.processID),
-                ], &output)
-        }
-        try table.show(&output)
+        try table(listed.map(\.0), &output)
         for (consumer, parked) in listed {
             for work in parked { try output.line("\(consumer.name): \(text(work))") }
             if consumer.isLost {
@@ -82,6 +73,19 @@ enum ConsumersCommand {
             return []
         default: return try store.consumers
         }
+    }
+
+    static func table(_ consumers: [Consumer], _ output: inout Output) throws {
+        var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
+        for consumer in consumers {
+            try table.add(
+                [
+                    consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
+                    consumer.isLost ? "lost" : String(consumer.lag),
+                    Timestamp.local(consumer.lastSeen), String(consumer.processID),
+                ], &output)
+        }
+        try table.show(&output)
     }
 
     // MARK: One consumer

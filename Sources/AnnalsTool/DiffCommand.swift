@@ -27,11 +27,11 @@ extension Command {
 }
 
 enum DiffCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        do throws(ToolFailure) {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
+        do {
             return try compare(arguments, &output)
         } catch {
-            var failure = error
+            var failure = ToolFailure(error)
             // A pager that was ended early has shown a difference.
             if failure.status == .closedPipe, Pager.isRunning { return .failed }
             // 1 means a difference.
@@ -42,8 +42,8 @@ enum DiffCommand {
 
     private static func compare(
         _ arguments: Arguments, _ output: inout Output
-    ) throws(ToolFailure) -> ExitStatus {
-        func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help diff") }
+    ) throws -> ExitStatus {
+        let refusal = Command.diff.refusal
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .diff)
         let from = try arguments.place(of: "from", for: .diff)
         let to = try arguments.place(of: "to", for: .diff)
@@ -59,42 +59,42 @@ enum DiffCommand {
         }
         defer { try? second?.close() }
         try output.begin(arguments, isLong: format == "text")
-        let states = try storing {
-            if let second { return (try first.snapshot(), try second.snapshot()) }
-            let from = try from.map { try first.snapshot(at: $0) } ?? first.snapshot()
-            return (from, try to.map { try first.snapshot(at: $0) } ?? first.snapshot())
-        }
+        let states = (
+            try from.map { try first.snapshot(at: $0) } ?? first.snapshot(),
+            try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot()
+        )
         let sides = (try DiffSide(states.0), try DiffSide(states.1))
         var report = DiffReport(isJSON: format == "jsonl", sides.0.labels, sides.1.labels)
         let wanted = arguments.values(of: "entity").map { names in names.map(ExactText.init) }
         func isWanted(_ entity: String) -> Bool { wanted?.contains(ExactText(entity)) ?? true }
         for name in wanted ?? [] {
-            guard
-                try storing({ try states.0.entities + states.1.entities }).contains(where: {
-                    ExactText($0.name) == name
-                })
-            else { throw ToolFailure(.failed, "There is no entity “\(name.text)” to compare: check the name.") }
+            guard try (states.0.entities + states.1.entities).contains(where: { ExactText($0.name) == name }) else {
+                throw ToolFailure(.failed, "There is no entity “\(name.text)” to compare: check the name.")
+            }
+        }
+        let names = (try states.0.entities.map(\.name), try states.1.entities.map(\.name))
+        let known = (Set(names.0.map(ExactText.init)), Set(names.1.map(ExactText.init)))
+        let key = arguments.value(of: "key")
+        if let key {
+            for name in names.0 where isWanted(name) && known.1.contains(ExactText(name)) {
+                try requireKey(key, of: name, in: [states.0, states.1])
+            }
         }
         try compareSchemas(states, isWanted, &report, &output)
         if second == nil {
             try compareHistory(first, states, arguments.values(of: "entity"), &report, &output)
         } else {
-            let key = arguments.value(of: "key")
-            let names = try storing { (try states.0.entities.map(\.name), try states.1.entities.map(\.name)) }
-            let second = Set(names.1.map(ExactText.init))
             for name in names.0.filter(isWanted) {
-                let entity = try storing { try states.0.entity(name) }
-                guard second.contains(ExactText(name)) else {
+                let entity = try states.0.entity(name)
+                guard known.1.contains(ExactText(name)) else {
                     try DiffObjects.list(.delete, entity, states.0, &report, &output)
                     continue
                 }
-                if let key { try requireKey(key, of: name, in: [states.0, states.1]) }
-                let other = try storing { try states.1.entity(name) }
+                let other = try states.1.entity(name)
                 try DiffObjects(first: (sides.0, entity), second: (sides.1, other), key: key).compare(&report, &output)
             }
-            let first = Set(names.0.map(ExactText.init))
-            for name in names.1.filter(isWanted) where !first.contains(ExactText(name)) {
-                let entity = try storing { try states.1.entity(name) }
+            for name in names.1.filter(isWanted) where !known.0.contains(ExactText(name)) {
+                let entity = try states.1.entity(name)
                 try DiffObjects.list(.insert, entity, states.1, &report, &output)
             }
         }
@@ -104,23 +104,22 @@ enum DiffCommand {
 
     private static func requireKey(
         _ key: String, of entity: String, in states: [Snapshot]
-    ) throws(ToolFailure) {
+    ) throws {
         for state in states {
-            let description = try storing { try state.entities.first { ExactText($0.name) == ExactText(entity) } }
+            let description = try state.entities.first { ExactText($0.name) == ExactText(entity) }
             guard let attribute = description?[key], attribute.isUnique else {
-                throw ToolFailure(
-                    .usage,
+                throw Command.diff.refusal(
                     "“\(key)” is no unique attribute of “\(entity)” in both stores: choose another --key, "
-                        + "or --entity.", hint: "Try: annals help diff")
+                        + "or --entity.")
             }
         }
     }
 
     private static func compareSchemas(
         _ states: (Snapshot, Snapshot), _ isWanted: (String) -> Bool, _ report: inout DiffReport, _ output: inout Output
-    ) throws(ToolFailure) {
-        func lines(_ snapshot: Snapshot) throws(ToolFailure) -> [String] {
-            try storing { try snapshot.entities }.filter { isWanted($0.name) }.flatMap { entity in
+    ) throws {
+        func lines(_ snapshot: Snapshot) throws -> [String] {
+            try snapshot.entities.filter { isWanted($0.name) }.flatMap { entity in
                 [entity.name + (entity.history == .off ? ", history off" : "")]
                     + SchemaCommand.lines(entity).map { "\(entity.name): \($0.drop { $0 == " " })" }
             }
@@ -134,32 +133,25 @@ enum DiffCommand {
     private static func compareHistory(
         _ store: Store, _ states: (Snapshot, Snapshot), _ entities: [String]?, _ report: inout DiffReport,
         _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         let (from, to) = (states.0.token.number, states.1.token.number)
         guard from <= to else {
-            throw ToolFailure(
-                .usage, "--from is after --to: transactions \(from) and \(to). Exchange them.",
-                hint: "Try: annals help diff")
+            throw Command.diff.refusal("--from is after --to: transactions \(from) and \(to). Exchange them.")
         }
         // Entities without history are an error, and not left out.
-        let all = try storing { try states.1.entities.map(\.name) }
+        let all = try states.1.entities.map(\.name)
         let request = HistoryRequest(
             after: .number(from), before: .number(to + 1), entities: from == to ? [] : Set(entities ?? all))
-        var failure: ToolFailure?
-        try storing {
-            try store.forEachNetChange(request, includingValues: true) { change in
-                let attributes =
-                    change.kind == .update
-                    ? change.attributes.filter { !isSame(change.before?[$0], change.after?[$0]) } : []
-                if change.kind == .update, attributes.isEmpty { return true }
-                do throws(ToolFailure) {
-                    try report.add(
-                        change.kind, change.entity, change.object, attributes, change.before, change.after, &output)
-                } catch { failure = error }
-                return failure == nil
+        try store.forEachNetChange(request, includingValues: true) { change in
+            let attributes =
+                change.kind == .update
+                ? change.attributes.filter { !isSame(change.before?[$0], change.after?[$0]) } : []
+            if change.kind != .update || !attributes.isEmpty {
+                try report.add(
+                    change.kind, change.entity, change.object, attributes, change.before, change.after, &output)
             }
+            return true
         }
-        if let failure { throw failure }
     }
 
     /// Whether two values are the same: NaN is, and -0.0 and 0.0 are not.
@@ -174,13 +166,11 @@ private struct DiffSide {
     let labels: Labels
     private let names: [UInt16: String]
 
-    init(_ snapshot: Snapshot) throws(ToolFailure) {
+    init(_ snapshot: Snapshot) throws {
         self.snapshot = snapshot
         labels = try Labels(snapshot)
-        names = try storing {
-            let entities = try snapshot.entities.map { try snapshot.entity($0.name) }
-            return Dictionary(entities.map { ($0.number, $0.name) }) { $1 }
-        }
+        let entities = try snapshot.entities.map { try snapshot.entity($0.name) }
+        names = Dictionary(entities.map { ($0.number, $0.name) }) { $1 }
     }
 
     /// A value for comparing it with one of another store, which may number its entities differently.
@@ -206,7 +196,7 @@ private struct DiffObjects {
     let second: (side: DiffSide, entity: EntityHandle)
     let key: String?
 
-    func compare(_ report: inout DiffReport, _ output: inout Output) throws(ToolFailure) {
+    func compare(_ report: inout DiffReport, _ output: inout Output) throws {
         try Self.forEach(first.entity, in: first.side.snapshot) { row in
             guard let other = try counterpart(of: row, in: second) else {
                 return try report.add(.delete, first.entity.name, row.id, [], row, nil, &output)
@@ -230,7 +220,7 @@ private struct DiffObjects {
     static func list(
         _ kind: HistoryChange.Kind, _ entity: EntityHandle, _ snapshot: Snapshot, _ report: inout DiffReport,
         _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         try forEach(entity, in: snapshot) { row in
             try report.add(
                 kind, entity.name, row.id, [], kind == .delete ? row : nil, kind == .insert ? row : nil, &output)
@@ -248,16 +238,7 @@ private struct DiffObjects {
 
     private static func forEach(
         _ entity: EntityHandle, in snapshot: Snapshot, _ body: (Row) throws -> Void
-    ) throws(ToolFailure) {
-        var failure: (any Error)?
-        try storing {
-            try snapshot.forEachRow(of: entity) { (view) throws(StoreError) in
-                do {
-                    if let row = try snapshot.row(view.id) { try body(row) }
-                } catch { failure = error }
-                return failure == nil
-            }
-        }
-        if let failure { throw ToolFailure(failure) }
+    ) throws {
+        try snapshot.forEachObject(of: entity) { if let row = try snapshot.row($0) { try body(row) } }
     }
 }

@@ -61,26 +61,18 @@ enum HistoryCommand {
     /// So many transactions are shown before `--follow` waits for new ones, as `tail` has it.
     private static let lastShown = 10
 
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .history)
-        let (isText, follows) = (format == "text", arguments.has("follow"))
+        let (isText, follows, path) = (format == "text", arguments.has("follow"), arguments.operands[0])
         var request = try arguments.historyRequest()
         if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
         _ = try arguments.grouping()
         if follows { try requireFollowable(arguments) }
-        guard follows else {
-            let store = try StoreAccess.open(arguments.operands[0], .readOnly)
-            defer { try? store.close() }
-            var reached: HistoryToken?
-            try show(request, arguments, isText, nil, store, &reached, &output)
-            return .done
-        }
-        let ending = try Ending.onSignals()
-        try Reconnection.follow(arguments.operands[0]) { (store, reached) throws(ToolFailure) in
-            ending.holdBack()
+        let ending = follows ? try Ending.onSignals() : nil
+        try Reconnection.follow(path) { (store, reached) in
+            ending?.holdBack()
             try show(request, arguments, isText, ending, store, &reached, &output)
         }
-        return .done
     }
 
     /// - Parameters:
@@ -89,7 +81,7 @@ enum HistoryCommand {
     private static func show(
         _ request: HistoryRequest, _ arguments: Arguments, _ isText: Bool, _ ending: Ending?, _ store: Store,
         _ reached: inout HistoryToken?, _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         let grouping = try arguments.grouping()
         var request = request
         try arguments.complete(&request, in: store)
@@ -107,18 +99,18 @@ enum HistoryCommand {
         } else if arguments.has("net") {
             try NetChangeOutput.print(request, of: store, !isText, arguments.has("values"), &output)
         } else if isText {
-            let labels = try Labels(try storing { try store.snapshot() })
+            let labels = try Labels(try store.snapshot())
             var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
             try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
                 try text.print(transaction, &output)
-            } rest: { (output) throws(ToolFailure) in
+            } rest: { output in
                 try text.show(&output)
             }
         } else {
             let hasValues = arguments.has("values")
             try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
                 try HistoryJSON.print(transaction, hasValues, &output)
-            } rest: { (_) throws(ToolFailure) in
+            } rest: { _ in
             }
         }
         if request.order == .newestFirst { for note in notes { try output.line([note]) } }
@@ -129,8 +121,8 @@ enum HistoryCommand {
         _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
         _ output: inout Output,
         _ body: (borrowing HistoryTransactionView, inout Output) throws(StoreError) -> ToolFailure?,
-        rest: (inout Output) throws(ToolFailure) -> Void
-    ) throws(ToolFailure) {
+        rest: (inout Output) throws -> Void
+    ) throws {
         var left = request.limit ?? .max
         var failure: ToolFailure?
         func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
@@ -140,51 +132,45 @@ enum HistoryCommand {
             return failure == nil
         }
         // Everything that the filter skips is after the position too.
-        func printOn() throws(ToolFailure) -> HistoryToken {
-            let token = try storing {
-                let snapshot = try store.snapshot()
-                try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
-                return snapshot.token
-            }
+        func printOn() throws -> HistoryToken {
+            let snapshot = try store.snapshot()
+            try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
             if let failure { throw failure }
             try rest(&output)
-            return token
+            return snapshot.token
         }
         var token = try printOn()
         guard let ending else { return }
-        let watcher = try storing { try store.changeWatcher(after: .token(token)) }
+        let watcher = try store.changeWatcher(after: .token(token))
         ending.then { watcher.stop() }
         while left > 0, !ending.isAsked {
             reached = token
             try output.finish()
-            guard try storing({ try watcher.next() }) != nil else { break }
+            guard try watcher.next() != nil else { break }
             request.after = .token(token)
             token = try printOn()
         }
     }
 
     /// Throws if the options need an end, which new transactions do not have.
-    private static func requireFollowable(_ arguments: Arguments) throws(ToolFailure) {
+    private static func requireFollowable(_ arguments: Arguments) throws {
         let others = ["before", "reverse", "net", "count", "summary"]
         guard !others.contains(where: { arguments.has($0) }) else {
-            throw ToolFailure(
-                .usage, "history: --follow cannot be given with --before, --reverse, --net, --count or --summary.",
-                hint: "Try: annals help history")
+            throw Command.history.refusal(
+                "“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
         }
     }
 
     /// The place before the last transactions that a request selects.
     private static func last(
         _ count: Int, _ request: HistoryRequest, _ store: Store
-    ) throws(ToolFailure) -> HistoryRequest.Place {
+    ) throws -> HistoryRequest.Place {
         var last = request
         (last.order, last.limit) = (.newestFirst, min(count, request.limit ?? count))
         var first: UInt64?
-        try storing {
-            try store.forEachTransaction(last) { (transaction) throws(StoreError) in
-                first = transaction.number
-                return true
-            }
+        try store.forEachTransaction(last) { (transaction) throws(StoreError) in
+            first = transaction.number
+            return true
         }
         return first.map { .number($0 - 1) } ?? .now
     }
@@ -193,20 +179,18 @@ enum HistoryCommand {
     /// about cleaned transactions if the request names no place.
     private static func continueAtGap(
         _ request: inout HistoryRequest, _ store: Store
-    ) throws(ToolFailure) -> String? {
-        let horizon = try storing { try store.horizon }
+    ) throws -> String? {
+        let horizon = try store.horizon
         var first = request
         (first.limit, first.order) = (0, .oldestFirst)
         do {
             try store.forEachTransaction(first) { (_) throws(StoreError) in false }
         } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
-            guard let oldest = error.oldestToken else { throw ToolFailure(error) }
+            guard let oldest = error.oldestToken else { throw error }
             request.after = .token(oldest)
             return error.code == .historyGap
                 ? "History is incomplete up to transaction \(oldest.number): no history of an entity was kept."
                 : "Transactions up to \(oldest.number) were cleaned."
-        } catch {
-            throw ToolFailure(error)
         }
         guard horizon > 0, request.after == nil else { return nil }
         return "Transactions up to \(horizon) were cleaned."
@@ -214,30 +198,25 @@ enum HistoryCommand {
 
     private static func count(
         _ request: HistoryRequest, _ isNet: Bool, _ store: Store
-    ) throws(ToolFailure) -> Int {
+    ) throws -> Int {
+        guard isNet else { return try store.transactionCount(request) }
         var count = 0
-        try storing {
-            guard isNet else {
-                count = try store.transactionCount(request)
-                return
-            }
-            try store.forEachNetChange(request) { _ in
-                count += 1
-                return true
-            }
+        try store.forEachNetChange(request) { _ in
+            count += 1
+            return true
         }
         return count
     }
 
     /// Runs `body` and returns its failure to print, which is not an error of the store.
     static func printing(
-        _ output: inout Output, _ body: (inout Output) throws(ToolFailure) -> Void
+        _ output: inout Output, _ body: (inout Output) throws -> Void
     ) -> ToolFailure? {
-        do throws(ToolFailure) {
+        do {
             try body(&output)
             return nil
         } catch {
-            return error
+            return ToolFailure(error)
         }
     }
 }

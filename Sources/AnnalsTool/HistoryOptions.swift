@@ -4,7 +4,7 @@ internal import Annals
 
 extension Arguments {
     /// The part of the request that does not need the store.
-    func historyRequest() throws(ToolFailure) -> HistoryRequest {
+    func historyRequest() throws -> HistoryRequest {
         var request = HistoryRequest()
         request.authors = names(of: "author")
         request.excludedAuthors = names(of: "not-author") ?? []
@@ -15,7 +15,7 @@ extension Arguments {
             var kinds: Set<HistoryChange.Kind> = []
             for text in texts {
                 guard let kind = HistoryChange.Kind(rawValue: text) else {
-                    throw usage("The option “--kind” takes insert, update or delete, not “\(text)”.")
+                    throw Command.history.refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
                 }
                 kinds.insert(kind)
             }
@@ -27,15 +27,15 @@ extension Arguments {
     }
 
     /// The rest of the request.
-    func complete(_ request: inout HistoryRequest, in store: Store) throws(ToolFailure) {
+    func complete(_ request: inout HistoryRequest, in store: Store) throws {
         if let place = try place(of: "after", for: .history) {
-            request.after = try storing { try store.requestPlace(place) }
+            request.after = try store.requestPlace(place)
         }
         if let place = try place(of: "before", for: .history) {
-            request.before = try storing { try store.requestPlace(place) }
+            request.before = try store.requestPlace(place)
         }
         if let texts = values(of: "id") {
-            let snapshot = try storing { try store.snapshot() }
+            let snapshot = try store.snapshot()
             request.objects = []
             for text in texts { request.objects?.insert(try EntityHandle.object(text, in: snapshot)) }
         }
@@ -43,17 +43,17 @@ extension Arguments {
         if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }
     }
 
-    func grouping() throws(ToolFailure) -> HistorySummary.Grouping? {
+    func grouping() throws -> HistorySummary.Grouping? {
         guard let text = value(of: "summary") else { return nil }
         guard let grouping = HistorySummary.Grouping(rawValue: text) else {
-            throw usage("The option “--summary” takes author, entity or hour, not “\(text)”.")
+            throw Command.history.refusal("The option “--summary” takes author, entity or hour, not “\(text)”.")
         }
         return grouping
     }
 
     /// The entities of the request, or all that have history, without those of “--not-entity”.
-    private func entitiesLeft(of request: HistoryRequest, in store: Store) throws(ToolFailure) -> Set<String> {
-        let known = try storing { try store.entities }.filter { $0.history != .off }
+    private func entitiesLeft(of request: HistoryRequest, in store: Store) throws -> Set<String> {
+        let known = try store.entities.filter { $0.history != .off }
         var left = request.entities ?? Set(known.map(\.name))
         for name in values(of: "not-entity") ?? [] {
             do {
@@ -69,15 +69,16 @@ extension Arguments {
     }
 
     /// “ENTITY.NAME”. If a name contains dots, the existing entities decide where it is split.
-    private func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
+    private func changedAttributes(in store: Store) throws -> [String: Set<String>]? {
         guard let texts = values(of: "attribute") else { return nil }
-        let entities = try storing { try store.entities }.map(\.name)
+        let entities = try store.entities.map(\.name)
         var attributes: [String: Set<String>] = [:]
         for text in texts {
             var places = text.indices.filter { text[$0] == "." }
             if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
             guard let place = places.first else {
-                throw usage("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
+                throw Command.history.refusal(
+                    "The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
             }
             attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
         }
@@ -87,9 +88,5 @@ extension Arguments {
     /// An empty name means none.
     private func names(of option: String) -> Set<String?>? {
         values(of: option).map { texts in Set(texts.map { $0.isEmpty ? nil : $0 }) }
-    }
-
-    private func usage(_ message: String) -> ToolFailure {
-        ToolFailure(.usage, message, hint: "Try: annals help history")
     }
 }

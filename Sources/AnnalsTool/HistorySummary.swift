@@ -18,32 +18,30 @@ enum HistorySummary {
     /// Takes the memory of the groups.
     static func print(
         _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         var groups: [ExactText: Group] = [:]
-        try storing {
-            try store.forEachTransaction(request) { (transaction) throws(StoreError) in
-                let (number, time) = (transaction.number, transaction.microseconds)
-                func count(_ kind: HistoryChange.Kind?, in name: String) {
-                    var group = groups[ExactText(name)] ?? Group()
-                    if group.counted != number || group.transactions == 0 { group.transactions += 1 }
-                    if let kind { group.counts[kind, default: 0] += 1 }
-                    (group.first, group.last) = (min(group.first, time), max(group.last, time))
-                    group.counted = number
-                    groups[ExactText(name)] = group
+        try store.forEachTransaction(request) { (transaction) throws(StoreError) in
+            let (number, time) = (transaction.number, transaction.microseconds)
+            func count(_ kind: HistoryChange.Kind?, in name: String) {
+                var group = groups[ExactText(name)] ?? Group()
+                if group.counted != number || group.transactions == 0 { group.transactions += 1 }
+                if let kind { group.counts[kind, default: 0] += 1 }
+                (group.first, group.last) = (min(group.first, time), max(group.last, time))
+                group.counted = number
+                groups[ExactText(name)] = group
+            }
+            let whole: String? =
+                switch grouping {
+                case .author: transaction.author ?? ""
+                case .hour: String(Timestamp.local(time).prefix(13)) + ":00"
+                case .entity: nil
                 }
-                let whole: String? =
-                    switch grouping {
-                    case .author: transaction.author ?? ""
-                    case .hour: String(Timestamp.local(time).prefix(13)) + ":00"
-                    case .entity: nil
-                    }
-                if let whole { count(nil, in: whole) }
-                try transaction.forEachChange { (change) throws(StoreError) in
-                    count(change.kind, in: whole ?? change.entity ?? "?")
-                    return true
-                }
+            if let whole { count(nil, in: whole) }
+            try transaction.forEachChange { (change) throws(StoreError) in
+                count(change.kind, in: whole ?? change.entity ?? "?")
                 return true
             }
+            return true
         }
         let isByTime = grouping == .hour
         let sorted = groups.sorted { a, b in

@@ -6,78 +6,82 @@ internal import FoundationEssentials
 extension Command {
     static let info = Command(
         "info", "Prints what a store contains and what takes its space.", operands: ["STORE"],
-        options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
-        run: InfoCommand.run)
+        options: [.textOrJSON], run: InfoCommand.run)
 }
 
 enum InfoCommand {
     private struct Facts {
-        var path: String
-        var identifier: String
-        var token: HistoryToken
-        var durable: HistoryToken
-        var statistics: StoreStatistics
-        var entities: [EntityDescription]
-        var horizon: UInt64
-        var retention: Store.Retention
-        var consumers: [Consumer]
+        let path: String
+        let identifier: String
+        let token: HistoryToken
+        let durable: HistoryToken
+        let statistics: StoreStatistics
+        let entities: [EntityDescription]
+        let horizon: UInt64
+        let retention: Store.Retention
+        let consumers: [Consumer]
+
+        init(_ store: Store) throws {
+            let snapshot = try store.snapshot()
+            (path, identifier, token) = (store.path, store.identifier.uuidString.lowercased(), snapshot.token)
+            (durable, statistics, entities) = (try store.durableToken, try store.statistics, try snapshot.entities)
+            (horizon, retention, consumers) = (try store.horizon, try store.retention, try store.consumers)
+        }
     }
 
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .info)
-        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
-        defer { try? store.close() }
-        let facts = try storing {
-            let snapshot = try store.snapshot()
-            return Facts(
-                path: store.path, identifier: store.identifier.uuidString.lowercased(), token: snapshot.token,
-                durable: try store.durableToken, statistics: try store.statistics, entities: try snapshot.entities,
-                horizon: try store.horizon, retention: try store.retention, consumers: try store.consumers)
-        }
+        let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try Facts($0) }
         if format == "json" { try output.line(json(facts).text) } else { try text(facts, &output) }
-        return .done
     }
 
     // MARK: Text
 
-    private static func text(_ facts: Facts, _ output: inout Output) throws(ToolFailure) {
+    private static func text(_ facts: Facts, _ output: inout Output) throws {
         let statistics = facts.statistics
         try output.line("\(facts.path): store \(facts.identifier)")
-        try output.line("\(statistics.fileBytes) bytes, the end at \(statistics.endBytes)")
+        try output.line("\(String(grouped: statistics.fileBytes)) bytes, the end at \(statistics.endBytes)")
         try output.line(
             "\(statistics.transactions) transactions, the last \(facts.token.number), durable to "
-                + "\(facts.durable.number)"
-        )
+                + "\(facts.durable.number)")
         try output.line("token \(facts.token)")
         try output.line(
             "history begins after transaction \(facts.horizon), and is kept for "
-                + "\(RetentionCommand.text(facts.retention))"
-        )
-        for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
+                + "\(RetentionCommand.text(facts.retention))")
+        var entities = Table(["entity", "#objects", "#attributes", "history"])
         for entity in facts.entities {
-            let history = entity.history == .off ? ", history off" : ""
-            try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects" + history)
-            for line in SchemaCommand.lines(entity) { try output.line(line) }
+            let counts = [statistics.objects[entity.name] ?? 0, UInt64(entity.attributes.count)]
+            try entities.add([entity.name] + counts.map { String(grouped: $0) } + [entity.history.rawValue], &output)
         }
-        for (use, bytes) in uses(statistics.space) {
-            try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(use)")
+        try show(&entities, &output)
+        if !facts.consumers.isEmpty {
+            try output.line()
+            try ConsumersCommand.table(facts.consumers, &output)
         }
+        var space = Table(["space", "#bytes, about"])
+        for (use, bytes) in uses(statistics.space) { try space.add([use, String(grouped: bytes)], &output) }
+        try show(&space, &output)
+        var frames = Table(["frames", "#bytes"])
+        for (kind, bytes) in kinds(statistics) { try frames.add([kind, String(grouped: bytes)], &output) }
+        try show(&frames, &output)
         if isCompactionDue(statistics) {
+            try output.line()
             try output.line(
                 "compaction is due: a program that writes to the store compacts it after a while; without such a "
                     + "program, run “annals compact”, which compacts it or reports why it fails")
         }
-        for (kind, bytes) in kinds(statistics) {
-            try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")
-        }
+    }
+
+    private static func show(_ table: inout Table, _ output: inout Output) throws {
+        try output.line()
+        try table.show(&output)
     }
 
     /// The approximate use of the space, in words.
     private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
         [
-            ("live rows, about", space.liveBytes), ("history, about", space.historyBytes),
-            ("garbage, about", space.garbageBytes), ("indexes, about", space.indexBytes),
-            ("free space", space.freeBytes),
+            ("live rows", space.liveBytes), ("history", space.historyBytes), ("garbage", space.garbageBytes),
+            ("indexes", space.indexBytes), ("free space", space.freeBytes),
         ]
     }
 
@@ -97,39 +101,26 @@ enum InfoCommand {
 
     private static func json(_ facts: Facts) -> JSONLine {
         let statistics = facts.statistics
-        var line = JSONLine()
-        line.add("store", facts.path)
-        line.add("identifier", facts.identifier)
-        line.add("fileBytes", statistics.fileBytes)
-        line.add("end", statistics.endBytes)
-        line.add("transactions", statistics.transactions)
-        line.add("number", facts.token.number)
-        line.add("token", facts.token.description)
-        line.add("durableToken", facts.durable.description)
-        line.add("entities", facts.entities.map { json($0, objects: statistics.objects[$0.name] ?? 0) })
-        var bytes = JSONLine()
-        for (kind, count) in kinds(statistics) { bytes.add(kind, count) }
-        line.add("frameBytes", bytes)
-        var space = JSONLine()
-        space.add("live", statistics.space.liveBytes)
-        space.add("history", statistics.space.historyBytes)
-        space.add("garbage", statistics.space.garbageBytes)
-        space.add("index", statistics.space.indexBytes)
-        space.add("free", statistics.space.freeBytes)
-        line.add("space", space)
-        line.add("compactionDue", isCompactionDue(statistics))
-        line.add("horizon", facts.horizon)
-        line.add("retention", RetentionCommand.json(facts.retention))
-        line.add("consumers", facts.consumers.map(ConsumersCommand.json))
-        return line
+        var frames = JSONLine()
+        for (kind, count) in kinds(statistics) { frames.add(kind, count) }
+        let space: JSONLine = [
+            "live": statistics.space.liveBytes, "history": statistics.space.historyBytes,
+            "garbage": statistics.space.garbageBytes, "index": statistics.space.indexBytes,
+            "free": statistics.space.freeBytes,
+        ]
+        return [
+            "store": facts.path, "identifier": facts.identifier, "fileBytes": statistics.fileBytes,
+            "end": statistics.endBytes, "transactions": statistics.transactions, "number": facts.token.number,
+            "token": facts.token.description, "durableToken": facts.durable.description,
+            "entities": facts.entities.map { json($0, objects: statistics.objects[$0.name] ?? 0) },
+            "frameBytes": frames, "space": space, "compactionDue": isCompactionDue(statistics),
+            "horizon": facts.horizon, "retention": RetentionCommand.json(facts.retention),
+            "consumers": facts.consumers.map(ConsumersCommand.json),
+        ]
     }
 
     private static func json(_ entity: EntityDescription, objects: UInt64) -> JSONLine {
-        var line = JSONLine()
-        line.add("name", entity.name)
-        line.add("objects", objects)
-        line.add("history", entity.history.rawValue)
-        SchemaCommand.addParts(of: entity, to: &line)
-        return line
+        ["name": entity.name, "objects": objects, "history": entity.history.rawValue]
+            + SchemaCommand.parts(of: entity)
     }
 }

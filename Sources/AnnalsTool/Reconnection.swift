@@ -6,33 +6,27 @@ enum Reconnection {
     /// Runs `body` with the store; again, with a note on standard error, each time another file has replaced it.
     ///
     /// - Parameter body: Notes the place that it has reached, and continues after it if there is one.
-    static func follow(
-        _ path: String, _ body: (Store, inout HistoryToken?) throws(ToolFailure) -> Void
-    ) throws(ToolFailure) {
+    static func follow(_ path: String, _ body: (Store, inout HistoryToken?) throws -> Void) throws {
         var reached: HistoryToken?
         var store = try StoreAccess.open(path, .readOnly)
         while true {
-            do throws(ToolFailure) {
+            do {
                 try body(store, &reached)
-                return try storing { try store.close() }
+                return try store.close()
             } catch {
                 try? store.close()
-                guard let code = error.error?.code, [.storeReplaced, .diverged].contains(code) else { throw error }
+                guard [.storeReplaced, .diverged].contains(ToolFailure(error).error?.code) else { throw error }
                 store = try StoreAccess.open(path, .readOnly)
-                if !isValid(reached, in: store) { reached = try storing { try store.currentToken } }
-                try say("\(path) was replaced: continuing after transaction \(reached?.number ?? 0).")
+                if !isValid(reached, in: store) { reached = try store.currentToken }
+                var errors = Output(.standardError)
+                let number = reached?.number ?? 0
+                try errors.line("annals: \(path) was replaced: continuing after transaction \(number).")
+                try errors.finish()
             }
         }
     }
 
     private static func isValid(_ token: HistoryToken?, in store: Store) -> Bool {
-        guard let token else { return false }
-        return (try? store.validate(token)) != nil
-    }
-
-    private static func say(_ text: String) throws(ToolFailure) {
-        var errors = Output(.standardError)
-        try errors.line("annals: " + text)
-        try errors.finish()
+        token.map { (try? store.validate($0)) != nil } ?? false
     }
 }

@@ -133,9 +133,9 @@ final class RestorePlan {
             for object in selected where seen.insert(object).inserted { try body(object) }
         } else if isBackup {
             for pair in pairs.values.sorted(by: { $0.entity.number < $1.entity.number }) {
-                try Self.forEachObject(of: pair.entity, in: now, body)
+                try now.forEachObject(of: pair.entity, body)
                 guard let then = try earlier(pair.entity) else { continue }
-                try Self.forEachObject(of: then, in: old) { if try now.row($0) == nil { try body($0) } }
+                try old.forEachObject(of: then) { if try now.row($0) == nil { try body($0) } }
             }
         } else {
             // Entities without history are an error, and not left out.
@@ -152,17 +152,6 @@ final class RestorePlan {
 
     private func earlier(_ entity: EntityHandle) throws -> EntityHandle? {
         try old.entities.lazy.map { try old.entity($0.name) }.first { $0.number == entity.number }
-    }
-
-    private static func forEachObject(
-        of entity: EntityHandle, in snapshot: Snapshot, _ body: (ObjectID) throws -> Void
-    ) throws {
-        var failure: (any Error)?
-        try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
-            do { try body(row.id) } catch { failure = error }
-            return failure == nil
-        }
-        if let failure { throw failure }
     }
 
     private func step(_ object: ObjectID, _ pair: Pair) throws -> RestoreStep? {

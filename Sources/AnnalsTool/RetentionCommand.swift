@@ -26,71 +26,58 @@ extension Command {
         options: [
             Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
             Option("yes", "turn it off without asking"),
-            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+            .jsonOrText,
         ],
         run: RetentionCommand.run)
 }
 
 enum RetentionCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .retention)
         let entity = arguments.value(of: "entity")
         let policy = entity == nil ? nil : try policy(arguments)
         let wanted = entity == nil ? try retention(arguments) : nil
         let isChange = policy != nil || wanted != nil
-        let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) {
-            (store) throws(ToolFailure) in
-            try storing {
-                if let wanted { try store.setRetention(wanted) }
-                if let entity {
-                    let description = try store.snapshot().entities.first { ExactText($0.name) == ExactText(entity) }
-                    if policy == .off, description?.history != .off { try confirm(entity, store, arguments) }
-                    _ = try store.entity(entity)
-                    if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
-                }
-                return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
+        let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) { store in
+            if let wanted { try store.setRetention(wanted) }
+            if let entity {
+                let description = try store.snapshot().entities.first { ExactText($0.name) == ExactText(entity) }
+                if policy == .off, description?.history == .full { try confirm(entity, store, arguments) }
+                _ = try store.entity(entity)
+                if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
             }
+            return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
         }
         output.hasChanges = isChange
-        if format == "json" {
-            var line = json(kept)
-            line.add("entitiesOff", off)
-            try output.line(line.text)
-        } else {
-            try output.line("History is kept for \(text(kept)).")
-            for name in off { try output.line("No history of \(name) is kept.") }
-        }
-        return .done
+        if format == "json" { return try output.line((json(kept) + ["entitiesOff": off]).text) }
+        try output.line("History is kept for \(text(kept)).")
+        for name in off { try output.line("No history of \(name) is kept.") }
     }
 
     /// The policy for one entity; nil if it is only printed.
-    private static func policy(_ arguments: Arguments) throws(ToolFailure) -> HistoryPolicy? {
+    private static func policy(_ arguments: Arguments) throws -> HistoryPolicy? {
         guard arguments.operands.count > 1 else { return nil }
         guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
-            throw ToolFailure(
-                .usage,
+            throw Command.retention.refusal(
                 "The history of an entity is full or off, not "
-                    + "“\(arguments.operands.dropFirst().joined(separator: " "))”.",
-                hint: "Try: annals help retention")
+                    + "“\(arguments.operands.dropFirst().joined(separator: " "))”.")
         }
         return policy
     }
 
-    private static func retention(_ arguments: Arguments) throws(ToolFailure) -> Store.Retention? {
-        func refusal(_ message: String) -> ToolFailure {
-            ToolFailure(.usage, message, hint: "Try: annals help retention")
-        }
-        guard arguments.operands.count > 1 else { return nil }
-        let age = arguments.operands[1]
+    private static func retention(_ arguments: Arguments) throws -> Store.Retention? {
+        let refusal = Command.retention.refusal
+        let operands = arguments.operands
+        guard operands.count > 1 else { return nil }
+        let age = operands[1]
         let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
-        if arguments.operands.count == 2, let named = named[age] { return named }
+        if operands.count == 2, let named = named[age] { return named }
         if named[age] != nil, age != "forever" { throw refusal("“\(age)” cannot be given with BYTES.") }
-        var bytes: UInt64?
-        if arguments.operands.count > 2 {
-            guard let number = Unit.bytes(arguments.operands[2]) else {
-                throw refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(arguments.operands[2])”.")
+        let bytes = try operands.dropFirst(2).first.map { text in
+            guard let bytes = Unit.bytes(text) else {
+                throw refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(text)”.")
             }
-            bytes = number
+            return bytes
         }
         if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
         guard let whole = Unit.seconds(age) else {
@@ -100,15 +87,14 @@ enum RetentionCommand {
     }
 
     /// Prints the history that would be lost, and on a terminal asks. Throws if the answer is not yes.
-    private static func confirm(_ entity: String, _ store: Store, _ arguments: Arguments) throws(ToolFailure) {
-        let count = try storing { () -> Int in
-            do {
-                return try store.transactionCount(HistoryRequest(entities: [entity]))
-            } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
-                // History was off for a time.
-                guard let oldest = error.oldestToken else { return 0 }
-                return try store.transactionCount(HistoryRequest(after: .token(oldest), entities: [entity]))
-            }
+    private static func confirm(_ entity: String, _ store: Store, _ arguments: Arguments) throws {
+        var count = 0
+        do {
+            count = try store.transactionCount(HistoryRequest(entities: [entity]))
+        } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
+            // History was off for a time.
+            let oldest = error.oldestToken.map { HistoryRequest(after: .token($0), entities: [entity]) }
+            count = try oldest.map(store.transactionCount) ?? 0
         }
         var errors = Output(.standardError)
         try errors.line(
@@ -141,9 +127,6 @@ enum RetentionCommand {
     }
 
     static func json(_ retention: Store.Retention) -> JSONLine {
-        var line = JSONLine()
-        line.add("seconds", retention.age.map { UInt64(clamping: $0.components.seconds) })
-        line.add("bytes", retention.bytes)
-        return line
+        ["seconds": retention.age.map { UInt64(clamping: $0.components.seconds) }, "bytes": retention.bytes]
     }
 }

@@ -13,32 +13,26 @@ extension Command {
             """,
         operands: ["STORE", "NUMBER|TOKEN"],
         options: [
-            Option("author", value: "A", "the author of the change in history (annals); '' for none"),
-            Option("context", value: "C", "the context of the change in history"),
+            .author, .context,
             Option("skip", "undo what can be undone"),
         ], run: RevertCommand.run)
 }
 
 enum RevertCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER|TOKEN", for: .revert)
-        let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing {
-                let (author, context) = (arguments.author, arguments.value(of: "context"))
-                let policy: RevertPolicy = arguments.has("skip") ? .storeWins : .refuse
-                switch place {
-                case .number(let number):
-                    return try store.revert(number, author: author, contextName: context, conflicts: policy)
-                case .back(let count):
-                    return try store.revert(
-                        try store.number(back: count), author: author, contextName: context, conflicts: policy)
-                case .token(let token):
-                    return try store.revert(token, author: author, contextName: context, conflicts: policy)
-                case .moment:
-                    throw ToolFailure(
-                        .usage, "A moment is not a transaction: “annals history STORE” prints their numbers.")
-                }
+        if case .moment = place {
+            throw Command.revert.refusal(
+                "A moment is not a transaction: “annals history STORE” prints their numbers.")
+        }
+        let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            let (author, context) = (arguments.author, arguments.value(of: "context"))
+            let policy: RevertPolicy = arguments.has("skip") ? .storeWins : .refuse
+            if case .number(let number) = place {
+                return try store.revert(number, author: author, contextName: context, conflicts: policy)
             }
+            return try store.revert(
+                try store.token(of: place), author: author, contextName: context, conflicts: policy)
         }
         output.hasChanges = outcome.token != nil
         for conflict in outcome.conflicts { try output.line("conflict: " + sentence(conflict)) }

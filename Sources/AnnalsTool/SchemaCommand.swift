@@ -138,17 +138,15 @@ enum SchemaCommand {
     // MARK: JSON
 
     private static func json(_ entity: EntityDescription) -> JSONLine {
-        var line: JSONLine = ["name": entity.name, "history": entity.history.rawValue]
-        addParts(of: entity, to: &line)
-        return line
+        ["name": entity.name, "history": entity.history.rawValue] + parts(of: entity)
     }
 
-    /// Adds the attributes and the keys.
-    static func addParts(of entity: EntityDescription, to line: inout JSONLine) {
+    /// The attributes and the keys.
+    static func parts(of entity: EntityDescription) -> JSONLine {
         let keys = entity.keys.map { key -> JSONLine in
             ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
         }
-        line = line + ["attributes": entity.attributes.map(json), "keys": keys]
+        return ["attributes": entity.attributes.map(json), "keys": keys]
     }
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {

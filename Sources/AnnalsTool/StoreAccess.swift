@@ -76,6 +76,18 @@ func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
     do { return try body() } catch { throw ToolFailure(error) }
 }
 
+extension Snapshot {
+    /// Calls `body` with each object of the entity. It may throw any error.
+    func forEachObject(of entity: EntityHandle, _ body: (ObjectID) throws -> Void) throws {
+        var failure: (any Error)?
+        try forEachRow(of: entity) { (row) throws(StoreError) in
+            do { try body(row.id) } catch { failure = error }
+            return failure == nil
+        }
+        if let failure { throw failure }
+    }
+}
+
 enum StoreAccess {
     /// Opens a store by copies, so that truncating it cannot end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {

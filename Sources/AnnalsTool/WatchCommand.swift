@@ -21,52 +21,44 @@ extension Command {
             Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
             Option("not-context", value: "NAME", isRepeatable: true, "no transactions with this context name"),
             Option("top", "a screen of rates, lags, size and lock waits, each second"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+            .linesOrText,
         ], run: WatchCommand.run)
 }
 
 enum WatchCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .watch)
         let after = try arguments.place(of: "after", for: .watch)
         let authors = Set(arguments.values(of: "not-author") ?? [])
         let contexts = Set(arguments.values(of: "not-context") ?? [])
+        if arguments.has("top"), after != nil || !authors.isEmpty || !contexts.isEmpty {
+            throw Command.watch.refusal(
+                "“--top” counts all transactions from now on: leave --after, --not-author and --not-context out.")
+        }
         let ending = try Ending.onSignals()
         if arguments.has("top") {
-            guard after == nil, authors.isEmpty, contexts.isEmpty else {
-                throw ToolFailure(
-                    .usage,
-                    "“--top” counts all transactions from now on: leave --after, --not-author and "
-                        + "--not-context out.", hint: "Try: annals help watch")
-            }
-            try WatchTop.run(arguments.operands[0], ending, isJSON: format == "jsonl", &output)
-            return .done
+            return try WatchTop.run(arguments.operands[0], ending, isJSON: format == "jsonl", &output)
         }
-        try Reconnection.follow(arguments.operands[0]) { (store, reached) throws(ToolFailure) in
-            let watcher = try storing {
-                let place = try reached.map { .token($0) } ?? after.map(store.requestPlace) ?? .now
-                if reached == nil { reached = try store.currentToken }
-                return try store.changeWatcher(after: place, excluding: authors, excludingContextNames: contexts)
-            }
+        try Reconnection.follow(arguments.operands[0]) { (store, reached) in
+            let place = try reached.map { .token($0) } ?? after.map(store.requestPlace) ?? .now
+            reached = try reached ?? store.currentToken
+            let watcher = try store.changeWatcher(
+                after: place, excluding: authors, excludingContextNames: contexts)
             ending.then { watcher.stop() }
-            while let signal = try storing({ try watcher.next() }) {
+            while let signal = try watcher.next() {
                 try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
                 try output.finish()
                 reached = signal.token
             }
         }
-        return .done
     }
 
     private static func json(_ signal: ChangeSignal) -> String {
-        func list(_ items: [String]) -> String { "[" + items.joined(separator: ",") + "]" }
-        var line = JSONLine()
-        line.add("first", signal.numbers.lowerBound)
-        line.add("last", signal.numbers.upperBound)
-        line.addRaw("authors", list(signal.authors.map(JSONText.string)))
-        line.addRaw("entities", list(signal.entities.map(JSONText.string)))
-        line.addRaw("processIDs", list(signal.processIDs.map { String($0) }))
-        line.add("token", signal.token.description)
+        let line: JSONLine = [
+            "first": signal.numbers.lowerBound, "last": signal.numbers.upperBound,
+            "authors": signal.authors.map(UTF8Text.init), "entities": signal.entities.map(UTF8Text.init),
+            "processIDs": signal.processIDs, "token": signal.token.description,
+        ]
         return line.text
     }
 

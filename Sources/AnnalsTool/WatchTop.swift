@@ -27,12 +27,12 @@ enum WatchTop {
 
     static func run(
         _ path: String, _ ending: Ending, isJSON: Bool, _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         let isScreen = output.isTerminal && !isJSON
         var totals: [ExactText: UInt64] = [:]
-        try Reconnection.follow(path) { (store, reached) throws(ToolFailure) in
+        try Reconnection.follow(path) { (store, reached) in
             ending.holdBack()
-            var last = try storing { try reached ?? store.currentToken }
+            var last = try reached ?? store.currentToken
             while !ending.isAsked {
                 var second = Second()
                 try sampleLock(path, ending, &second)
@@ -55,13 +55,13 @@ enum WatchTop {
     /// Takes a second.
     private static func sampleLock(
         _ path: String, _ ending: Ending, _ second: inout Second
-    ) throws(ToolFailure) {
+    ) throws {
         let files = RealFileSystem()
         // Compaction may have replaced the file.
-        let file = try storing { try files.openStoreFile(path) }
+        let file = try files.openStoreFile(path)
         defer { files.close(file) }
         for _ in 0..<samples where !ending.isAsked {
-            let lock = try storing { try WriterLock.observe(files, file) }
+            let lock = try WriterLock.observe(files, file)
             if lock.holder != nil { second.held += 1 }
             if lock.isAwaited { second.awaited += 1 }
             usleep(UInt32(1_000_000 / samples))
@@ -70,25 +70,22 @@ enum WatchTop {
 
     private static func count(
         after token: HistoryToken, in store: Store, _ second: inout Second
-    ) throws(ToolFailure) -> HistoryToken {
-        try storing {
-            let snapshot = try store.snapshot()
-            second.number = snapshot.token.number
-            second.consumers = try store.consumers
-            second.fileBytes = try store.statistics.fileBytes
-            do {
-                try store.forEachTransaction(HistoryRequest(after: .token(token)), in: snapshot) { transaction in
-                    second.transactions += 1
-                    second.changes += transaction.changeCount
-                    second.authors[ExactText(transaction.author ?? ""), default: 0] += 1
-                    return true
-                }
-            } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
-                // Cleaned at once: only their number is known.
-                second.transactions = snapshot.token.number - token.number
+    ) throws -> HistoryToken {
+        let snapshot = try store.snapshot()
+        (second.number, second.consumers) = (snapshot.token.number, try store.consumers)
+        second.fileBytes = try store.statistics.fileBytes
+        do {
+            try store.forEachTransaction(HistoryRequest(after: .token(token)), in: snapshot) { transaction in
+                second.transactions += 1
+                second.changes += transaction.changeCount
+                second.authors[ExactText(transaction.author ?? ""), default: 0] += 1
+                return true
             }
-            return snapshot.token
+        } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
+            // Cleaned at once: only their number is known.
+            second.transactions = snapshot.token.number - token.number
         }
+        return snapshot.token
     }
 
     // MARK: Printing
@@ -121,7 +118,7 @@ enum WatchTop {
 
     private static func screen(
         _ path: String, _ second: Second, _ totals: [ExactText: UInt64], _ output: inout Output
-    ) throws(ToolFailure) {
+    ) throws {
         try output.data(Array("\u{1b}[H\u{1b}[2J".utf8))
         try output.line("\(path)  \(Timestamp.local(Timestamp.now))  (Ctrl-C ends)")
         try output.line()

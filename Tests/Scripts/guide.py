@@ -73,7 +73,8 @@ def run(command, folder, tool):
         pass
     os.close(ours)
     process.wait(timeout=60)
-    return printed.decode("utf-8").replace("\r\n", "\n")
+    # Progress is overwritten.
+    return re.sub(r"\r[^\r\n]*\x1b\[K", "", printed.decode("utf-8")).replace("\r\n", "\n").replace(folder, "")
 
 
 def main():

@@ -352,8 +352,8 @@ import Testing
         #expect(
             try tool("retention", path, "--format", "text").output
                 == "History is kept for 7d or 1073741824 bytes.\nNo history of Log is kept.\n")
-        #expect(try tool("info", path).output.contains("\nLog: 1 objects, history off\n"))
-        #expect(try tool("info", path).output.contains("\nClip: 1 objects\n"))
+        let info = try tool("info", path).output
+        #expect(info.contains(/\nLog +1 +\d +off\n/) && info.contains(/\nClip +1 +\d +full\n/), "\(info)")
         let json = try tool("info", path, "--format", "json").output
         #expect(json.contains("\"name\":\"Log\",\"objects\":1,\"history\":\"off\","))
         #expect(json.contains("\"name\":\"Clip\",\"objects\":1,\"history\":\"full\","))
