@@ -31,11 +31,10 @@ package enum CSV {
             switch byte {
             case UInt8(ascii: "\"") where isInQuotes:
                 // A doubled one is a part of the text.
-                if place < line.count, line[place] == byte {
+                isInQuotes = place < line.count && line[place] == byte
+                if isInQuotes {
                     field.append(byte)
                     place += 1
-                } else {
-                    isInQuotes = false
                 }
             case UInt8(ascii: "\"") where field.isEmpty && !isQuoted: (isQuoted, isInQuotes) = (true, true)
             case UInt8(ascii: ",") where !isInQuotes:
@@ -62,10 +61,8 @@ package enum CSV {
             field.isEmpty || field.utf8.first == 0x20 || field.utf8.last == 0x20
             || field.utf8.contains { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: ",") || $0 == 0x0A || $0 == 0x0D }
         guard needsQuotes else { return field }
-        var quoted = "\""
-        for scalar in field.unicodeScalars {
-            if scalar == "\"" { quoted += "\"\"" } else { quoted.unicodeScalars.append(scalar) }
-        }
-        return quoted + "\""
+        // By scalars: a quote with a combining mark is one character.
+        let parts = field.unicodeScalars.split(separator: "\"", omittingEmptySubsequences: false)
+        return "\"" + parts.map { String($0) }.joined(separator: "\"\"") + "\""
     }
 }

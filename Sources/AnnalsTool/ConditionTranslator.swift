@@ -16,14 +16,8 @@ struct ConditionTranslator {
 
     func condition(_ written: WrittenCondition) throws -> Condition {
         switch written {
-        case .all(let parts):
-            var all = Condition.constant(true)
-            for part in parts { all = .both(all, try condition(part)) }
-            return all
-        case .any(let parts):
-            var any: [Condition] = []
-            for part in parts { any.append(try condition(part)) }
-            return .any(any)
+        case .all(let parts): return try parts.reduce(.constant(true)) { .both($0, try condition($1)) }
+        case .any(let parts): return .any(try parts.map(condition))
         case .not(let part): return .not(try condition(part))
         case .test(let path, let comparison, let json):
             let position = try position(of: path[0])
@@ -49,11 +43,7 @@ struct ConditionTranslator {
 
     private func position(of name: String) throws -> Int {
         if let position = entity.position(of: name) { return position }
-        throw ToolFailure(
-            StoreError(
-                .unknownAttribute,
-                "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).",
-                ObjectFacts(entity.name, [name])))
+        throw StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name]))
     }
 
     /// For the objects that an attribute refers to.
@@ -67,11 +57,11 @@ struct ConditionTranslator {
                 "“\(name)” of “\(entity.name)” may refer to objects of any entity, so their attributes are unknown: "
                     + "compare the reference itself.", name)
         }
-        do { return try ConditionTranslator(snapshot, target) } catch { throw ToolFailure(error) }
+        return try ConditionTranslator(snapshot, target)
     }
 
-    private func refusal(_ message: String, _ attribute: String) -> ToolFailure {
-        ToolFailure(StoreError(.invalidArgument, message, ObjectFacts(entity.name, [attribute])))
+    private func refusal(_ message: String, _ attribute: String) -> StoreError {
+        StoreError(.invalidArgument, message, ObjectFacts(entity.name, [attribute]))
     }
 
     // MARK: Comparisons
@@ -88,8 +78,7 @@ struct ConditionTranslator {
                 "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.rawValue)”. It "
                     + "supports: \(others).", name)
         }
-        var values: [Value] = []
-        for value in written { values.append(try self.value(value, type.isObjectList ? .object : type, asked, path)) }
+        let values = try written.map { try value($0, type.isObjectList ? .object : type, asked, path) }
         func made(_ comparison: PropertyTest.Comparison) -> Condition {
             if type == .decimal, comparison != .isNull { return decimalTest(position, comparison, values) }
             return .test(PropertyTest(of: entity, position, comparison, values))
@@ -150,15 +139,13 @@ struct ConditionTranslator {
     // MARK: Order
 
     func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
-        var columns: [SortColumn] = []
-        for (name, isDescending) in keys {
+        try keys.map { name, isDescending in
             let position = try position(of: name)
             let type = entity.types[position]
             guard !type.isObjectList, type != .json else {
                 throw refusal("“\(name)” of “\(entity.name)” has no order: sort by another attribute.", name)
             }
-            columns.append(SortColumn(of: entity, position, isDescending: isDescending))
+            return SortColumn(of: entity, position, isDescending: isDescending)
         }
-        return columns
     }
 }

@@ -109,19 +109,16 @@ enum EditCommands {
             entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
         }
         for (position, text) in parts {
-            guard let json = try? JSONReader.value(text),
-                let value = ValueConversion.value(json, as: entity.types[position])
-            else { continue }
-            return (position, value)
+            let json = try? JSONReader.value(text)
+            if let value = json.flatMap({ ValueConversion.value($0, as: entity.types[position]) }) {
+                return (position, value)
+            }
         }
         for (position, text) in parts {
             if let value = try plainValue(text, of: entity, at: position, in: snapshot) { return (position, value) }
         }
         guard let (position, text) = parts.first else {
-            throw ToolFailure(
-                .failed,
-                "“\(entity.name)” has no attribute “\(operand.prefix { $0 != "=" })”: it has "
-                    + "\(entity.attributes.joined(separator: ", ")).")
+            throw ToolFailure(.failed, entity.lacks(operand.prefix { $0 != "=" }))
         }
         throw ToolFailure(
             .failed,

@@ -48,8 +48,7 @@ enum FindCommand {
         if arguments.has("count"), arguments.has("explain") {
             throw Command.find.refusal("“--count” and “--explain” cannot be given together.")
         }
-        var written: [WrittenCondition] = []
-        for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
+        let written = try (arguments.values(of: "where") ?? []).map(parse)
         let limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
         let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
@@ -58,7 +57,7 @@ enum FindCommand {
         let entity = try snapshot.entity(arguments.operands[1])
         let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
-        let columns = try positions(arguments.value(of: "columns"), of: entity)
+        let columns = try arguments.value(of: "columns").map { try positions(names($0), of: entity) }
         let sort = try translator.columns(sortKeys(arguments.value(of: "sort")))
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
@@ -95,15 +94,12 @@ enum FindCommand {
         names(text).map { $0.hasPrefix("-") ? (String($0.dropFirst()), true) : ($0, false) }
     }
 
-    /// The positions of the attributes to print; nil for all.
-    private static func positions(_ text: String?, of entity: EntityHandle) throws -> [Int]? {
-        guard let text else { return nil }
+    /// The positions of the attributes to print.
+    private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
-        for name in names(text) {
+        for name in names {
             guard let position = entity.position(of: name) else {
-                throw ToolFailure(
-                    .failed,
-                    "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
+                throw ToolFailure(.failed, entity.lacks(name))
             }
             guard !positions.contains(position) else {
                 throw Command.find.refusal("The column “\(name)” is given twice: give it once.")

@@ -11,15 +11,11 @@ package enum HistoryPlace: Equatable, Sendable {
     /// So many transactions before the last one.
     case back(UInt64)
 
-    package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
-        try self.init(text, named: "The option “--\(option)”", for: command)
-    }
-
-    package init(_ text: String, operand: String, for command: Command) throws(ToolFailure) {
-        try self.init(text, named: operand, for: command)
-    }
-
-    private init(_ text: String, named name: String, for command: Command) throws(ToolFailure) {
+    /// The place that an option or an operand names.
+    package init(
+        _ text: String, option: String? = nil, operand: String = "", for command: Command
+    ) throws(ToolFailure) {
+        let name = option.map { "The option “--\($0)”" } ?? operand
         if let place = Self.short(text, now: Timestamp.now) {
             self = place
             return

@@ -37,12 +37,7 @@ package enum JSONText {
     }
 
     private static func appendEscape(_ scalar: Unicode.Scalar, to bytes: inout [UInt8]) {
-        for unit in UTF16.encode(scalar)! {
-            let digits = String(unit, radix: 16)
-            bytes += "\\u".utf8
-            bytes += String(repeating: "0", count: 4 - digits.utf8.count).utf8
-            bytes += digits.utf8
-        }
+        for unit in UTF16.encode(scalar)! { bytes += ("\\u" + String(unit, radix: 16).zeroPadded(to: 4)).utf8 }
     }
 
     package static func string(_ text: String) -> String {
@@ -82,12 +77,7 @@ package enum JSONText {
     /// Appends a JSON text, without control characters for a terminal. Such characters occur only in its strings, where
     /// an escape means the same. Line ends between values become spaces, so the text stays on one line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
-        var text = json
-        let isPlain = text.withUTF8 { $0.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }
-        if isPlain {
-            bytes += json.utf8
-            return
-        }
+        if json.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return append(json, to: &bytes) }
         for scalar in json.unicodeScalars {
             switch scalar {
             case "\n", "\r", "\t": bytes.append(0x20)

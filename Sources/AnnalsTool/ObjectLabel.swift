@@ -54,6 +54,11 @@ struct Labels {
 }
 
 extension EntityHandle {
+    /// The sentence for an attribute that does not exist.
+    func lacks(_ attribute: some StringProtocol) -> String {
+        "“\(name)” has no attribute “\(attribute)”: it has \(attributes.joined(separator: ", "))."
+    }
+
     /// The position of the first attribute that has unique texts.
     fileprivate func labelPosition(_ description: EntityDescription) -> Int? {
         description.attributes.first { $0.isUnique && $0.type == .string }.flatMap { position(of: $0.name) }

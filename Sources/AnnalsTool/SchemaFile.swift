@@ -92,8 +92,7 @@ struct SchemaFile {
         guard case .structure(let list)? = object["attributes"], let elements = try? JSONReader.elements(list) else {
             throw object.wrong("needs a member “attributes”, which is a list of names")
         }
-        var names: [String] = []
-        for element in elements { names.append(try object.text(element, "attributes")) }
+        let names = try elements.map { try object.text($0, "attributes") }
         return IndexDescription(names, isUnique: try object.flag("unique") ?? false)
     }
 }
