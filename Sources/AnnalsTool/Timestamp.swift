@@ -139,7 +139,7 @@ package enum Timestamp {
 
     private static func padded(_ number: Int64, _ width: Int) -> String { String(number).zeroPadded(to: width) }
 
-    private static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
+    static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
         let quotient = number / divisor
         return number % divisor < 0 ? quotient - 1 : quotient
     }

@@ -14,7 +14,7 @@ enum Commands {
         Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
         .revert, .export, .apply,
         .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
-        .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
+        .consumers, .retention, .clean, .compact, .backup, .info, .report, .verify, .salvage, .frames, .demo, .help,
     ]
 
     /// The command that begins the words, whose name has one word or two, and the words after its name.

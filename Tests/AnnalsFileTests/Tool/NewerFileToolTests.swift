@@ -30,7 +30,7 @@ import Testing
         (.reads, ["history", "STORE", "--values"]), (.reads, ["diff", "STORE", "STORE"]),
         (.reads, ["versions", "STORE", "Note", "1"]), (.reads, ["export", "STORE"]), (.reads, ["consumers", "STORE"]),
         (.reads, ["retention", "STORE"]), (.reads, ["clean", "STORE", "--before", "2", "--dry-run"]),
-        (.reads, ["info", "STORE"]),
+        (.reads, ["info", "STORE"]), (.reads, ["report", "STORE", "-"]),
         (.writes, ["load", "STORE", "LINES", "--entity", "Note"]),
         (.writes, ["insert", "STORE", "Note", "title=\"two\""]),
         (.writes, ["set", "STORE", "Note", "1", "title=\"two\""]), (.writes, ["delete", "STORE", "Note", "1"]),

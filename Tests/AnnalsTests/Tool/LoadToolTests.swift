@@ -254,9 +254,8 @@ import Testing
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "diff", "watch",
             "versions", "revert", "export", "apply", "mirror run", "mirror status", "mirror leave", "mirror forget",
-            "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage",
-            "frames", "demo",
-            "help",
+            "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "report", "verify",
+            "salvage", "frames", "demo", "help",
         ] {
             let words = name.split(separator: " ").map(String.init)
             text += "\n$ annals help \(name)\n" + (try runTool(["help"] + words).output)
