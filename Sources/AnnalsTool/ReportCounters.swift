@@ -48,7 +48,10 @@ struct Timeline {
 
     /// - Parameters: The times of the first and the last transaction by time, in microseconds since 1970.
     init(from earliest: Int64, to latest: Int64) {
-        let (first, last) = (clock.seconds(earliest), clock.seconds(latest))
+        // At the end of summer time, a local clock may show less at the end than before.
+        var clock = LocalClock()
+        let (one, other) = (clock.seconds(earliest), clock.seconds(latest))
+        let (first, last) = (min(one, other), max(one, other))
         let units = Self.units
         unit = units.first { Self.period(last, $0) - Self.period(first, $0) < 60 } ?? units[units.count - 1]
         lowest = Self.period(first, unit)
@@ -60,7 +63,7 @@ struct Timeline {
     }
 
     mutating func add(_ microseconds: Int64, author: Int, changes: UInt64, fileEnd: UInt64) {
-        let place = Int(Self.period(clock.seconds(microseconds), unit) - lowest)
+        let place = min(max(0, Int(Self.period(clock.seconds(microseconds), unit) - lowest)), periods.count - 1)
         periods[place].amounts[author, default: Amount()].transactions += 1
         periods[place].amounts[author, default: Amount()].changes += changes
         periods[place].fileEnd = max(periods[place].fileEnd, fileEnd)

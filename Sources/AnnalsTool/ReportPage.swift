@@ -180,8 +180,9 @@ struct ReportPage {
     private func histogram(_ id: String, _ column: String, _ histogram: Histogram, _ title: String) -> HTML {
         var table = ReportTable(id: id, columns: [column, "transactions"])
         table.rows = histogram.rows.map { [.text($0.label), .number($0.count)] }
+        let total = histogram.rows.reduce(0) { $0 + $1.count }
         let picture = Picture.bars(table, color: 5, isLong: false) { (_, number) in
-            "\(String(grouped: number)) (\(ReportNumber.share(number, of: facts.transactions)))"
+            "\(String(grouped: number)) (\(ReportNumber.share(number, of: total)))"
         }
         return Picture.figure(title, picture, table)
     }

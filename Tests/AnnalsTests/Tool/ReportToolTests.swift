@@ -219,6 +219,26 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// In the night when summer time ends, local clocks show 2:50, and 20 minutes later 2:10.
+    @Test func theEndOfSummerTimeHasAPage() throws {
+        let store = try folder.open([Sample.clip])
+        let ids = try store.write { transaction in
+            try (0..<3).map { try transaction.insert("Clip", ["url": .string("u\($0)")]) }
+        }.result
+        try store.close()
+        for (minutes, id) in zip([0, 1, 20], ids) {
+            let ahead = 1_792_889_400 + Int64(minutes) * 60 - Int64(Date().timeIntervalSince1970)
+            let clock = OtherClock { ahead * 1_000_000 }
+            let machine = try Engine.open(folder.path, files: RealFileSystem(), environment: clock)
+            _ = try machine.write(author: "other") { try $0.delete(id) }
+            try machine.close()
+        }
+        let page = try report(["--since", "2"], zone: "CET-1CEST,M3.5.0,M10.5.0/3")
+        #expect(page.text.contains("from 2026-10-25 02:50:") && page.text.contains("to 2026-10-25 02:10:"))
+        #expect(page.table("transactions-over-time").flatMap(\.numbers).reduce(0, +) == 3)
+        try folder.expectIntact()
+    }
+
     // MARK: The file
 
     @Test func onlyAnEarlierReportIsReplaced() throws {
@@ -259,8 +279,8 @@ import Testing
 
     // MARK: Pages
 
-    private func report(_ options: [String] = []) throws -> Page {
-        let run = try runTool(["report", folder.path, "-"] + options, environment: ["TZ": "UTC"])
+    private func report(_ options: [String] = [], zone: String = "UTC") throws -> Page {
+        let run = try runTool(["report", folder.path, "-"] + options, environment: ["TZ": zone])
         #expect(run.status == 0 && run.errors.isEmpty, "\(run.errors)")
         let page = Page(text: run.output)
         page.expectSound()
