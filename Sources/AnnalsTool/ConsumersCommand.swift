@@ -124,7 +124,7 @@ enum ConsumersCommand {
         return line
     }
 
-    private static func kinds(_ consumer: Consumer) -> [String] {
+    static func kinds(_ consumer: Consumer) -> [String] {
         [(Consumer.Kind.reads, "reads"), (.writes, "writes"), (.holds, "holds")]
             .filter { consumer.kind.contains($0.0) }.map(\.1)
     }

@@ -177,7 +177,7 @@ enum HistoryCommand {
 
     /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
     /// about cleaned transactions if the request names no place.
-    private static func continueAtGap(
+    static func continueAtGap(
         _ request: inout HistoryRequest, _ store: Store
     ) throws -> String? {
         let horizon = try store.horizon

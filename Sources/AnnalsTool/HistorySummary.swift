@@ -7,12 +7,27 @@ enum HistorySummary {
         case author, entity, hour
     }
 
-    private struct Group {
-        var transactions: UInt64 = 0
-        var counts: [HistoryChange.Kind: UInt64] = [:]
-        var (first, last): (Int64, Int64) = (.max, .min)
+    /// The transactions and changes of an author, entity or hour.
+    struct Group {
+        private(set) var transactions: UInt64 = 0
+        private(set) var (inserts, updates, deletes): (UInt64, UInt64, UInt64) = (0, 0, 0)
+        private(set) var (first, last): (Int64, Int64) = (.max, .min)
         /// The last transaction that was counted.
-        var counted: UInt64 = 0
+        private var counted: UInt64 = 0
+
+        var changes: UInt64 { inserts + updates + deletes }
+
+        /// Counts a change, or with nil only the transaction.
+        mutating func count(_ kind: HistoryChange.Kind?, in number: UInt64, at time: Int64) {
+            if counted != number || transactions == 0 { transactions += 1 }
+            switch kind {
+            case .insert: inserts += 1
+            case .update: updates += 1
+            case .delete: deletes += 1
+            case nil: break
+            }
+            (first, last, counted) = (min(first, time), max(last, time), number)
+        }
     }
 
     /// Takes the memory of the groups.
@@ -23,12 +38,7 @@ enum HistorySummary {
         try store.forEachTransaction(request) { (transaction) throws(StoreError) in
             let (number, time) = (transaction.number, transaction.microseconds)
             func count(_ kind: HistoryChange.Kind?, in name: String) {
-                var group = groups[ExactText(name)] ?? Group()
-                if group.counted != number || group.transactions == 0 { group.transactions += 1 }
-                if let kind { group.counts[kind, default: 0] += 1 }
-                (group.first, group.last) = (min(group.first, time), max(group.last, time))
-                group.counted = number
-                groups[ExactText(name)] = group
+                groups[ExactText(name), default: Group()].count(kind, in: number, at: time)
             }
             let whole: String? =
                 switch grouping {
@@ -45,31 +55,29 @@ enum HistorySummary {
         }
         let isByTime = grouping == .hour
         let sorted = groups.sorted { a, b in
-            isByTime ? a.key.text < b.key.text : (changes(b.value), a.key.text) < (changes(a.value), b.key.text)
+            isByTime ? a.key.text < b.key.text : (b.value.changes, a.key.text) < (a.value.changes, b.key.text)
         }
         var table = Table([
             grouping.rawValue, "#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last",
         ])
         for (key, group) in sorted {
             let name = key.text
-            let kinds = [HistoryChange.Kind.insert, .update, .delete].map { group.counts[$0] ?? 0 }
+            let kinds = [group.inserts, group.updates, group.deletes]
             if isJSON {
                 var line = JSONLine()
                 line.add(grouping.rawValue, name)
                 line.add("transactions", group.transactions)
-                line.add("changes", changes(group))
+                line.add("changes", group.changes)
                 for (title, count) in zip(["inserts", "updates", "deletes"], kinds) { line.add(title, count) }
                 line.add("first", Timestamp.text(group.first))
                 line.add("last", Timestamp.text(group.last))
                 try output.line(line.text)
             } else {
-                let numbers = ([group.transactions, changes(group)] + kinds).map { String(grouped: $0) }
+                let numbers = ([group.transactions, group.changes] + kinds).map { String(grouped: $0) }
                 try table.add(
                     [name.isEmpty ? "-" : name] + numbers + [group.first, group.last].map(Timestamp.local), &output)
             }
         }
         try table.show(&output)
     }
-
-    private static func changes(_ group: Group) -> UInt64 { group.counts.values.reduce(0, +) }
 }

@@ -86,14 +86,14 @@ enum InfoCommand {
     }
 
     /// Whether programs with standard options compact the store.
-    private static func isCompactionDue(_ statistics: StoreStatistics) -> Bool {
+    static func isCompactionDue(_ statistics: StoreStatistics) -> Bool {
         let standard = Store.AutomaticCompaction()
         return statistics.endBytes >= standard.minimumBytes
             && Double(statistics.space.garbageBytes) >= Double(statistics.endBytes) * standard.garbage
     }
 
     /// The kinds of frames in the file, by name.
-    private static func kinds(_ statistics: StoreStatistics) -> [(kind: String, bytes: UInt64)] {
+    static func kinds(_ statistics: StoreStatistics) -> [(kind: String, bytes: UInt64)] {
         statistics.bytesByKind.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 

@@ -145,6 +145,11 @@ package enum Timestamp {
         let offset = hours * 3600 + minutes * 60
         return (zone.hasPrefix("-") ? local.seconds + offset : local.seconds - offset, local.fraction)
     }
+
+    static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
+        let quotient = number / divisor
+        return number % divisor < 0 ? quotient - 1 : quotient
+    }
 }
 
 extension String {

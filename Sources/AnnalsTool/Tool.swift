@@ -14,7 +14,8 @@ enum Commands {
         Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
         .revert, .restore, .export, .apply,
         .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
-        .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .completion, .help,
+        .consumers, .retention, .clean, .compact, .backup, .info, .report, .verify, .salvage, .frames, .demo,
+        .completion, .help,
     ]
 
     /// The command that begins the words, whose name has one word or two, and the words after its name.

@@ -74,7 +74,7 @@ def run(command, folder, tool):
     os.close(ours)
     process.wait(timeout=60)
     # Progress is overwritten.
-    return re.sub(r"\r[^\r\n]*\x1b\[K", "", printed.decode("utf-8")).replace("\r\n", "\n").replace(folder, "")
+    return re.sub(r"\r[^\r\n]*\x1b\[K", "", printed.decode("utf-8")).replace("\r\n", "\n").replace(folder + "/", "")
 
 
 def main():

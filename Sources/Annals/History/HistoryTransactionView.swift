@@ -74,6 +74,9 @@ public struct HistoryTransactionView: ~Copyable {
             processID: processID, process: process)
     }
 
+    /// The offset at which its frames end. For reports on the file's growth.
+    package var fileEnd: UInt64 { transaction.pointee.end }
+
     /// Whether it changes the schema: entities and handles must be looked up again.
     public var changesSchema: Bool { transaction.pointee.changesSchema }
 
@@ -155,6 +158,10 @@ public struct HistoryChangeView: ~Copyable {
     /// Whether an update changed the attribute at that position, in the schema of that time. False for inserts and
     /// deletions. Does not read the object: for callers that know that the schema has not changed.
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
+
+    /// The positions of the attributes that an update changed, in the schema of that time. Empty for inserts and
+    /// deletions. Does not read the object.
+    package var attributePositions: [Int] { change.attributePositions }
 
     /// The name of the object's entity; the last name if the entity was removed. Nil if the schema never had it.
     public var entity: String? {

@@ -1,0 +1,94 @@
+// `annals report STORE FILE`: writes a page of HTML about a store, with pictures and tables.
+
+internal import Annals
+
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Musl
+#endif
+
+extension Command {
+    static let report = Command(
+        "report", "Writes a page of HTML about a store: its space, history, consumers and growth.",
+        details: """
+            The page is one file, without scripts, that needs no network. It has pictures, and a table of the numbers
+            of each. They are of one moment, while other processes use the store. The space is that of “annals info”,
+            and the numbers of authors and entities are those of “annals history --summary”.
+
+            An earlier report of the same name is replaced. Another file is not. If FILE is “-”, the page is printed.
+            PLACE is a token, the number of a transaction, or a moment, as for “annals history”.
+            """,
+        operands: ["STORE", "FILE"],
+        options: [Option("since", value: "PLACE", "of history, only transactions after this place")],
+        run: ReportCommand.run)
+}
+
+enum ReportCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
+        let file = arguments.operands[1]
+        let since = try arguments.place(of: "since", for: .report)
+        let (page, number) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            if file != "-" { try requireReplaceable(file, store: store.path) }
+            let facts = try ReportFacts(store, since: since)
+            return (ReportPage(facts).html, facts.state.token.number)
+        }
+        if file == "-" {
+            try output.data(Array(page.text.utf8))
+        } else {
+            try write(Array(page.text.utf8), to: file)
+            output.hasChanges = true
+            try output.line("\(file): a report as of transaction \(number)")
+        }
+    }
+
+    // MARK: The file
+
+    /// Throws if the file exists, and is not an earlier report or empty.
+    private static func requireReplaceable(_ file: String, store: String) throws(ToolFailure) {
+        func refusal(_ reason: String) -> ToolFailure {
+            ToolFailure(.failed, "“\(file)” \(reason): name another file for the report.")
+        }
+        var (old, own) = (stat(), stat())
+        guard lstat(file, &old) == 0 else { return }
+        guard old.st_mode & S_IFMT == S_IFREG else { throw refusal("is not a regular file") }
+        if stat(store, &own) == 0, (old.st_dev, old.st_ino) == (own.st_dev, own.st_ino) {
+            throw refusal("is the store itself")
+        }
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw refusal("cannot be read (\(reason(errno)))") }
+        defer { close(descriptor) }
+        var start = [UInt8](repeating: 0, count: ReportPage.beginning.utf8.count)
+        let count = max(0, read(descriptor, &start, start.count))
+        guard count == 0 || start.prefix(count).elementsEqual(ReportPage.beginning.utf8) else {
+            throw refusal("exists, and is not a report")
+        }
+    }
+
+    /// Writes the file completely, or leaves it as it was.
+    private static func write(_ bytes: [UInt8], to file: String) throws(ToolFailure) {
+        let folder = file.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(file[...$0]) } ?? ""
+        let draft = folder + ".annals-report-" + String(UInt64.random(in: 0 ... .max), radix: 16)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+        guard descriptor >= 0 else { throw failure(file, errno) }
+        var number: Int32 = 0
+        var rest = bytes[...]
+        do throws(SystemError) {
+            while !rest.isEmpty { rest = rest.dropFirst(try SystemCalls.writeSome(descriptor, rest)) }
+            if fsync(descriptor) != 0 { number = errno }
+        } catch {
+            number = error.number
+        }
+        close(descriptor)
+        if number == 0, rename(draft, file) != 0 { number = errno }
+        guard number != 0 else { return }
+        unlink(draft)
+        throw failure(file, number)
+    }
+
+    private static func failure(_ file: String, _ number: Int32) -> ToolFailure {
+        ToolFailure(.failed, "“\(file)” could not be written (\(reason(number))): name a file in another folder.")
+    }
+
+    private static func reason(_ number: Int32) -> String { String(cString: strerror(number)) }
+}
