@@ -28,7 +28,8 @@ VARIABLE = [
     (r"A1\.[0-9a-f]{32}\.(\d+)\.[0-9a-f]{16}\.[0-9a-f]{8}", r"TOKEN-\1"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "TIME"),
     (r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}", "IDENTIFIER"),
-    (r'("processID":|TIME +|in process )\d+', r"\1PROCESS"),
+    (r'("processID":|in process )\d+', r"\1PROCESS"),
+    (r"TIME +\d+\b", "TIME PROCESS"),
     (r" *\d+( bytes)", r" N\1"),
     (r"(before,|end at) \d+", r"\1 N"),
 ]

@@ -169,7 +169,7 @@ import annals
             return Set(run.output.split(separator: "\n").map(String.init))
         }
         #expect(try completed(["hi"]) == ["history"])
-        #expect(try completed(["re"]) == ["retention", "revert", "restore"])
+        #expect(try completed(["re"]) == ["retention", "revert", "restore", "report"])
         #expect(try completed(["mirror", ""]) == ["run", "status", "leave", "forget", "adopt"])
         #expect(try completed(["mirror", "status", "--"]) == ["--format", "--help"])
         #expect(try completed(["history", "--not-"]) == ["--not-author", "--not-context", "--not-entity"])
