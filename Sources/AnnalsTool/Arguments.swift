@@ -89,11 +89,11 @@ package struct Arguments: Sendable {
     /// One of the formats; the first if none was requested.
     func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
         guard let format = value(of: "format") else { return formats[0] }
-        if Self.isJSON(format), let json = formats.first(where: Self.isJSON) { return json }
-        guard formats.contains(format) else {
+        guard !formats.contains(format) else { return format }
+        guard Self.isJSON(format), let json = formats.first(where: Self.isJSON) else {
             throw command.refusal("The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.")
         }
-        return format
+        return json
     }
 
     /// Whether the arguments request help instead of running the command.

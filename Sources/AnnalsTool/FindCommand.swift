@@ -35,13 +35,15 @@ extension Command {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"),
-            .asOf, Option("format", value: "FORMAT", "table (the default on a terminal), jsonl or csv"), .bare,
+            .asOf,
+            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl, json (one array) or csv"),
+            .bare,
         ], run: FindCommand.run)
 }
 
 enum FindCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let formats = ["jsonl", "csv", "table"]
+        let formats = ["jsonl", "json", "csv", "table"]
         let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
         let place = try arguments.place(of: "as-of", for: .find)

@@ -1,11 +1,11 @@
-// Objects as lines of JSON, as CSV or as a table: `dump`, `get` and `find` print them, and `load` reads the first two.
+// Objects as JSON, as CSV or as a table: `dump`, `get` and `find` print them, and `load` reads the first two.
 
 internal import Annals
 
 /// Prints the objects of one entity as they come.
 struct ObjectPrinter {
     enum Format: String {
-        case jsonl, csv, table
+        case jsonl, csv, table, json
     }
 
     private let entity: EntityHandle
@@ -19,6 +19,7 @@ struct ObjectPrinter {
     private var line: [UInt8] = []
     private var table: Table
     private var failure: ToolFailure?
+    private var isFirst = true
 
     /// Prints the first line of CSV.
     ///
@@ -50,6 +51,8 @@ struct ObjectPrinter {
         do {
             switch format {
             case .jsonl: try output.data(try bytes(of: row))
+            // One array, with an object in each line.
+            case .json: try output.data([UInt8(ascii: isFirst ? "[" : ",")] + bytes(of: row))
             case .csv:
                 let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
                 try Self.print((isBare ? [] : [entity.name, row.id.description]) + fields, &output)
@@ -59,12 +62,14 @@ struct ObjectPrinter {
         } catch {
             failure = ToolFailure(error)
         }
+        isFirst = false
         return failure == nil
     }
 
     /// Prints the rows that wait, or throws the failure that has ended the printing.
     mutating func finish(_ output: inout Output) throws(ToolFailure) {
         if let failure { throw failure }
+        if format == .json { try output.data(Array((isFirst ? "[]\n" : "]\n").utf8)) }
         try table.show(&output)
     }
 

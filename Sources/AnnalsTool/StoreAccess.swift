@@ -71,6 +71,28 @@ extension ToolFailure {
     }
 }
 
+extension ToolFailure {
+    /// The same with labels for the objects that the library's error names by their IDs.
+    func labelled(in store: Store) -> ToolFailure {
+        guard let objects = error?.objects, !objects.isEmpty, let snapshot = try? store.snapshot(),
+            let labels = try? Labels(snapshot)
+        else { return self }
+        var failure = self
+        for object in Set(objects) {
+            let id = object.description
+            for range in failure.message.ranges(of: id).reversed() {
+                // It may be a part of a longer ID.
+                let (before, after) = (
+                    failure.message[..<range.lowerBound].last, failure.message[range.upperBound...].first
+                )
+                if before?.isNumber == true || after?.isNumber == true { continue }
+                failure.message.replaceSubrange(range, with: labels.text(object))
+            }
+        }
+        return failure
+    }
+}
+
 /// Runs calls into the library and turns their errors into the tool's own failure.
 func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
     do { return try body() } catch { throw ToolFailure(error) }
@@ -125,8 +147,9 @@ enum StoreAccess {
         do {
             result = try body(store)
         } catch {
+            let failure = ToolFailure(error).labelled(in: store)
             try? store.close()
-            throw ToolFailure(error)
+            throw failure
         }
         try storing { try store.close() }
         return result

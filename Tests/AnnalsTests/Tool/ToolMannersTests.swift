@@ -194,6 +194,34 @@ import annals
         #expect(try runTool(["help", "load", "--man"]).status == 64)
     }
 
+    // MARK: Errors and formats
+
+    @Test func errorsNameObjectsByTheirLabels() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open([Self.item])
+        for number in 1...12 { try store.write { try $0.insert("Item", ["name": .string("n\(number)")]) } }
+        try store.close()
+        let taken = try runTool(["set", folder.path, "Item", "n12", "name=n1"])
+        #expect(taken.status == 1 && taken.errors.contains("object n1 (1:1) has this value"), "\(taken)")
+        let other = try runTool(["insert", folder.path, "Item", "name=n12"])
+        #expect(other.status == 1 && other.errors.contains("object n12 (1:12) has this value"), "\(other)")
+        try folder.expectIntact()
+    }
+
+    @Test func findPrintsAnArray() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open([Self.item])
+        for name in ["a", "b"] { try store.write { try $0.insert("Item", ["name": .string(name)]) } }
+        try store.close()
+        func found(_ arguments: String...) throws -> String {
+            try runTool(["find", folder.path, "Item", "--bare"] + arguments).output
+        }
+        #expect(try found("--format", "json") == "[{\"name\":\"a\"}\n,{\"name\":\"b\"}\n]\n")
+        #expect(try found("--format", "json", "--limit", "0") == "[]\n")
+        #expect(try found("--format", "jsonl") == "{\"name\":\"a\"}\n{\"name\":\"b\"}\n")
+        try folder.expectIntact()
+    }
+
     // MARK: Progress
 
     @Test(
