@@ -265,7 +265,7 @@ struct ReportPage {
             ]
         }
         let picture = Picture.bars(table, color: 2) { (row, lag) in
-            let wait = waiting(sorted[row]).map { ", unread for \(ReportNumber.duration(microseconds: $0))" } ?? ""
+            let wait = waiting(sorted[row]).map { " (\(ReportNumber.duration(microseconds: $0)))" } ?? ""
             let consumer = sorted[row].consumer
             guard consumer.kind.contains(.reads) else { return "does not read" }
             return String(grouped: lag) + (consumer.isLost ? ", lost" : wait)
@@ -276,7 +276,7 @@ struct ReportPage {
         return section(
             "Consumers: " + (heading ?? "no reader holds up cleaning"),
             Picture.figure(
-                "Transactions that a consumer has not read", picture, table,
+                "Transactions that a consumer has not read, and since when", picture, table,
                 note: """
                     Cleaning waits for readers, as long as retention allows: history is kept for
                     \(RetentionCommand.text(state.retention)). The bytes are those that cleaning and compaction would
