@@ -194,8 +194,8 @@ struct ReportPage {
         let objects = facts.objects.most(Self.shownObjects)
         let labels = try? Labels(state.snapshot)
         let names = objects.map { label($0.object, labels) }
-        let most = zip(names, objects).first { _ in true }.map { (name, counter) in
-            Terminal.cut(name, to: 80) + (counter.excess > 0 ? ", at most " : ", ") + count(counter.count, "time")
+        let most = objects.first.map { counter in
+            Terminal.cut(names[0], to: 80) + (counter.excess > 0 ? ", at most " : ", ") + count(counter.count, "time")
         }
         var table = ReportTable(id: "objects", columns: ["object", "changes", "at least"])
         table.rows = zip(names, objects).map { [.text($0), .number($1.count), .number($1.count - $1.excess)] }
@@ -265,8 +265,10 @@ struct ReportPage {
             ]
         }
         let picture = Picture.bars(table, color: 2) { (row, lag) in
-            let wait = waiting(sorted[row]).map { ", unread for \(ReportNumber.duration(microseconds: $0))" } ?? ""
-            return String(grouped: lag) + (sorted[row].consumer.isLost ? ", lost" : wait)
+            let wait = waiting(sorted[row]).map { " (\(ReportNumber.duration(microseconds: $0)))" } ?? ""
+            let consumer = sorted[row].consumer
+            guard consumer.kind.contains(.reads) else { return "does not read" }
+            return String(grouped: lag) + (consumer.isLost ? ", lost" : wait)
         }
         let heading =
             lost.map { "“\(cut($0))” is lost" }
@@ -274,11 +276,11 @@ struct ReportPage {
         return section(
             "Consumers: " + (heading ?? "no reader holds up cleaning"),
             Picture.figure(
-                "Transactions that a consumer has not read", picture, table,
+                "Transactions that a consumer has not read, and since when", picture, table,
                 note: """
-                    Cleaning waits for readers, as long as retention
-                    allows: history is kept for \(RetentionCommand.text(state.retention)). The bytes are those that
-                    cleaning and compaction would free more if the consumer had read everything.
+                    Cleaning waits for readers, as long as retention allows: history is kept for
+                    \(RetentionCommand.text(state.retention)). The bytes are those that cleaning and compaction would
+                    free more if the consumer had read everything.
                     """))
     }
 
@@ -296,12 +298,13 @@ struct ReportPage {
             "\(bytes(number)) (\(ReportNumber.share(number, of: statistics.endBytes)))"
         }
         return section(
-            "Cleaning: it would free about \(bytes(plan.regainedBytes)), or \(bytes(whole.regainedBytes)) with all history",
+            "Cleaning: it frees about \(bytes(plan.regainedBytes)), with all history \(bytes(whole.regainedBytes))",
             Picture.figure(
                 "Bytes that are freed", picture, table,
                 note: """
-                    Estimates, and parts of the file. “annals clean” removes \(count(plan.transactions, "transaction")):
-                    what all consumers have read, and what retention does not keep.
+                    Estimates, and their share of the file. “annals clean” removes
+                    \(count(plan.transactions, "transaction")): what all consumers have read, and what retention does
+                    not keep.
                     """))
     }
 
@@ -393,8 +396,8 @@ struct ReportPage {
         th { font-weight: 400; } th[scope=row] { min-width: 130px; } td:has(data) { text-align: right; }
         @media (max-width: 700px) { .wide { display: none; } }
         @media print { :root { color-scheme: light; } * { print-color-adjust: exact; } main { max-width: none; }
-          figure > svg, ul, tr, h2, h3 { break-inside: avoid; } h2, h3 { break-after: avoid; } td { white-space: normal; }
-          .scroll { overflow: visible; } table { font-size: 10px; }
+          figure > svg, ul, tr, h2, h3 { break-inside: avoid; } h2, h3 { break-after: avoid; }
+          td { white-space: normal; } .scroll { overflow: visible; } table { font-size: 10px; }
           details::details-content { content-visibility: visible; display: block; height: auto; } }
         """
 }

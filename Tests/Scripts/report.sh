@@ -35,7 +35,8 @@ random.seed(1)
 for name in "packages.jsonl", "packages-next.jsonl":
     with open(name, "w") as file:
         for number in random.sample(range(9000), 8000):
-            file.write(json.dumps({"name": f"package-{number}", "version": str(random.random()), "size": number}) + "\n")
+            package = {"name": f"package-{number}", "version": str(random.random()), "size": number}
+            file.write(json.dumps(package) + "\n")
 PYTHON
 fi
 
@@ -79,11 +80,13 @@ function check(page, areNamesWhole) {
     if (root.scrollWidth > view.innerWidth) wrong.push(`the page is ${root.scrollWidth} pixels wide`);
     for (const svg of page.querySelectorAll("svg[role=img]")) {
         const frame = svg.getBoundingClientRect();
-        const texts = [...svg.querySelectorAll("text")].filter(text => text.textContent && text.getClientRects().length);
+        const all = [...svg.querySelectorAll("text")];
+        const texts = all.filter(text => text.textContent && text.getClientRects().length);
         const boxes = texts.map(text => text.getBoundingClientRect());
         texts.forEach((text, i) => {
             const [a, words] = [boxes[i], text.textContent.slice(0, 40)];
-            if (areNamesWhole && (a.left < frame.left - 1 || a.right > frame.right + 1)) wrong.push(`“${words}” is cut`);
+            const isCut = a.left < frame.left - 1 || a.right > frame.right + 1;
+            if (areNamesWhole && isCut) wrong.push(`“${words}” is cut`);
             for (let j = 0; j < i; j++) {
                 const across = Math.min(a.right, boxes[j].right) - Math.max(a.left, boxes[j].left);
                 const down = Math.min(a.bottom, boxes[j].bottom) - Math.max(a.top, boxes[j].top);
@@ -103,10 +106,9 @@ page = open(store + ".html", encoding="utf-8").read()
 print(f"""<!DOCTYPE html><html style="color-scheme: light dark"><meta charset="utf-8"><body style="margin: 0">
 <iframe style="width: {width}px; height: 6000px; border: 0" srcdoc="{html.escape(page)}"></iframe>
 <pre id="found"></pre><script>{open("check.js").read()}
-const frame = document.querySelector("iframe");
-if ({check}) frame.onload = () => {{
-    document.getElementById("found").textContent = check(frame.contentDocument, {"false" if store == "names" else "true"});
-}};</script>""")
+const [frame, found] = [document.querySelector("iframe"), document.getElementById("found")];
+if ({check}) frame.onload = () => {{ found.textContent = check(frame.contentDocument, {store != "names":d}); }};
+</script>""")
 PYTHON
 }
 
