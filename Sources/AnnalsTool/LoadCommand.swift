@@ -28,12 +28,15 @@ extension Command {
             the objects that no line names are deleted at the end. An empty file deletes nothing, unless --allow-empty
             is given too.
 
+            Without --entity, FILE is a dump of a whole store: each object gets the entity of its line and its ID, in
+            one transaction. Best begin with a store that does not exist, and dump with --schema.
+
             A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
             own batch does.
             """,
         operands: ["STORE", "FILE"],
         options: [
-            Option("entity", value: "NAME", "the entity of the objects; required"),
+            Option("entity", value: "NAME", "the entity of the objects; a dump of a whole store needs none"),
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
             Option("prune", "delete the objects that are not in the file; needs --key"),
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
@@ -50,8 +53,12 @@ extension Command {
 enum LoadCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .load)
-        let options = try LoadOptions(arguments)
-        let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
+        let (path, file) = (arguments.operands[0], arguments.operands[1])
+        let isDump = !LoadOptions.names.contains { arguments.has($0) }
+        let counts =
+            isDump
+            ? try LoadDump(file).load(into: path, author: arguments.author, context: arguments.value(of: "context"))
+            : try LoadRun(LoadOptions(arguments), LineReader(file)).load(into: path)
         output.hasChanges = counts.transactions > 0
         try output.line(format, json: json(counts), text: text(counts))
     }
@@ -71,6 +78,9 @@ enum LoadCommand {
 }
 
 struct LoadOptions {
+    /// The options that a dump of a whole store does not have.
+    static let names = ["entity", "key", "prune", "allow-empty", "csv", "type", "widen", "batch"]
+
     var entity: String
     var key: String?
     var prunes: Bool

@@ -50,7 +50,7 @@ enum SchemaCommand {
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { try output.line(line) }
         } else if format == "json" {
-            try output.data(["version": version, "entities": entities.map(json)])
+            try output.data(json(entities, version: version))
         } else {
             try output.line("schema version \(version)")
             for entity in entities {
@@ -136,6 +136,10 @@ enum SchemaCommand {
     }
 
     // MARK: JSON
+
+    static func json(_ entities: [EntityDescription], version: Int) -> JSONLine {
+        ["version": version, "entities": entities.map(json)]
+    }
 
     private static func json(_ entity: EntityDescription) -> JSONLine {
         ["name": entity.name, "history": entity.history.rawValue] + parts(of: entity)

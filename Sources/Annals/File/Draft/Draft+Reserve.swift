@@ -10,6 +10,21 @@ extension Draft {
         return object
     }
 
+    /// Returns the ID with that number, which this transaction may insert. The unused numbers before it are lost. Throws
+    /// `invalidArgument` if the number was drawn before.
+    package func reserve(entity: UInt16, number: UInt64) throws(StoreError) -> ObjectID {
+        _ = try layout(entity)
+        if lastDrawn.entity != entity { goOver(to: entity) }
+        if number >= lastDrawn.end { drawMore(from: number) }
+        guard number >= lastDrawn.next else {
+            throw StoreError(
+                .invalidArgument,
+                "The number \(number) of an object is used already: reserve larger numbers, in ascending order.")
+        }
+        lastDrawn.next = number
+        return try reserve(entity: entity)
+    }
+
     /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
     package func insert(reserved object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
         let layout = try layout(object.entityNumber)

@@ -438,11 +438,12 @@ package final class Draft {
 
     /// Draws numbers that no other transaction of this handle has, twice as many each time.
     @inline(never)
-    private func drawMore() {
+    /// Draws further numbers, at `least` or above.
+    func drawMore(from least: UInt64 = 0) {
         let before = lastDrawn
         let count = before.end == 0 ? 1 : min((before.end - before.first) * 2, 4096)
         let known = base.nextNumber(of: before.entity)
-        let first = numbers.draw(before.entity, count: count, from: known)
+        let first = numbers.draw(before.entity, count: count, from: max(known, least))
         assert(first >= known, "T3: the number of another object is drawn.")
         (lastDrawn.next, lastDrawn.end) = (first, first + count)
         if before.end == first { return }
