@@ -49,6 +49,8 @@ enum CompletionCommand {
     private static var bash: String {
         let words = firstWords
         var cases = ""
+        cases += "        \"help \"*) options=\"\(words.map(\.word).joined(separator: " ")) --man\" ;;\n"
+        cases += "        \"completion \"*) options=\"bash zsh fish\" ;;\n"
         for (word, commands) in words {
             for command in commands where command.name != word {
                 cases += "        \"\(command.name)\") options=\"\(options(command))\" ;;\n"
@@ -69,12 +71,13 @@ enum CompletionCommand {
                 fi
                 case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
             \(cases)    esac
+                # Without an answer, the shell completes the names of files.
+                COMPREPLY=()
                 case "$word:$options" in
                     --*|*:[a-z]*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-                    *) COMPREPLY=($(compgen -f -- "$word")) ;;
                 esac
             }
-            complete -o filenames -F _annals annals
+            complete -o default -F _annals annals
 
             """
     }

@@ -69,18 +69,20 @@ enum HistoryCommand {
         _ = try arguments.grouping()
         if follows { try requireFollowable(arguments) }
         let ending = follows ? try Ending.onSignals() : nil
+        var left = request.limit ?? .max
         try Reconnection.follow(path) { (store, reached) in
             ending?.holdBack()
-            try show(request, arguments, isText, ending, store, &reached, &output)
+            try show(request, arguments, isText, ending, store, &reached, &left, &output)
         }
     }
 
     /// - Parameters:
     ///   - ending: The end of following; nil without it.
+    ///   - left: The number of transactions that may still be printed.
     ///   - reached: The place after which following continues, and then the place that it has reached.
     private static func show(
         _ request: HistoryRequest, _ arguments: Arguments, _ isText: Bool, _ ending: Ending?, _ store: Store,
-        _ reached: inout HistoryToken?, _ output: inout Output
+        _ reached: inout HistoryToken?, _ left: inout Int, _ output: inout Output
     ) throws {
         let grouping = try arguments.grouping()
         var request = request
@@ -101,14 +103,16 @@ enum HistoryCommand {
         } else if isText {
             let labels = try Labels(try store.snapshot())
             var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
-            try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &left, &output) {
+                (transaction, output) throws(StoreError) in
                 try text.print(transaction, &output)
             } rest: { output in
                 try text.show(&output)
             }
         } else {
             let hasValues = arguments.has("values")
-            try printAll(&request, ending, store, &reached, &output) { (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &left, &output) {
+                (transaction, output) throws(StoreError) in
                 try HistoryJSON.print(transaction, hasValues, &output)
             } rest: { _ in
             }
@@ -119,11 +123,10 @@ enum HistoryCommand {
     /// Prints the transactions, and with `ending` those that come until it is asked.
     private static func printAll(
         _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
-        _ output: inout Output,
+        _ left: inout Int, _ output: inout Output,
         _ body: (borrowing HistoryTransactionView, inout Output) throws(StoreError) -> ToolFailure?,
         rest: (inout Output) throws -> Void
     ) throws {
-        var left = request.limit ?? .max
         var failure: ToolFailure?
         func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
             guard left > 0, ending?.isAsked != true else { return false }

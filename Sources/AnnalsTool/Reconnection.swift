@@ -15,7 +15,9 @@ enum Reconnection {
                 return try store.close()
             } catch {
                 try? store.close()
-                guard [.storeReplaced, .diverged].contains(ToolFailure(error).error?.code) else { throw error }
+                // Only a body that follows notes a place.
+                let code = ToolFailure(error).error?.code
+                guard reached != nil, [.storeReplaced, .diverged].contains(code) else { throw error }
                 store = try StoreAccess.open(path, .readOnly)
                 if !isValid(reached, in: store) { reached = try store.currentToken }
                 var errors = Output(.standardError)

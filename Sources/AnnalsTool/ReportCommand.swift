@@ -71,6 +71,9 @@ enum ReportCommand {
         let draft = folder + ".annals-report-" + String(UInt64.random(in: 0 ... .max), radix: 16)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else { throw failure(file, errno) }
+        // An earlier report keeps its permissions.
+        var old = stat()
+        if stat(file, &old) == 0 { fchmod(descriptor, old.st_mode & 0o777) }
         var number: Int32 = 0
         var rest = bytes[...]
         do throws(SystemError) {

@@ -11,15 +11,16 @@ extension Command {
             inserted since are deleted, and changed attributes get their old values. History keeps all that happened in
             between. Prints the counts and the new token.
 
-            First use --dry-run. It prints the differences as “annals diff” does, checks that the store would take them,
-            and writes nothing.
+            First use --dry-run. It prints the differences as “annals diff” does, with those that delete rules make,
+            checks that the store would take them, and writes nothing.
 
             If history no longer reaches back to the place, a backup of the store has the old state: --from BACKUP. With
             --to, the place is one in the history of the backup. The schema stays as it is: attributes that were added
             since keep their values, and removed ones stay removed.
 
             If a selected object referred to an object that no longer exists, nothing is written: restore that one
-            first. Objects that refer to deleted ones follow their delete rules.
+            first. Objects that refer to deleted ones follow their delete rules. A label is one of the earlier state, or
+            otherwise of the present.
             """,
         operands: ["STORE", "[ENTITY]", "[ID…]"],
         options: [
@@ -42,27 +43,38 @@ enum RestoreCommand {
             throw Command.restore.refusal(
                 "“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
         }
-        let store = try StoreAccess.open(arguments.operands[0], isDry ? .readOnly : .readWrite)
-        defer { try? store.close() }
         let backup = try arguments.value(of: "from").map { try StoreAccess.open($0, .readOnly) }
         defer { try? backup?.close() }
         let operands = arguments.operands.dropFirst()
-        do {
+        func restore(_ store: Store) throws {
             let old = try oldState(place, store, backup)
             func plan(_ now: Snapshot) throws -> RestorePlan {
                 try RestorePlan(store, now, old, isBackup: backup != nil, entity: operands.first, operands.dropFirst())
             }
             if isDry {
                 try output.begin(arguments, isLong: format == "text")
-                try rehearse(plan, store, isJSON: format == "jsonl", &output)
+                try rehearse(plan(store.snapshot()), isJSON: format == "jsonl", &output)
             } else {
                 try write(plan, store, arguments, format, &output)
             }
-        } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
-            var failure = ToolFailure(error)
-            failure.hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
-            throw failure
         }
+        do {
+            try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite, restore)
+        } catch {
+            throw backup == nil ? advised(ToolFailure(error)) : error
+        }
+    }
+
+    /// Adds that a backup may have the state.
+    private static func advised(_ failure: ToolFailure) -> ToolFailure {
+        var failure = failure
+        let hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
+        switch failure.error?.code {
+        case .tokenExpired: failure.hint = hint
+        case .historyGap: failure.hint = hint + ". Or name an entity that has history."
+        default: break
+        }
+        return failure
     }
 
     private static func oldState(_ place: HistoryPlace?, _ store: Store, _ backup: Store?) throws -> Snapshot {
@@ -93,10 +105,12 @@ enum RestoreCommand {
             transaction in
             let plan = try plan(transaction.snapshot)
             notes = plan.notes
-            try plan.carryOut(in: transaction) { counts[$0.kind, default: 0] += 1 }
+            // Only a rehearsal shows the effects of delete rules.
+            try plan.forEachEffect { counts[$0.kind, default: 0] += 1 }
+            try plan.carryOut(in: transaction)
         }.token
         output.hasChanges = token != nil
-        try warn(notes)
+        warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         try output.line(
             format,
@@ -105,28 +119,21 @@ enum RestoreCommand {
                 ?? "Nothing differs from that state.")
     }
 
-    private static func rehearse(
-        _ plan: (Snapshot) throws -> RestorePlan, _ store: Store, isJSON: Bool, _ output: inout Output
-    ) throws {
-        let now = try store.snapshot()
-        let plan = try plan(now)
-        try warn(plan.notes)
-        var failure: (any Error)?
-        let refusals = try store.rehearse(on: now) { (transaction) throws(StoreError) in
-            do { try plan.carryOut(in: transaction) { _ in } } catch { failure = error }
-        }
-        if let failure = failure ?? refusals.first { throw failure }
-        var report = DiffReport(isJSON: isJSON, try Labels(now), plan.labels)
-        try plan.forEachStep { step in
-            try report.add(
-                step.kind, step.entity.name, step.object, step.changed, step.present, step.restored, &output)
+    private static func rehearse(_ plan: RestorePlan, isJSON: Bool, _ output: inout Output) throws {
+        warn(plan.notes)
+        // First without printing: a refusal comes before any output.
+        try plan.forEachEffect { _ in }
+        var report = DiffReport(isJSON: isJSON, try Labels(plan.now), plan.labels)
+        try plan.forEachEffect { step in
+            try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored, &output)
         }
         try report.finish(&output)
     }
 
-    private static func warn(_ notes: [String]) throws {
+    /// A failure to print notes must not hide that the store was changed.
+    private static func warn(_ notes: [String]) {
         var errors = Output(.standardError)
-        for note in notes { try errors.line("note: " + note) }
-        try errors.finish()
+        for note in notes { try? errors.line("note: " + note) }
+        try? errors.finish()
     }
 }

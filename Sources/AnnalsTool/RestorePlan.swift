@@ -3,15 +3,14 @@
 // Invariants:
 // TR1  After the changes, each selected object is as it was: it has the old value of each attribute that the schema had
 //      then and has now, or it does not exist if it did not exist then.
-// TR2  An attribute that the earlier state does not have keeps its present value. In an object that is inserted again,
-//      it has its default.
+// TR2  An attribute that the earlier state does not have keeps its present value, but for references to objects that are
+//      deleted. In an object that is inserted again, it has its default.
 // TR3  No step refers to an object that does not exist after all steps.
 
 internal import Annals
 
-/// One change of an object. Rows have the names of the present schema.
-struct RestoreStep {
-    let entity: EntityHandle
+/// A change of an object. Rows have the names of the present schema.
+struct RestoreEffect {
     let object: ObjectID
     /// The object now; nil if it does not exist.
     let present: Row?
@@ -20,16 +19,27 @@ struct RestoreStep {
 
     var kind: HistoryChange.Kind { present == nil ? .insert : restored == nil ? .delete : .update }
 
+    var entity: String { (present ?? restored)?.entity ?? "" }
+
     /// The names of the attributes that differ, if the object exists in both states.
     var changed: [String] {
         guard let present, let restored else { return [] }
         return present.attributes.indices.filter { !DiffCommand.isSame(present.values[$0], restored.values[$0]) }
             .map { present.attributes[$0] }
     }
+}
+
+/// A change that the restore makes itself.
+private struct RestoreStep {
+    let entity: EntityHandle
+    let effect: RestoreEffect
 
     func carryOut(in transaction: Transaction) throws {
-        guard let restored else { return try transaction.delete(object) }
-        guard let present else { return try transaction.insert(entity, restored.values, again: object) }
+        let object = effect.object
+        guard let restored = effect.restored else { return try transaction.delete(object) }
+        guard let present = effect.present else {
+            return try transaction.insert(entity, restored.values, again: object)
+        }
         // A plain nil would be the value null.
         let values = zip(present.values, restored.values).map { DiffCommand.isSame($0, $1) ? Value?.none : $1 }
         _ = try transaction.update(object, of: entity, naming: values)
@@ -47,7 +57,8 @@ final class RestorePlan {
     }
 
     private let store: Store
-    private let (now, old): (Snapshot, Snapshot)
+    let now: Snapshot
+    private let old: Snapshot
     private let isBackup: Bool
     private let pairs: [UInt16: Pair]
     /// The selected objects; nil for all of the entities.
@@ -72,10 +83,17 @@ final class RestorePlan {
             guard only == nil || only?.number == entity.number else { continue }
             let then = earlier.first { $0.number == entity.number }
             pairs[entity.number] = Pair(entity, description, then)
-            for (position, number) in (then?.attributeNumbers ?? []).enumerated()
-            where !entity.attributeNumbers.contains(number) {
+            for (position, number) in (then?.attributeNumbers ?? []).enumerated() {
                 let name = then?.attributes[position] ?? ""
-                notes.append("“\(name)” of “\(entity.name)” stays removed: the schema no longer has it.")
+                guard let now = entity.attributeNumbers.firstIndex(of: number) else {
+                    notes.append(
+                        "“\(name)” of “\(entity.name)” stays as it is: the schema no longer has that attribute"
+                            + (entity.position(of: name) == nil ? "." : ", but another one of its name."))
+                    continue
+                }
+                if then?.types[position] != entity.types[now] {
+                    notes.append("“\(name)” of “\(entity.name)” stays as it is: it has another type now.")
+                }
             }
         }
         if only == nil {
@@ -89,14 +107,14 @@ final class RestorePlan {
             return
         }
         let then = earlier.first { $0.number == only.number }
-        // A label of then counts first: the present object of that label may be another one.
+        // A label of the earlier state counts first: the present object of that label may be another one.
         selected = try objects.map { text in
-            if let then, let object = try? then.object(text, in: old), try old.row(object) != nil { return object }
+            if let object = try then?.existing(text, in: old) { return object }
             let object = try only.object(text, in: now)
-            if try now.row(object) == nil {
+            guard try now.row(object) != nil else {
                 throw ToolFailure(
                     .failed, "\(only.name) \(object) did not exist at that place, and does not exist now.",
-                    hint: "“annals versions STORE \(only.name) \(object)” prints its history.")
+                    hint: "“annals versions STORE ENTITY \(object)” prints its history.")
             }
             return object
         }
@@ -104,21 +122,36 @@ final class RestorePlan {
 
     // MARK: Steps
 
-    /// Writes the steps. Throws if one refers to a missing object: TR3.
-    func carryOut(in transaction: Transaction, _ note: (RestoreStep) -> Void) throws {
-        try forEachStep { step in
-            note(step)
-            try step.carryOut(in: transaction)
+    /// Calls `body` with each change that a commit would make, with those of delete rules. Throws the error with which
+    /// it would refuse them.
+    func forEachEffect(_ body: (RestoreEffect) throws -> Void) throws {
+        var failure: (any Error)?
+        let refusals = try store.rehearse(on: now) { (transaction) throws(StoreError) in
+            do { try carryOut(in: transaction) } catch { failure = error }
+        } outcome: { (transaction, object) throws(StoreError) in
+            guard failure == nil else { return }
+            do {
+                try body(RestoreEffect(object: object, present: now.row(object), restored: transaction.row(object)))
+            } catch { failure = error }
         }
+        if let failure = failure ?? refusals.first { throw failure }
+    }
+
+    /// Writes the steps. Throws if one refers to a missing object: TR3.
+    func carryOut(in transaction: Transaction) throws {
+        try forEachStep { try $0.carryOut(in: transaction) }
         for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
-            let entity = try old.row(target)?.entity ?? "object"
+            let present = try now.entities.lazy.map { try self.now.entity($0.name) }
+                .first { $0.number == target.entityNumber }
+            let entity = try present?.name ?? old.row(target)?.entity ?? "object"
             throw ToolFailure(
                 .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
-                hint: "Restore that one first: annals restore STORE \(entity) \(target) with the same options.")
+                hint: present == nil
+                    ? nil : "Restore that one first: annals restore STORE '\(entity)' \(target) with the same options.")
         }
     }
 
-    func forEachStep(_ body: (RestoreStep) throws -> Void) throws {
+    private func forEachStep(_ body: (RestoreStep) throws -> Void) throws {
         missing = [:]
         try forEachCandidate { object in
             guard let pair = pairs[object.entityNumber], let step = try step(object, pair) else { return }
@@ -157,23 +190,38 @@ final class RestorePlan {
     private func step(_ object: ObjectID, _ pair: Pair) throws -> RestoreStep? {
         let (present, earlier) = (try now.row(object), try old.row(object))
         // TR1, TR2.
-        let restored = earlier.map { earlier in
-            let values = pair.positions.indices.map { position in
-                pair.positions[position].map { earlier.values[$0] } ?? present?.values[position]
-                    ?? pair.defaults[position]
+        let restored = try earlier.map { earlier in
+            let values = try pair.positions.indices.map { position in
+                try pair.positions[position].map { earlier.values[$0] }
+                    ?? present.map { try withoutRemoved($0.values[position]) } ?? pair.defaults[position]
             }
             return Row(id: object, entity: pair.entity.name, attributes: pair.entity.attributes, values: values)
         }
         if present == nil, restored == nil { return nil }
-        let step = RestoreStep(entity: pair.entity, object: object, present: present, restored: restored)
-        if step.kind == .update, step.changed.isEmpty { return nil }
-        try noteMissing(of: step)
-        return step
+        let effect = RestoreEffect(object: object, present: present, restored: restored)
+        if effect.kind == .update, effect.changed.isEmpty { return nil }
+        try noteMissing(of: effect)
+        return RestoreStep(entity: pair.entity, effect: effect)
     }
 
     // MARK: References
 
-    private func noteMissing(of step: RestoreStep) throws {
+    /// A kept value without references to objects that the restore deletes. Otherwise a delete rule could delete the
+    /// object, against TR1.
+    private func withoutRemoved(_ value: Value) throws -> Value {
+        func isLeft(_ target: ObjectID) throws -> Bool {
+            let isSelected = selected?.contains(target) ?? (pairs[target.entityNumber] != nil)
+            return try !isSelected || old.row(target) != nil
+        }
+        return switch value {
+        case .object(let target): try isLeft(target) ? value : .null
+        case .objects(let targets): .objects(try targets.filter(isLeft))
+        case .orderedObjects(let targets): .orderedObjects(try targets.filter(isLeft))
+        default: value
+        }
+    }
+
+    private func noteMissing(of step: RestoreEffect) throws {
         guard let restored = step.restored else { return }
         for (position, value) in restored.values.enumerated()
         where step.present.map({ !DiffCommand.isSame($0.values[position], value) }) ?? true {

@@ -101,10 +101,12 @@ enum RetentionCommand {
             "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
                 + "transactions. The objects stay.")
         try errors.finish()
-        guard !arguments.has("yes"), isatty(0) == 1, errors.isTerminal else { return }
+        guard !arguments.has("yes"), isatty(0) == 1 else { return }
         try errors.data(Array("Turn its history off? [y/N] ".utf8))
         try errors.finish()
-        guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
+        let answer = readLine()
+        if answer == nil { try errors.line() }
+        guard ["y", "yes"].contains(answer?.lowercased()) else {
             throw ToolFailure(.failed, "Nothing was changed.")
         }
     }

@@ -44,6 +44,20 @@ public final class Transaction {
         if let failure = transaction.failure() { try draft.refuse(failure) }
     }
 
+    /// Calls `body` with each object that a draft changes.
+    fileprivate static func show(
+        _ draft: Draft, _ store: Store, _ body: (Transaction, ObjectID) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let transaction = Transaction(draft, store)
+        defer { transaction.isOver = true }
+        var objects: [ObjectID] = []
+        try draft.frames.forEachEntry(withRows: false) { (change, _) in
+            if !draft.base.reservedEntities.contains(change.object.entityNumber) { objects.append(change.object) }
+            return true
+        }
+        for object in objects { try body(transaction, object) }
+    }
+
     /// The transaction while its body runs, for the layers above.
     var draft: Draft {
         precondition(!isOver, "A transaction was used after its body returned.")
@@ -389,11 +403,17 @@ public final class Transaction {
 
 extension Store {
     /// The errors with which a commit would refuse the changes of `body` on a state. Nothing is written.
+    ///
+    /// - Parameter outcome: Is called with each object that the transaction would change, with the effects of delete
+    ///   rules, in the order of the changes. The transaction can be read.
     package func rehearse(
-        on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void
+        on state: Snapshot, _ body: (Transaction) throws(StoreError) -> Void,
+        outcome: (Transaction, ObjectID) throws(StoreError) -> Void = { (_, _) in }
     ) throws(StoreError) -> [StoreError] {
         try state.engine.rehearse(on: state.view) { (draft) throws(StoreError) in
             try Transaction.rehearse(draft, self, body)
+        } outcome: { (draft) throws(StoreError) in
+            try Transaction.show(draft, self, outcome)
         }
     }
 }

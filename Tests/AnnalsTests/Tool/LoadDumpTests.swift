@@ -81,7 +81,9 @@ import Testing
         }
         // References forward, to objects with larger numbers.
         let left = try store.snapshot().rows(of: "Thing").map(\.id)
-        try store.write { try $0.update(left[0], ["self": .object(left[left.count - 1])]) }
+        if let first = left.first, let last = left.last {
+            try store.write { try $0.update(first, ["self": .object(last)]) }
+        }
         try store.close()
         let dump = try runTool(["dump", folder.path, "--schema"])
         try temporary.write(dump.output, to: "dump.jsonl")

@@ -162,7 +162,7 @@ import Testing
         #expect(
             run.errors == """
                 annals: “tag” of Item 2:2 referred to Tag swift (1:1), which was deleted since.
-                Restore that one first: annals restore STORE Tag 1:1 with the same options.
+                Restore that one first: annals restore STORE 'Tag' 1:1 with the same options.
 
                 """, "\(run.errors)")
         #expect(try restore("Item", "a", "b", "--to", "2", "--dry-run").errors == run.errors)
@@ -202,6 +202,80 @@ import Testing
         try folder.expectIntact()
     }
 
+    // MARK: Delete rules
+
+    /// Objects that are not selected follow their delete rules. A dry run shows that, and the counts have it.
+    @Test func effectsOfDeleteRulesAreShown() throws {
+        let store = try folder.open([Self.tag, Self.item])
+        let items = try store.write { transaction in
+            try ["a", "b"].map { try transaction.insert("Item", ["key": .string($0)]) }
+        }.result
+        let tag = try store.write { try $0.insert("Tag", ["name": "new"]) }.result
+        try store.write { try $0.update(items[0], ["tag": .object(tag)]) }
+        try store.write { try $0.update(items[1], ["tags": .objects([tag])]) }
+        try store.close()
+        let dry = try restore("Tag", "--to", "2", "--dry-run", "--format", "text")
+        let lines = dry.output.split(separator: "\n").map {
+            $0.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        }
+        #expect(
+            Set(lines) == ["- Tag new (1:1)", "- Item a (2:1)", "Item b (2:2) tags [new (1:1)] []"], "\(dry)")
+        let run = try restore("Tag", "--to", "2")
+        #expect(run.output.hasPrefix("0 inserted, 1 updated, 2 deleted; token"), "\(run)")
+        try folder.expectIntact()
+    }
+
+    /// An attribute that was added since keeps its values, but not references to objects that the restore deletes.
+    @Test(arguments: DeleteRule.allCases, [false, true])
+    func keptReferencesDeleteNothing(rule: DeleteRule, fromBackup: Bool) throws {
+        let temporary = try TemporaryDirectory()
+        let store = try folder.open([Self.tag, Self.item])
+        let item = try store.write { try $0.insert("Item", ["key": "a"]) }.result
+        try store.backup(to: temporary.path("backup"))
+        try store.changeSchema([
+            .addAttribute(AttributeDescription("one", .object, target: "Tag", whenTargetIsDeleted: rule), to: "Item"),
+            .addAttribute(AttributeDescription("all", .objects, target: "Tag", whenTargetIsDeleted: rule), to: "Item"),
+        ])
+        let tag = try store.write { try $0.insert("Tag", ["name": "new"]) }.result
+        try store.write { try $0.update(item, ["one": .object(tag), "all": .objects([tag])]) }
+        try store.close()
+        let source = fromBackup ? ["--from", temporary.path("backup")] : ["--to", "2"]
+        let dry = try runTool(["restore", folder.path, "--dry-run"] + source)
+        #expect(dry.status == 0 && dry.output.split(separator: "\n").count == 2, "\(dry)")
+        let run = try runTool(["restore", folder.path] + source)
+        #expect(run.status == 0 && run.output.hasPrefix("0 inserted, 1 updated, 1 deleted; token"), "\(run)")
+        #expect(try runTool(["restore", folder.path] + source).output == "Nothing differs from that state.\n")
+        let again = try Store(at: folder.path)
+        #expect(try again.snapshot().row(item)?["one"] == .null && again.snapshot().row(item)?["all"] == .objects([]))
+        try again.close()
+        try folder.expectIntact()
+    }
+
+    /// A text that is the number of one object and the label of another one names none, in the earlier state too.
+    @Test func anAmbiguousNameIsAnError() throws {
+        let store = try folder.open([Self.tag, Self.item])
+        let tags = try store.write { transaction in
+            try ["2", "b"].map { try transaction.insert("Tag", ["name": .string($0)]) }
+        }.result
+        try store.write { try $0.update(tags[0], ["name": "renamed"]) }
+        try store.close()
+        let run = try restore("Tag", "2", "--to", "2")
+        #expect(run.status == 1 && run.errors.contains("is the ID of 1:2 and the label of 1:1"), "\(run)")
+        #expect(try restore("Tag", "1:1", "--to", "2").status == 0)
+        try folder.expectIntact()
+    }
+
+    /// A note that cannot be printed does not hide the result.
+    @Test func theResultIsPrintedWithoutStandardError() throws {
+        _ = try makeItems()
+        let store = try Store(at: folder.path)
+        try store.changeSchema([.removeAttribute("text", from: "Item")])
+        try store.close()
+        let run = try runTool(["restore", folder.path, "--to", "2"], closing: [2])
+        #expect(run.status == 0 && run.output.contains("; token A1."), "\(run)")
+        try folder.expectIntact()
+    }
+
     // MARK: Schemas
 
     @Test func theSchemaStaysAsItIs() throws {
@@ -221,8 +295,8 @@ import Testing
         #expect(run.status == 0 && run.output.hasPrefix("1 inserted, 1 updated, 2 deleted"), "\(run)")
         #expect(
             run.errors == """
-                note: “text” of “Ding” stays removed: the schema no longer has it.
-                note: “size” of “Ding” stays removed: the schema no longer has it.
+                note: “text” of “Ding” stays as it is: the schema no longer has that attribute.
+                note: “size” of “Ding” stays as it is: the schema no longer has that attribute, but another one of its name.
 
                 """, "\(run.errors)")
         let again = try Store(at: folder.path)

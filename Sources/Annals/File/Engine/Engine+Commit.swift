@@ -214,11 +214,13 @@ extension Draft {
 extension Engine {
     /// Makes a transaction on a state without committing it: RH1.
     ///
+    /// - Parameter outcome: Gets the draft with the effects of delete rules.
     /// - Returns: The reasons for which a commit would refuse it, in no order.
     ///
-    /// Throws the errors of `body`.
+    /// Throws the errors of `body` and `outcome`.
     func rehearse(
-        on base: View, _ body: (Draft) throws(StoreError) -> Void
+        on base: View, _ body: (Draft) throws(StoreError) -> Void,
+        outcome: (Draft) throws(StoreError) -> Void
     ) throws(StoreError) -> [StoreError] {
         var draft = begin(base, nil, nil)
         defer { end(&draft) }
@@ -230,6 +232,7 @@ extension Engine {
         try draft.findLargeKeys()
         try draft.findTakenKeys()
         try draft.findMissingTargets()
+        try outcome(draft)
         return rehearsal.refused
     }
 }
