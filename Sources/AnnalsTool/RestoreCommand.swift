@@ -99,8 +99,7 @@ enum RestoreCommand {
         try warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         try output.line(
-            format,
-            json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
+            format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
     }
@@ -118,8 +117,7 @@ enum RestoreCommand {
         if let failure = failure ?? refusals.first { throw failure }
         var report = DiffReport(isJSON: isJSON, try Labels(now), plan.labels)
         try plan.forEachStep { step in
-            try report.add(
-                step.kind, step.entity.name, step.object, step.changed, step.present, step.restored, &output)
+            try report.add(step.kind, step.entity.name, step.object, step.changed, step.present, step.restored, &output)
         }
         try report.finish(&output)
     }
