@@ -43,8 +43,7 @@ enum ApplyCommand {
         let format = try arguments.format(["text", "json"], for: .apply)
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
-            throw Command.apply.refusal(
-                "The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
+            throw Command.apply.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()

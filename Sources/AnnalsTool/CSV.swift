@@ -42,8 +42,7 @@ package enum CSV {
                 (field, isQuoted) = ([], false)
             case 0x0D where !isInQuotes:
                 guard place == line.count else { throw wrong("a carriage return must be at the end of a line") }
-            case _ where isQuoted && !isInQuotes:
-                throw wrong("a comma must follow a quoted field")
+            case _ where isQuoted && !isInQuotes: throw wrong("a comma must follow a quoted field")
             default: field.append(byte)
             }
         }

@@ -83,8 +83,7 @@ enum CleanCommands {
         }
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
-        let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
-            store in
+        let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
             guard let place else { return try planned(store, isDry) }
             let number = try number(of: place, in: store)
             var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
@@ -113,16 +112,13 @@ enum CleanCommands {
         if format == "json" {
             return try output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
-                "regainedBytes": outcome.regainedBytes,
-                "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
+                "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
                 "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
             ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
         try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
-        if let bytes = outcome.regainedBytes {
-            try output.line("Compaction then frees about \(bytes) bytes in all.")
-        }
+        if let bytes = outcome.regainedBytes { try output.line("Compaction then frees about \(bytes) bytes in all.") }
         if outcome.hasNoReaders { try output.line("No consumer is registered: choose with --before how far to clean.") }
         for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }

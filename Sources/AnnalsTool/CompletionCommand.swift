@@ -14,32 +14,25 @@ extension Command {
 }
 
 enum CompletionCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws {
         switch arguments.operands[0] {
         case "bash": try output.data(Array(bash.utf8))
         // zsh runs bash's completion functions.
         case "zsh": try output.data(Array(("autoload -U +X bashcompinit && bashcompinit\n" + bash).utf8))
         case "fish": try output.data(Array(fish.utf8))
         default:
-            throw ToolFailure(
-                .usage, "“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.",
-                hint: "Try: annals help completion")
+            throw Command.completion.refusal(
+                "“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.")
         }
-        return .done
     }
 
     /// The first words of commands, each once, with the commands that begin with them.
     private static var firstWords: [(word: String, commands: [Command])] {
-        var words: [(word: String, commands: [Command])] = []
-        for command in Commands.all {
+        Commands.all.reduce(into: []) { words, command in
             let word = String(command.name.prefix { $0 != " " })
-            if words.last?.word == word {
-                words[words.count - 1].commands.append(command)
-            } else {
-                words.append((word, [command]))
-            }
+            if words.last?.word != word { words.append((word, [])) }
+            words[words.count - 1].commands.append(command)
         }
-        return words
     }
 
     private static func options(_ command: Command) -> String {

@@ -49,8 +49,7 @@ package enum WrittenComparison: String, Sendable, CaseIterable {
         switch self {
         case .isNull, .isNotNull: true
         case .equal, .notEqual, .oneOf: type != .json && !type.isObjectList
-        case .less, .lessOrEqual, .greater, .greaterOrEqual:
-            [.int, .double, .decimal, .date, .string].contains(type)
+        case .less, .lessOrEqual, .greater, .greaterOrEqual: [.int, .double, .decimal, .date, .string].contains(type)
         case .contains: type == .string || type.isObjectList
         case .startsWith: type == .string
         }
@@ -118,9 +117,7 @@ package struct ConditionParser {
         if takeSign("==") { return .test(path: path, .equal, [try value()]) }
         // The longest first.
         for comparison in [WrittenComparison.equal, .notEqual, .lessOrEqual, .greaterOrEqual, .less, .greater]
-        where takeSign(comparison.rawValue) {
-            return .test(path: path, comparison, [try value()])
-        }
+        where takeSign(comparison.rawValue) { return .test(path: path, comparison, [try value()]) }
         if takeWord("contains") { return .test(path: path, .contains, [try value()]) }
         if takeWord("starts") {
             guard takeWord("with") else { throw error("“with”") }

@@ -27,9 +27,7 @@ enum ConsumersCommand {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .consumers)
         let refusal = Command.consumers.refusal
         let actions = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard actions.count <= 1 else {
-            throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.")
-        }
+        guard actions.count <= 1 else { throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.") }
         let action = actions.first
         let place = try arguments.operands.dropFirst().first.map { text in
             try HistoryPlace(text, operand: "TOKEN", for: .consumers)
@@ -37,9 +35,7 @@ enum ConsumersCommand {
         if place == nil, action == "advance" {
             throw refusal("--advance needs the TOKEN of the last transaction that the consumer has read.")
         }
-        if place != nil, action == nil || action == "remove" {
-            throw refusal("A TOKEN needs --advance or --register.")
-        }
+        if place != nil, action == nil || action == "remove" { throw refusal("A TOKEN needs --advance or --register.") }
         let access: Store.Access = action == nil ? .readOnly : .readWrite
         let listed = try StoreAccess.with(arguments.operands[0], access) { store in
             let (name, token) = (action.flatMap(arguments.value) ?? "", try place.map(store.token))
@@ -47,7 +43,7 @@ enum ConsumersCommand {
         }
         output.hasChanges = access == .readWrite
         if format == "json" {
-            for (consumer, parked) in listed { try output.line(json(consumer, parked: parked).text) }
+            for (consumer, parked) in listed { try output.data(json(consumer, parked: parked)) }
             return
         }
         try table(listed.map(\.0), &output)
@@ -76,16 +72,14 @@ enum ConsumersCommand {
     }
 
     static func table(_ consumers: [Consumer], _ output: inout Output) throws {
-        var table = Table(["consumer", "kind", "#place", "#behind", "last seen", "#process"])
-        for consumer in consumers {
-            try table.add(
-                [
-                    consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
-                    consumer.isLost ? "lost" : String(consumer.lag),
-                    Timestamp.local(consumer.lastSeen), String(consumer.processID),
-                ], &output)
+        let rows = consumers.map { consumer in
+            [
+                consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
+                consumer.isLost ? "lost" : String(consumer.lag), Timestamp.local(consumer.lastSeen),
+                String(consumer.processID),
+            ]
         }
-        try table.show(&output)
+        try output.table(["consumer", "kind", "#place", "#behind", "last seen", "#process"], rows)
     }
 
     // MARK: One consumer

@@ -27,8 +27,7 @@ package enum DateText {
         let parts = "\(seconds.magnitude)".split(separator: "e")
         let point = parts[0].firstIndex(of: ".") ?? parts[0].endIndex
         let fraction = parts[0][point...].dropFirst()
-        guard let exponent = parts.count == 2 ? Int(parts[1]) : 0,
-            let number = Int128(parts[0][..<point] + fraction)
+        guard let exponent = parts.count == 2 ? Int(parts[1]) : 0, let number = Int128(parts[0][..<point] + fraction)
         else { return nil }
         let count = max(digits.least, fraction.count - exponent)
         guard count <= digits.most else { return nil }

@@ -40,9 +40,7 @@ enum DiffCommand {
         }
     }
 
-    private static func compare(
-        _ arguments: Arguments, _ output: inout Output
-    ) throws -> ExitStatus {
+    private static func compare(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let refusal = Command.diff.refusal
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .diff)
         let from = try arguments.place(of: "from", for: .diff)
@@ -102,9 +100,7 @@ enum DiffCommand {
         return report.hasDifferences ? .failed : .done
     }
 
-    private static func requireKey(
-        _ key: String, of entity: String, in states: [Snapshot]
-    ) throws {
+    private static func requireKey(_ key: String, of entity: String, in states: [Snapshot]) throws {
         for state in states {
             let description = try state.entities.first { ExactText($0.name) == ExactText(entity) }
             guard let attribute = description?[key], attribute.isUnique else {
@@ -206,9 +202,7 @@ private struct DiffObjects {
                 ExactText(first.side.text(row[name], byLabel: key != nil))
                     != ExactText(second.side.text(other[name], byLabel: key != nil))
             }
-            if !different.isEmpty {
-                try report.add(.update, first.entity.name, row.id, different, row, other, &output)
-            }
+            if !different.isEmpty { try report.add(.update, first.entity.name, row.id, different, row, other, &output) }
         }
         try Self.forEach(second.entity, in: second.side.snapshot) { row in
             guard try counterpart(of: row, in: first) == nil else { return }
@@ -236,9 +230,7 @@ private struct DiffObjects {
         return try snapshot.objects(of: other.entity, where: key, equals: value).first.flatMap(snapshot.row)
     }
 
-    private static func forEach(
-        _ entity: EntityHandle, in snapshot: Snapshot, _ body: (Row) throws -> Void
-    ) throws {
+    private static func forEach(_ entity: EntityHandle, in snapshot: Snapshot, _ body: (Row) throws -> Void) throws {
         try snapshot.forEachObject(of: entity) { if let row = try snapshot.row($0) { try body(row) } }
     }
 }

@@ -17,11 +17,9 @@ struct DiffReport {
     mutating func add(schema line: String, isNew: Bool, _ output: inout Output) throws(ToolFailure) {
         hasDifferences = true
         if isJSON {
-            var json = JSONLine()
-            json.add("kind", "schema")
-            json.addText("before", isNew ? nil : line)
-            json.addText("after", isNew ? line : nil)
-            return try output.line(json.text)
+            return try output.data([
+                "kind": "schema", "before": UTF8Text(isNew ? nil : line), "after": UTF8Text(isNew ? line : nil),
+            ])
         }
         try output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
     }
@@ -32,15 +30,9 @@ struct DiffReport {
     ) throws(ToolFailure) {
         hasDifferences = true
         if isJSON {
-            let shown = kind == .update ? attributes : nil
-            var json = JSONLine()
-            json.add("kind", kind.rawValue)
-            json.addText("entity", entity)
-            json.add("id", object.description)
-            json.addRaw("attributes", "[" + attributes.map(JSONText.string).joined(separator: ",") + "]")
-            json.addRaw("before", HistoryJSON.json(old, shown))
-            json.addRaw("after", HistoryJSON.json(new, shown))
-            return try output.data(Array((json.text + "\n").utf8))
+            var json = HistoryJSON.head(kind, entity, object, attributes)
+            json.add(old, new, of: kind, attributes)
+            return try output.data(json)
         }
         let sign =
             switch kind {
@@ -49,9 +41,7 @@ struct DiffReport {
             case .delete: "-"
             }
         let label = old.map { before.text(object, $0) } ?? after.text(object, new)
-        let head: [Table.Cell] = [
-            [StyledText(sign, HistoryText.style(kind))], [StyledText("\(entity) \(label)", HistoryText.style(kind))],
-        ]
+        let head: [Table.Cell] = [[StyledText(sign, kind.style)], [StyledText("\(entity) \(label)", kind.style)]]
         if attributes.isEmpty { try table.add(head + [[], [], []], &output) }
         for (index, name) in attributes.enumerated() {
             let values = [name, before.text(old?[name] ?? .null), after.text(new?[name] ?? .null)]

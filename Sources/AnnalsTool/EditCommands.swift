@@ -67,10 +67,8 @@ enum EditCommands {
         }
         output.hasChanges = token != nil
         if format == "json" {
-            var line = JSONLine()
-            if let object { line.add("_id", object.description) }
-            line.add("token", token?.description)
-            try output.line(line.text)
+            let id: JSONLine = object.map { ["_id": $0.description] } ?? [:]
+            try output.data(id + ["token": token?.description])
         } else {
             for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
         }

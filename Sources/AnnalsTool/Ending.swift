@@ -25,18 +25,18 @@ final class Ending: Sendable {
 
     /// Handles the signals from now on. Call it before there are other threads: otherwise these could receive the
     /// signals.
-    static func onSignals() throws(ToolFailure) -> Ending {
+    static func onSignals() throws -> Ending {
         let ending = Ending()
         _ = change(SIG_BLOCK)
         // A thread that waits for signals may call anything; a signal handler may not.
-        try storing {
-            _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
-        }
+        _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
         return ending
     }
 
     /// From now on a request is only noted: the work looks at `isAsked`.
     func holdBack() { state.withLock { $0.isHeldBack = true } }
+
+    func wait(microseconds: UInt32) { usleep(microseconds) }
 
     /// Runs `action` when the process is asked to end; at once if it was asked already.
     func then(_ action: @escaping @Sendable () -> Void) {

@@ -44,18 +44,15 @@ enum ExportCommand {
         guard left > 0 else { return }
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        var failure: ToolFailure?
         do {
             try store.forEachExportedTransaction(
                 after: place.map(store.requestPlace), to: target, newIdentity: newIdentity
             ) { transaction in
-                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-                    var line: [UInt8] = []
-                    JSONText.appendRaw(transaction.jsonLine, to: &line)
-                    try output.data(line + [UInt8(ascii: "\n")])
-                }
+                var line: [UInt8] = []
+                JSONText.appendRaw(transaction.jsonLine, to: &line)
+                try output.data(line + [UInt8(ascii: "\n")])
                 left -= 1
-                return failure == nil && left > 0
+                return left > 0
             }
         } catch {
             var failure = ToolFailure(error)
@@ -66,7 +63,6 @@ enum ExportCommand {
             }
             throw failure
         }
-        if let failure { throw failure }
     }
 
     private static func target(_ arguments: Arguments) throws -> UUID? {

@@ -100,9 +100,7 @@ enum FindCommand {
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
-            guard let position = entity.position(of: name) else {
-                throw ToolFailure(.failed, entity.lacks(name))
-            }
+            guard let position = entity.position(of: name) else { throw ToolFailure(.failed, entity.lacks(name)) }
             guard !positions.contains(position) else {
                 throw Command.find.refusal("The column “\(name)” is given twice: give it once.")
             }

@@ -26,7 +26,7 @@ extension Command {
 enum GetCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let ids = arguments.operands.dropFirst(2)
-        let keys = (arguments.value(of: "key").map { [$0] } ?? [])[...]
+        let keys = (arguments.values(of: "key") ?? [])[...]
         try EditCommands.requireAssignments(keys, for: .get)
         guard ids.isEmpty != keys.isEmpty else {
             throw Command.get.refusal("Name the objects either by IDs or by “--key”.")
@@ -50,32 +50,24 @@ enum GetCommand {
     private static func objects(
         _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle, _ snapshot: Snapshot
     ) throws -> [ObjectID] {
-        var objects: [ObjectID] = []
-        for id in ids { objects.append(try entity.object(id, in: snapshot)) }
-        for key in try EditCommands.values(keys, of: entity, in: snapshot) {
-            objects += try snapshot.objects(of: entity, where: key.key, equals: key.value)
+        let found = try EditCommands.values(keys, of: entity, in: snapshot).flatMap {
+            try snapshot.objects(of: entity, where: $0.key, equals: $0.value)
         }
-        return objects
+        return try ids.map { try entity.object($0, in: snapshot) } + found
     }
 
     static func count(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"], for: .count)
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
-            var table = Table(["entity", "#objects"])
             if let name = arguments.operands.dropFirst().first {
-                try output.line("\(try snapshot.count(of: name))")
-                return
+                return try output.line("\(try snapshot.count(of: name))")
             }
-            for entity in try snapshot.entities {
-                let count = try snapshot.count(of: entity.name)
-                if format == "table" {
-                    try table.add([entity.name, String(grouped: count)], &output)
-                } else {
-                    try output.data(["entity": entity.name, "count": count])
-                }
+            let counts = try snapshot.entities.map { ($0.name, try snapshot.count(of: $0.name)) }
+            if format == "table" {
+                return try output.table(["entity", "#objects"], counts.map { [$0.0, String(grouped: $0.1)] })
             }
-            try table.show(&output)
+            for (name, count) in counts { try output.data(["entity": name, "count": count]) }
         }
     }
 }

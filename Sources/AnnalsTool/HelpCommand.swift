@@ -33,15 +33,11 @@ enum HelpCommand {
     }
 
     private static func overview(_ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try output.line("annals: \(purpose)")
-        try output.line()
-        try output.line("usage: annals COMMAND [OPTION…] [OPERAND…]")
-        try output.line()
+        for line in ["annals: \(purpose)", "", "usage: annals COMMAND [OPTION…] [OPERAND…]", ""] {
+            try output.line(line)
+        }
         try table(Commands.all.map { ($0.name, $0.summary) }, &output)
-        try output.line()
-        for line in notes { try output.line(line) }
-        try output.line()
-        try output.line("exit status:")
+        for line in [""] + notes + ["", "exit status:"] { try output.line(line) }
         try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, &output)
         return .done
     }
@@ -55,18 +51,9 @@ enum HelpCommand {
     ]
 
     static func explain(_ command: Command, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        for line in wrapped("usage: " + command.usage) { try output.line(line) }
-        try output.line()
-        for line in wrapped(command.summary) { try output.line(line) }
-        if !command.details.isEmpty {
-            try output.line()
-            for line in wrapped(command.details) { try output.line(line) }
-        }
-        if !command.options.isEmpty {
-            try output.line()
-            try table(
-                command.options.map { ($0.usage, $0.summary) }, &output)
-        }
+        let text = ["usage: " + command.usage, command.summary, command.details].joined(separator: "\n\n")
+        for line in wrapped(text) + (command.options.isEmpty ? [] : [""]) { try output.line(line) }
+        try table(command.options.map { ($0.usage, $0.summary) }, &output)
         return .done
     }
 

@@ -103,18 +103,15 @@ enum HistoryCommand {
         } else if isText {
             let labels = try Labels(try store.snapshot())
             var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
-            try printAll(&request, ending, store, &reached, &left, &output) {
-                (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &left, &output) { transaction, output in
                 try text.print(transaction, &output)
             } rest: { output in
                 try text.show(&output)
             }
         } else {
             let hasValues = arguments.has("values")
-            try printAll(&request, ending, store, &reached, &left, &output) {
-                (transaction, output) throws(StoreError) in
+            try printAll(&request, ending, store, &reached, &left, &output) { transaction, output in
                 try HistoryJSON.print(transaction, hasValues, &output)
-            } rest: { _ in
             }
         }
         if request.order == .newestFirst { for note in notes { try output.line([note]) } }
@@ -124,21 +121,18 @@ enum HistoryCommand {
     private static func printAll(
         _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
         _ left: inout Int, _ output: inout Output,
-        _ body: (borrowing HistoryTransactionView, inout Output) throws(StoreError) -> ToolFailure?,
-        rest: (inout Output) throws -> Void
+        _ body: (borrowing HistoryTransactionView, inout Output) throws -> Void,
+        rest: (inout Output) throws -> Void = { _ in }
     ) throws {
-        var failure: ToolFailure?
-        func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
-            guard left > 0, ending?.isAsked != true else { return false }
-            left -= 1
-            failure = try body(transaction, &output)
-            return failure == nil
-        }
         // Everything that the filter skips is after the position too.
         func printOn() throws -> HistoryToken {
             let snapshot = try store.snapshot()
-            try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
-            if let failure { throw failure }
+            try store.visitTransactions(request, in: snapshot) { transaction in
+                guard left > 0, ending?.isAsked != true else { return false }
+                left -= 1
+                try body(transaction, &output)
+                return true
+            }
             try rest(&output)
             return snapshot.token
         }
@@ -165,9 +159,7 @@ enum HistoryCommand {
     }
 
     /// The place before the last transactions that a request selects.
-    private static func last(
-        _ count: Int, _ request: HistoryRequest, _ store: Store
-    ) throws -> HistoryRequest.Place {
+    private static func last(_ count: Int, _ request: HistoryRequest, _ store: Store) throws -> HistoryRequest.Place {
         var last = request
         (last.order, last.limit) = (.newestFirst, min(count, request.limit ?? count))
         var first: UInt64?
@@ -180,9 +172,7 @@ enum HistoryCommand {
 
     /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
     /// about cleaned transactions if the request names no place.
-    static func continueAtGap(
-        _ request: inout HistoryRequest, _ store: Store
-    ) throws -> String? {
+    static func continueAtGap(_ request: inout HistoryRequest, _ store: Store) throws -> String? {
         let horizon = try store.horizon
         var first = request
         (first.limit, first.order) = (0, .oldestFirst)
@@ -199,9 +189,7 @@ enum HistoryCommand {
         return "Transactions up to \(horizon) were cleaned."
     }
 
-    private static func count(
-        _ request: HistoryRequest, _ isNet: Bool, _ store: Store
-    ) throws -> Int {
+    private static func count(_ request: HistoryRequest, _ isNet: Bool, _ store: Store) throws -> Int {
         guard isNet else { return try store.transactionCount(request) }
         var count = 0
         try store.forEachNetChange(request) { _ in
@@ -209,17 +197,5 @@ enum HistoryCommand {
             return true
         }
         return count
-    }
-
-    /// Runs `body` and returns its failure to print, which is not an error of the store.
-    static func printing(
-        _ output: inout Output, _ body: (inout Output) throws -> Void
-    ) -> ToolFailure? {
-        do {
-            try body(&output)
-            return nil
-        } catch {
-            return ToolFailure(error)
-        }
     }
 }

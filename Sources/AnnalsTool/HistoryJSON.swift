@@ -6,41 +6,31 @@ enum HistoryJSON {
     /// Prints a line completely or not at all.
     static func print(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        var line = jsonStart(transaction)
-        var isFirst = true
+    ) throws {
+        var (line, separator) = (jsonStart(transaction), "")
         try transaction.forEachChange { (change) throws(StoreError) in
-            if !isFirst { line.append(UInt8(ascii: ",")) }
-            isFirst = false
-            line += try json(change, hasValues).utf8
+            line += (separator + (try json(change, hasValues))).utf8
+            separator = ","
             return line.count <= longestHeldLine
         }
-        if line.count > longestHeldLine { return try longJSON(transaction, hasValues, &output) }
-        line += "]}\n".utf8
-        return HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(line) }
+        if line.count > longestHeldLine { return try printLong(transaction, hasValues, &output) }
+        try output.data(line + Array("]}\n".utf8))
     }
 
     private static let longestHeldLine = 1 << 20
 
     /// Prints change by change, so that a transaction of millions takes little memory. Errors of a change show before
     /// anything is printed.
-    private static func longJSON(
+    private static func printLong(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        try transaction.forEachChange { (change) throws(StoreError) in
-            _ = try json(change, hasValues)
-            return true
-        }
+    ) throws {
+        try transaction.visitChanges { _ = try json($0, hasValues) }
         var separator = jsonStart(transaction)
-        var failure: ToolFailure?
-        try transaction.forEachChange { (change) throws(StoreError) in
-            let text = separator + Array(try json(change, hasValues).utf8)
+        try transaction.visitChanges { change in
+            try output.data(separator + Array(try json(change, hasValues).utf8))
             separator = [UInt8(ascii: ",")]
-            failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(text) }
-            return failure == nil
         }
-        return failure
-            ?? HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
+        try output.data(Array("]}\n".utf8))
     }
 
     private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {

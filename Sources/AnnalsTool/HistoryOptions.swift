@@ -11,16 +11,13 @@ extension Arguments {
         request.contextNames = names(of: "context")
         request.excludedContextNames = names(of: "not-context") ?? []
         request.entities = values(of: "entity").map { Set($0) }
-        if let texts = values(of: "kind") {
-            var kinds: Set<HistoryChange.Kind> = []
-            for text in texts {
-                guard let kind = HistoryChange.Kind(rawValue: text) else {
-                    throw Command.history.refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
-                }
-                kinds.insert(kind)
+        let kinds = try values(of: "kind")?.map { text in
+            guard let kind = HistoryChange.Kind(rawValue: text) else {
+                throw Command.history.refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
             }
-            request.kinds = kinds
+            return kind
         }
+        request.kinds = kinds.map { Set($0) }
         for option in ["after", "before"] { _ = try place(of: option, for: .history) }
         request.limit = try number(of: "limit", for: .history).map { Int(clamping: $0) }
         return request
@@ -28,16 +25,11 @@ extension Arguments {
 
     /// The rest of the request.
     func complete(_ request: inout HistoryRequest, in store: Store) throws {
-        if let place = try place(of: "after", for: .history) {
-            request.after = try store.requestPlace(place)
-        }
-        if let place = try place(of: "before", for: .history) {
-            request.before = try store.requestPlace(place)
-        }
+        if let place = try place(of: "after", for: .history) { request.after = try store.requestPlace(place) }
+        if let place = try place(of: "before", for: .history) { request.before = try store.requestPlace(place) }
         if let texts = values(of: "id") {
             let snapshot = try store.snapshot()
-            request.objects = []
-            for text in texts { request.objects?.insert(try EntityHandle.object(text, in: snapshot)) }
+            request.objects = Set(try texts.map { try EntityHandle.object($0, in: snapshot) })
         }
         request.changedAttributes = try changedAttributes(in: store)
         if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }

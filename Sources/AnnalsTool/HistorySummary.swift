@@ -16,6 +16,7 @@ enum HistorySummary {
         private var counted: UInt64 = 0
 
         var changes: UInt64 { inserts + updates + deletes }
+        var numbers: [UInt64] { [transactions, changes, inserts, updates, deletes] }
 
         /// Counts a change, or with nil only the transaction.
         mutating func count(_ kind: HistoryChange.Kind?, in number: UInt64, at time: Int64) {
@@ -30,15 +31,34 @@ enum HistorySummary {
         }
     }
 
+    /// Transactions and changes by name.
+    struct Groups {
+        private var indices: [ExactText: Int] = [:]
+        private(set) var names: [String] = []
+        var groups: [Group] = []
+
+        mutating func index(of name: String) -> Int {
+            if let index = indices[ExactText(name)] { return index }
+            indices[ExactText(name)] = names.count
+            names.append(name)
+            groups.append(Group())
+            return names.count - 1
+        }
+
+        /// Indices, with the most changes first.
+        var sorted: [Int] { names.indices.sorted { (groups[$1].changes, names[$0]) < (groups[$0].changes, names[$1]) } }
+    }
+
     /// Takes the memory of the groups.
     static func print(
         _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: inout Output
     ) throws {
-        var groups: [ExactText: Group] = [:]
+        var groups = Groups()
         try store.forEachTransaction(request) { (transaction) throws(StoreError) in
             let (number, time) = (transaction.number, transaction.microseconds)
             func count(_ kind: HistoryChange.Kind?, in name: String) {
-                groups[ExactText(name), default: Group()].count(kind, in: number, at: time)
+                let index = groups.index(of: name)
+                groups.groups[index].count(kind, in: number, at: time)
             }
             let whole: String? =
                 switch grouping {
@@ -53,29 +73,23 @@ enum HistorySummary {
             }
             return true
         }
-        let isByTime = grouping == .hour
-        let sorted = groups.sorted { a, b in
-            isByTime ? a.key.text < b.key.text : (b.value.changes, a.key.text) < (a.value.changes, b.key.text)
-        }
+        let names = groups.names
+        let sorted = grouping == .hour ? names.indices.sorted { names[$0] < names[$1] } : groups.sorted
         var table = Table([
             grouping.rawValue, "#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last",
         ])
-        for (key, group) in sorted {
-            let name = key.text
-            let kinds = [group.inserts, group.updates, group.deletes]
+        for index in sorted {
+            let (name, group) = (names[index], groups.groups[index])
             if isJSON {
-                var line = JSONLine()
-                line.add(grouping.rawValue, name)
-                line.add("transactions", group.transactions)
-                line.add("changes", group.changes)
-                for (title, count) in zip(["inserts", "updates", "deletes"], kinds) { line.add(title, count) }
-                line.add("first", Timestamp.text(group.first))
-                line.add("last", Timestamp.text(group.last))
-                try output.line(line.text)
+                try output.data([
+                    grouping.rawValue: name, "transactions": group.transactions, "changes": group.changes,
+                    "inserts": group.inserts, "updates": group.updates, "deletes": group.deletes,
+                    "first": Timestamp.text(group.first), "last": Timestamp.text(group.last),
+                ])
             } else {
-                let numbers = ([group.transactions, group.changes] + kinds).map { String(grouped: $0) }
                 try table.add(
-                    [name.isEmpty ? "-" : name] + numbers + [group.first, group.last].map(Timestamp.local), &output)
+                    [name.isEmpty ? "-" : name] + group.numbers.map { String(grouped: $0) }
+                        + [group.first, group.last].map(Timestamp.local), &output)
             }
         }
         try table.show(&output)

@@ -23,48 +23,38 @@ struct HistoryText {
 
     private var hasChanges: Bool { hasValues || isWhole }
 
-    mutating func print(
-        _ transaction: borrowing HistoryTransactionView, _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        var failure = begin(transaction, try Self.summary(transaction), &output)
-        guard hasChanges, failure == nil else { return failure }
+    mutating func print(_ transaction: borrowing HistoryTransactionView, _ output: inout Output) throws {
+        try begin(transaction, try Self.summary(transaction), &output)
+        guard hasChanges else { return }
         var changes = Changes(labels, hasValues, isWhole)
-        try transaction.forEachChange { (change) throws(StoreError) in
-            failure = try changes.add(change, &output)
-            return failure == nil
-        }
-        return failure
-            ?? HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try changes.finish(&output) }
+        try transaction.visitChanges { try changes.add($0, &output) }
+        try changes.finish(&output)
     }
 
     /// Prints one change of a transaction, with values.
     mutating func print(
         _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView,
         _ output: inout Output
-    ) throws(StoreError) -> ToolFailure? {
-        if let failure = begin(transaction, [StyledText(change.kind.rawValue, Self.style(change.kind))], &output) {
-            return failure
-        }
+    ) throws {
+        try begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)], &output)
         var changes = Changes(labels, true, true)
-        return try changes.add(change, &output)
-            ?? HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try changes.finish(&output) }
+        try changes.add(change, &output)
+        try changes.finish(&output)
     }
 
     private mutating func begin(
         _ transaction: borrowing HistoryTransactionView, _ summary: Table.Cell, _ output: inout Output
-    ) -> ToolFailure? {
+    ) throws {
         let context = transaction.contextName.map { " (\($0))" } ?? ""
         let row: [Table.Cell] = [
             [StyledText(String(transaction.number), .number)], [StyledText(Timestamp.local(transaction.microseconds))],
             [StyledText((transaction.author ?? "-") + context)], summary,
         ]
-        return HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-            // With changes below, a column of its own would not be seen.
-            if hasChanges {
-                try output.line(Array(row.joined(separator: [StyledText("  ")])))
-            } else {
-                try table.add(row, &output)
-            }
+        // With changes below, a column of its own would not be seen.
+        if hasChanges {
+            try output.line(Array(row.joined(separator: [StyledText("  ")])))
+        } else {
+            try table.add(row, &output)
         }
     }
 
@@ -92,7 +82,7 @@ struct HistoryText {
         for kind in [HistoryChange.Kind.insert, .update, .delete] {
             guard let entities = counts[kind] else { continue }
             let sorted = entities.values.sorted { ($1.count, $0.name) < ($0.count, $1.name) }
-            add(kind.rawValue, style(kind))
+            add(kind.rawValue, kind.style)
             parts.append(
                 StyledText(" " + sorted.map { "\(String(grouped: $0.count)) \($0.name)" }.joined(separator: ", ")))
         }
@@ -100,14 +90,6 @@ struct HistoryText {
         if let origin = try? transaction.origin() { add("applied \(origin.number) of \(origin.storeIdentifier)") }
         if parts.isEmpty { add("no changes", .faint) }
         return parts
-    }
-
-    static func style(_ kind: HistoryChange.Kind) -> StyledText.Style {
-        switch kind {
-        case .insert: .insert
-        case .update: .update
-        case .delete: .delete
-        }
     }
 
     // MARK: Changes
@@ -129,37 +111,30 @@ struct HistoryText {
                 indent: HistoryText.indent)
         }
 
-        mutating func add(
-            _ change: borrowing HistoryChangeView, _ output: inout Output
-        ) throws(StoreError) -> ToolFailure? {
+        mutating func add(_ change: borrowing HistoryChangeView, _ output: inout Output) throws {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
             if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
-                run.attributes == attributes,
-                !isWhole
+                run.attributes == attributes, !isWhole
             {
                 self.objects = (objects.first, change.object, objects.count + 1)
             } else {
-                let failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in try flush(&output) }
-                if let failure { return failure }
+                try flush(&output)
                 (run, objects) = ((kind, entity, attributes), (change.object, change.object, 1))
             }
             if objects?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
-            return nil
         }
 
         private func rows(
-            of change: borrowing HistoryChangeView, _ kind: HistoryChange.Kind, _ entity: String,
-            _ attributes: [String]
+            of change: borrowing HistoryChangeView, _ kind: HistoryChange.Kind, _ entity: String, _ attributes: [String]
         ) throws(StoreError) -> [[Table.Cell]] {
             var before = hasValues || kind == .delete ? try change.before() : nil
             // History may have kept only some values of a deleted object.
             if kind == .delete, before == nil { before = try change.preserved() }
             let after = hasValues || kind == .insert ? try change.after() : nil
             let label = labels.text(change.object, before ?? after)
-            let head = [StyledText(kind.rawValue, HistoryText.style(kind)), StyledText(" \(entity) \(label)")]
+            let head = [StyledText(kind.rawValue, kind.style), StyledText(" \(entity) \(label)")]
             guard hasValues else { return [[head, [StyledText(attributes.joined(separator: ", "))]]] }
-            let values = HistoryText.values(
-                before, after, kind == .update ? attributes : nil, labels)
+            let values = HistoryText.values(before, after, kind == .update ? attributes : nil, labels)
             if values.isEmpty { return [[head, [], [], []]] }
             return values.enumerated().map { index, value in
                 [index == 0 ? head : []] + value.map { [StyledText($0)] }
@@ -173,7 +148,7 @@ struct HistoryText {
                 return
             }
             let text = " \(String(grouped: objects.count)) \(run.entity) \(objects.first) to \(objects.last)"
-            var row: [Table.Cell] = [[StyledText(run.kind.rawValue, HistoryText.style(run.kind)), StyledText(text)]]
+            var row: [Table.Cell] = [[StyledText(run.kind.rawValue, run.kind.style), StyledText(text)]]
             row += [[StyledText(run.attributes.joined(separator: ", "))]] + (hasValues ? [[], []] : [])
             try table.add(row, &output)
         }
@@ -193,4 +168,8 @@ struct HistoryText {
             return [name, old, after == nil ? "" : labels.text(value)]
         }
     }
+}
+
+extension HistoryChange.Kind {
+    var style: StyledText.Style { self == .insert ? .insert : self == .update ? .update : .delete }
 }

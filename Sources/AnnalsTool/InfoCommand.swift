@@ -32,7 +32,7 @@ enum InfoCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(["text", "json"], for: .info)
         let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try Facts($0) }
-        if format == "json" { try output.line(json(facts).text) } else { try text(facts, &output) }
+        if format == "json" { try output.data(json(facts)) } else { try text(facts, &output) }
     }
 
     // MARK: Text
@@ -48,33 +48,26 @@ enum InfoCommand {
         try output.line(
             "history begins after transaction \(facts.horizon), and is kept for "
                 + "\(RetentionCommand.text(facts.retention))")
-        var entities = Table(["entity", "#objects", "#attributes", "history"])
-        for entity in facts.entities {
+        try output.line()
+        let entities = facts.entities.map { entity in
             let counts = [statistics.objects[entity.name] ?? 0, UInt64(entity.attributes.count)]
-            try entities.add([entity.name] + counts.map { String(grouped: $0) } + [entity.history.rawValue], &output)
+            return [entity.name] + counts.map { String(grouped: $0) } + [entity.history.rawValue]
         }
-        try show(&entities, &output)
+        try output.table(["entity", "#objects", "#attributes", "history"], entities)
         if !facts.consumers.isEmpty {
             try output.line()
             try ConsumersCommand.table(facts.consumers, &output)
         }
-        var space = Table(["space", "#bytes, about"])
-        for (use, bytes) in uses(statistics.space) { try space.add([use, String(grouped: bytes)], &output) }
-        try show(&space, &output)
-        var frames = Table(["frames", "#bytes"])
-        for (kind, bytes) in kinds(statistics) { try frames.add([kind, String(grouped: bytes)], &output) }
-        try show(&frames, &output)
+        try output.line()
+        try output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.0, String(grouped: $0.1)] })
+        try output.line()
+        try output.table(["frames", "#bytes"], kinds(statistics).map { [$0.kind, String(grouped: $0.bytes)] })
         if isCompactionDue(statistics) {
             try output.line()
             try output.line(
                 "compaction is due: a program that writes to the store compacts it after a while; without such a "
                     + "program, run “annals compact”, which compacts it or reports why it fails")
         }
-    }
-
-    private static func show(_ table: inout Table, _ output: inout Output) throws {
-        try output.line()
-        try table.show(&output)
     }
 
     /// The approximate use of the space, in words.
@@ -120,7 +113,6 @@ enum InfoCommand {
     }
 
     private static func json(_ entity: EntityDescription, objects: UInt64) -> JSONLine {
-        ["name": entity.name, "objects": objects, "history": entity.history.rawValue]
-            + SchemaCommand.parts(of: entity)
+        ["name": entity.name, "objects": objects, "history": entity.history.rawValue] + SchemaCommand.parts(of: entity)
     }
 }

@@ -123,13 +123,14 @@ package struct JSONReader {
         while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { place += 1 }
     }
 
-    private mutating func readValue() throws(JSONError) -> JSONValue {
+    /// - Parameter isKept: Whether the text of an object or array is needed.
+    private mutating func readValue(isKept: Bool = true) throws(JSONError) -> JSONValue {
         switch next {
         case UInt8(ascii: "\"")?: return .string(try readString())
         case UInt8(ascii: "{")?, UInt8(ascii: "[")?:
             let start = place
             try skipStructure()
-            return .structure(String(decoding: bytes[start..<place], as: UTF8.self))
+            return .structure(isKept ? String(decoding: bytes[start..<place], as: UTF8.self) : "")
         case UInt8(ascii: "t")?: return try readWord("true", .bool(true))
         case UInt8(ascii: "f")?: return try readWord("false", .bool(false))
         case UInt8(ascii: "n")?: return try readWord("null", .null)
@@ -147,15 +148,10 @@ package struct JSONReader {
 
     private mutating func skipStructure() throws(JSONError) {
         if next == UInt8(ascii: "{") {
-            try readObject { (reader, _) throws(JSONError) in _ = try reader.skipOrReadValue() }
+            try readObject { (reader, _) throws(JSONError) in _ = try reader.readValue(isKept: false) }
         } else {
-            try readArray { (reader) throws(JSONError) in _ = try reader.skipOrReadValue() }
+            try readArray { (reader) throws(JSONError) in _ = try reader.readValue(isKept: false) }
         }
-    }
-
-    /// Skips the value, without building texts for nested values.
-    private mutating func skipOrReadValue() throws(JSONError) {
-        if next == UInt8(ascii: "{") || next == UInt8(ascii: "[") { try skipStructure() } else { _ = try readValue() }
     }
 
     /// `visit` reads the value of each member.
@@ -206,9 +202,7 @@ package struct JSONReader {
             leave()
             return true
         }
-        guard take(",") else {
-            throw error(next == nil ? "it ends inside an object or array" : "a comma was expected")
-        }
+        guard take(",") else { throw error(next == nil ? "it ends inside an object or array" : "a comma was expected") }
         skipSpace()
         return false
     }
@@ -274,21 +268,18 @@ package struct JSONReader {
     private mutating func readEscape(_ text: inout [UInt8]) throws(JSONError) {
         place += 1
         guard let letter = next else { throw error("it ends inside a string") }
-        switch letter {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(letter)
-        case UInt8(ascii: "b"): text.append(0x08)
-        case UInt8(ascii: "f"): text.append(0x0C)
-        case UInt8(ascii: "n"): text.append(0x0A)
-        case UInt8(ascii: "r"): text.append(0x0D)
-        case UInt8(ascii: "t"): text.append(0x09)
-        case UInt8(ascii: "u"):
-            place += 1
+        if take("u") {
             text += String(Character(try readScalar())).utf8
-            return
-        default: throw error("a string has an unknown escape")
+        } else if let byte = Self.escapes[letter] {
+            text.append(byte)
+            place += 1
+        } else {
+            throw error("a string has an unknown escape")
         }
-        place += 1
     }
+
+    private static let escapes = [UInt8: UInt8](
+        uniqueKeysWithValues: zip("\"\\/bfnrt".utf8, "\"\\/\u{8}\u{c}\n\r\t".utf8))
 
     private mutating func readScalar() throws(JSONError) -> Unicode.Scalar {
         let first = try readUnit()

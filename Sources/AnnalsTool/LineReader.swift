@@ -42,12 +42,8 @@ package final class LineReader {
     /// Begins again. For regular files only.
     package func rewind() {
         lseek(descriptor, 0, SEEK_SET)
-        buffer = []
-        place = 0
-        searched = 0
-        number = 0
-        bytesRead = 0
-        isAtEnd = false
+        (buffer, place, searched, isAtEnd) = ([], 0, 0, false)
+        (number, bytesRead) = (0, 0)
     }
 
     /// The part of a regular file that was read, from 0 to 1.

@@ -87,7 +87,7 @@ extension Command {
 enum MirrorRunCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
-        let reporter = MirrorReporter(output: output, isJSON: format == "jsonl")
+        let reporter = MirrorReporter(output: output, format: format)
         try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
@@ -165,11 +165,11 @@ enum MirrorRunCommand {
 /// Prints the states of a mirror, and each error and weak point once.
 private struct MirrorReporter {
     var output: Output
-    let isJSON: Bool
+    let format: String
     private var errors = Output(.standardError)
     private var shown: Mirror.Status?
 
-    init(output: Output, isJSON: Bool) { (self.output, self.isJSON) = (output, isJSON) }
+    init(output: Output, format: String) { (self.output, self.format) = (output, format) }
 
     mutating func show(_ status: Mirror.Status) throws {
         guard shown != status else { return }
@@ -177,15 +177,11 @@ private struct MirrorReporter {
         for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
             try errors.line("annals: weak point: " + weakness)
         }
-        if let error = status.lastError, shown?.lastError != error {
-            try errors.line("annals: " + error.description)
-        }
+        if let error = status.lastError, shown?.lastError != error { try errors.line("annals: " + error.description) }
         try errors.finish()
-        if isJSON {
-            try output.data(MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0))
-        } else {
-            try output.line(MirrorStatusText.line(status))
-        }
+        try output.line(
+            format, json: MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0),
+            text: MirrorStatusText.line(status))
         try output.finish()
     }
 }
@@ -195,11 +191,9 @@ private struct MirrorReporter {
 enum MirrorStatusCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .mirrorStatus)
-        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
-            try Mirror.lastStatus(of: store)
-        }
+        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
         if format == "json" {
-            try output.line(MirrorStatusText.recorded(status).text)
+            try output.data(MirrorStatusText.recorded(status))
         } else if let status {
             try MirrorStatusText.print(status, &output)
         } else {
@@ -218,10 +212,8 @@ enum MirrorGroupCommand {
 
     static func forget(_ arguments: Arguments, _ output: inout Output) throws {
         let wanted = arguments.operands[1]
-        let peers = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
-            try Mirror.lastStatus(of: store)?.peers ?? []
-        }
-        let found = peers.filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
+        let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
+        let found = (status?.peers ?? []).filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
         guard let peer = found.first, found.count == 1 else {
             throw ToolFailure(
                 .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
@@ -251,13 +243,9 @@ enum MirrorGroupCommand {
                 }
             }
             defer { reports.cancel() }
-            do {
-                try await body(mirror)
-            } catch {
-                await mirror.stop()
-                throw error
-            }
+            let end = await Task { try await body(mirror) }.result
             await mirror.stop()
+            try end.get()
         }
     }
 }

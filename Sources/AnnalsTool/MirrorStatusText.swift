@@ -82,22 +82,17 @@ enum MirrorStatusText {
             try output.line("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
         }
         if !status.peers.isEmpty { try output.line() }
-        // An identifier is useful as a whole only.
-        var table = Table([
-            "name", "#merged", "#newest", "#lag", "#seconds", "#confirmed", "last seen", "#identifier",
-        ])
-        for peer in status.peers {
-            try table.add(
-                [
-                    peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
-                    peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
-                    peer.hasLeft
-                        ? "has left"
-                        : peer.lastSeen.map { Timestamp.local($0) } ?? "never",
-                    peer.identifier.uuidString,
-                ], &output)
+        let rows = status.peers.map { peer in
+            [
+                peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
+                peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
+                peer.hasLeft ? "has left" : peer.lastSeen.map { Timestamp.local($0) } ?? "never",
+                peer.identifier.uuidString,
+            ]
         }
-        try table.show(&output)
+        // An identifier is useful as a whole only.
+        let names = ["name", "#merged", "#newest", "#lag", "#seconds", "#confirmed", "last seen", "#identifier"]
+        try output.table(names, rows)
     }
 
     private static func count(_ number: Int, _ noun: String) -> String {

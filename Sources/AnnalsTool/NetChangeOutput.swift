@@ -5,22 +5,16 @@ internal import Annals
 enum NetChangeOutput {
     static func print(
         _ request: HistoryRequest, of store: Store, _ isJSON: Bool, _ hasValues: Bool, _ output: inout Output
-    ) throws(ToolFailure) {
-        var failure: ToolFailure?
-        let labels = try Labels(try storing { try store.snapshot() })
-        try storing {
-            try store.forEachNetChange(request, includingValues: hasValues) { (change) in
-                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-                    if isJSON {
-                        try output.data(json(change, hasValues))
-                    } else {
-                        for line in text(change, hasValues, labels) { try output.line(line) }
-                    }
-                }
-                return failure == nil
+    ) throws {
+        let labels = try Labels(try store.snapshot())
+        try store.forEachNetChange(request, includingValues: hasValues) { change in
+            if isJSON {
+                try output.data(json(change, hasValues))
+            } else {
+                for line in text(change, hasValues, labels) { try output.line(line) }
             }
+            return true
         }
-        if let failure { throw failure }
     }
 
     private static func json(_ change: NetChange, _ hasValues: Bool) -> JSONLine {

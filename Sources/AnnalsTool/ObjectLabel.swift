@@ -9,16 +9,14 @@ struct Labels {
     private let snapshot: Snapshot
     private let known: [UInt16: (entity: EntityHandle, position: Int)]
 
-    init(_ snapshot: Snapshot) throws(ToolFailure) {
+    init(_ snapshot: Snapshot) throws {
         self.snapshot = snapshot
-        known = try storing {
-            var known: [UInt16: (EntityHandle, Int)] = [:]
-            for description in try snapshot.entities {
-                let entity = try snapshot.entity(description.name)
-                if let position = entity.labelPosition(description) { known[entity.number] = (entity, position) }
-            }
-            return known
+        var known: [UInt16: (EntityHandle, Int)] = [:]
+        for description in try snapshot.entities {
+            let entity = try snapshot.entity(description.name)
+            if let position = entity.labelPosition(description) { known[entity.number] = (entity, position) }
         }
+        self.known = known
     }
 
     /// Such as `swift (1:12)`, or the ID alone if the object has no label.
@@ -111,13 +109,11 @@ extension EntityHandle {
     }
 
     /// The object of any entity that an ID or a label names.
-    static func object(_ text: String, in snapshot: Snapshot) throws(ToolFailure) -> ObjectID {
+    static func object(_ text: String, in snapshot: Snapshot) throws -> ObjectID {
         if let object = ObjectID(text) { return object }
-        let found = try storing {
-            try snapshot.entities.compactMap { description in
-                let entity = try snapshot.entity(description.name)
-                return try entity.labelPosition(description).flatMap { try entity.labelled(text, $0, in: snapshot) }
-            }
+        let found = try snapshot.entities.compactMap { description in
+            let entity = try snapshot.entity(description.name)
+            return try entity.labelPosition(description).flatMap { try entity.labelled(text, $0, in: snapshot) }
         }
         guard let object = found.first, found.count == 1 else {
             throw ToolFailure(

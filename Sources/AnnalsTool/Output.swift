@@ -56,9 +56,7 @@ package struct Output: Sendable {
 
     /// Prints a line of text. Control characters are escaped.
     package mutating func line(_ text: String = "") throws(ToolFailure) {
-        buffer += Self.escaped(text).utf8
-        buffer.append(UInt8(ascii: "\n"))
-        if buffer.count >= Self.bufferBytes { try flush() }
+        try data(Array((Self.escaped(text) + "\n").utf8))
     }
 
     /// Prints a line of text in parts. Control characters are escaped.
@@ -67,8 +65,7 @@ package struct Output: Sendable {
             let text = Self.escaped(part.text)
             buffer += (hasColors && part.style != .plain ? "\u{1b}[\(part.style.rawValue)m\(text)\u{1b}[m" : text).utf8
         }
-        buffer.append(UInt8(ascii: "\n"))
-        if buffer.count >= Self.bufferBytes { try flush() }
+        try data([UInt8(ascii: "\n")])
     }
 
     /// Prints bytes unchanged: for other programs, or if they were escaped already.
@@ -120,15 +117,9 @@ package struct Output: Sendable {
     /// file can command a terminal.
     package static func escaped(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isCommand) else { return text }
-        var result = ""
-        for scalar in text.unicodeScalars {
-            if isCommand(scalar) {
-                result += "\\u{" + String(scalar.value, radix: 16) + "}"
-            } else {
-                result.unicodeScalars.append(scalar)
-            }
+        return text.unicodeScalars.reduce(into: "") { result, scalar in
+            result += isCommand(scalar) ? "\\u{" + String(scalar.value, radix: 16) + "}" : String(scalar)
         }
-        return result
     }
 
     /// Whether a terminal could obey the character, or it changes the writing direction.

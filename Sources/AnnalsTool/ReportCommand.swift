@@ -31,15 +31,18 @@ enum ReportCommand {
         let (page, number) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             if file != "-" { try requireReplaceable(file, store: store.path) }
             let facts = try ReportFacts(store, since: since)
-            return (ReportPage(facts).html, facts.state.token.number)
+            return (Array(ReportPage(facts).html.text.utf8), facts.state.token.number)
         }
-        if file == "-" {
-            try output.data(Array(page.text.utf8))
-        } else {
-            try write(Array(page.text.utf8), to: file)
-            output.hasChanges = true
-            try output.line("\(file): a report as of transaction \(number)")
-        }
+        if file == "-" { return try output.data(page) }
+        try write(page, to: file)
+        output.hasChanges = true
+        try output.line("\(file): a report as of transaction \(number)")
+    }
+
+    /// The bytes that the disk of a file has left; nil if unknown.
+    static func freeBytes(ofDisk file: String) -> UInt64? {
+        var disk = statvfs()
+        return statvfs(file, &disk) == 0 ? UInt64(disk.f_bavail) * UInt64(disk.f_frsize) : nil
     }
 
     // MARK: The file

@@ -2,12 +2,6 @@
 
 internal import Annals
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 /// Transactions and changes by period and author: at most 60 periods of a length that suits the whole time.
 struct Timeline {
     struct Amount { var (transactions, changes): (UInt64, UInt64) = (0, 0) }
@@ -20,28 +14,20 @@ struct Timeline {
         var fileEnd: UInt64 = 0
     }
 
-    private struct Unit {
-        var name: String
-        /// The length of a period: seconds, or months.
-        var (seconds, months): (Int64, Int64)
-        /// How many last characters of a time, such as 2026-01-02T03:04:05.Z, a label does not show.
-        var hidden: Int
-    }
+    /// The length of a period in seconds or months, and how many last characters of a time, such as
+    /// 2026-01-02T03:04:05.Z, a label does not show.
+    private typealias Unit = (name: String, seconds: Int64, months: Int64, hidden: Int)
 
-    private static let units =
-        [
-            ("second", 1, 2), ("10 seconds", 10, 2), ("minute", 60, 5), ("10 minutes", 600, 5), ("hour", 3600, 5),
-            ("6 hours", 21_600, 5), ("day", 86_400, 11), ("week", week, 11),
-        ].map { Unit(name: $0, seconds: $1, months: 0, hidden: $2) }
-        + [
-            ("month", 1, 14), ("year", 12, 17), ("10 years", 120, 17), ("100 years", 1200, 17),
-            ("1,000 years", 12_000, 17), ("10,000 years", 120_000, 17),
-        ].map { Unit(name: $0, seconds: 0, months: $1, hidden: $2) }
+    private static let units: [Unit] = [
+        ("second", 1, 0, 2), ("10 seconds", 10, 0, 2), ("minute", 60, 0, 5), ("10 minutes", 600, 0, 5),
+        ("hour", 3600, 0, 5), ("6 hours", 21_600, 0, 5), ("day", 86_400, 0, 11), ("week", week, 0, 11),
+        ("month", 0, 1, 0), ("year", 0, 12, 0), ("10 years", 0, 120, 0), ("100 years", 0, 1200, 0),
+        ("1,000 years", 0, 12_000, 0), ("10,000 years", 0, 120_000, 0),
+    ]
     private static let week: Int64 = 604_800
 
     private let unit: Unit
     private let lowest: Int64
-    private var clock = LocalClock()
     private(set) var periods: [Period] = []
 
     var unitName: String { unit.name }
@@ -49,21 +35,17 @@ struct Timeline {
     /// - Parameters: The times of the first and the last transaction by time, in microseconds since 1970.
     init(from earliest: Int64, to latest: Int64) {
         // At the end of summer time, a local clock may show less at the end than before.
-        var clock = LocalClock()
-        let (one, other) = (clock.seconds(earliest), clock.seconds(latest))
-        let (first, last) = (min(one, other), max(one, other))
+        let shown = [Timestamp.localSeconds(earliest), Timestamp.localSeconds(latest)].sorted()
         let units = Self.units
-        unit = units.first { Self.period(last, $0) - Self.period(first, $0) < 60 } ?? units[units.count - 1]
-        lowest = Self.period(first, unit)
+        let unit = units.first { Self.period(shown[1], $0) - Self.period(shown[0], $0) < 60 } ?? units[units.count - 1]
+        (self.unit, lowest) = (unit, Self.period(shown[0], unit))
         guard earliest <= latest else { return }
-        for period in lowest...Self.period(last, unit) {
-            let time = Timestamp.text(seconds: Self.start(of: period, unit), fraction: "").dropLast(unit.hidden)
-            periods.append(Period(label: time.split(separator: "T").joined(separator: " ")))
-        }
+        periods = (lowest...Self.period(shown[1], unit)).map { Period(label: Self.label(of: $0, unit)) }
     }
 
     mutating func add(_ microseconds: Int64, author: Int, changes: UInt64, fileEnd: UInt64) {
-        let place = min(max(0, Int(Self.period(clock.seconds(microseconds), unit) - lowest)), periods.count - 1)
+        let period = Self.period(Timestamp.localSeconds(microseconds), unit)
+        let place = min(max(0, Int(period - lowest)), periods.count - 1)
         periods[place].amounts[author, default: Amount()].transactions += 1
         periods[place].amounts[author, default: Amount()].changes += changes
         periods[place].fileEnd = max(periods[place].fileEnd, fileEnd)
@@ -73,34 +55,19 @@ struct Timeline {
     private static func shift(_ unit: Unit) -> Int64 { unit.seconds == week ? 3 * 86_400 : 0 }
 
     private static func period(_ seconds: Int64, _ unit: Unit) -> Int64 {
-        guard unit.months > 0 else { return Timestamp.floorDivided(seconds + shift(unit), unit.seconds) }
-        var (time, fields) = (time_t(seconds), tm())
-        gmtime_r(&time, &fields)
-        return Timestamp.floorDivided((Int64(fields.tm_year) + 1900) * 12 + Int64(fields.tm_mon), unit.months)
+        unit.months > 0
+            ? Timestamp.floorDivided(Timestamp.month(seconds), unit.months)
+            : Timestamp.floorDivided(seconds + shift(unit), unit.seconds)
     }
 
-    private static func start(of period: Int64, _ unit: Unit) -> Int64 {
-        guard unit.months > 0 else { return period * unit.seconds - shift(unit) }
-        let (year, month) = (Timestamp.floorDivided(period * unit.months, 12), period * unit.months)
-        var fields = tm()
-        (fields.tm_year, fields.tm_mon, fields.tm_mday) = (Int32(year - 1900), Int32(month - year * 12), 1)
-        return Int64(timegm(&fields))
-    }
-}
-
-/// Converts times to the seconds since 1970 of a clock that shows local time.
-private struct LocalClock {
-    /// The offset in the last quarter of an hour. No zone changes within one.
-    private var offset: (quarter: Int64, seconds: Int64) = (.min, 0)
-
-    mutating func seconds(_ microseconds: Int64) -> Int64 {
-        let seconds = Timestamp.floorDivided(microseconds, 1_000_000)
-        let quarter = Timestamp.floorDivided(seconds, 900)
-        if quarter != offset.quarter {
-            var (time, fields) = (time_t(seconds), tm())
-            offset = (quarter, localtime_r(&time, &fields) == nil ? 0 : Int64(timegm(&fields)) - seconds)
+    private static func label(of period: Int64, _ unit: Unit) -> String {
+        guard unit.months > 0 else {
+            let time = Timestamp.text(seconds: period * unit.seconds - shift(unit), fraction: "").dropLast(unit.hidden)
+            return time.split(separator: "T").joined(separator: " ")
         }
-        return seconds + offset.seconds
+        let year = Timestamp.floorDivided(period * unit.months, 12)
+        let month = String(period * unit.months - year * 12 + 1).zeroPadded(to: 2)
+        return String(year).zeroPadded(to: 4) + (unit.months < 12 ? "-" + month : "")
     }
 }
 
@@ -144,63 +111,28 @@ struct Histogram {
     private static let second: Int64 = 1_000_000
 }
 
-/// Finds the objects that occur most, with a fixed number of counters: the Space-Saving algorithm of Metwally, Agrawal
-/// and El Abbadi.
+/// Finds the objects that occur most, with a bounded number of counters: the algorithm of Misra and Gries, for many
+/// objects at a time.
 struct FrequentObjects {
-    struct Counter {
-        var object: ObjectID
-        /// At least the number of occurrences.
-        var count: UInt64
-        /// By how much `count` may be too high.
-        var excess: UInt64
-    }
-
     static let capacity = 4096
 
-    private var counters: [Counter] = []
-    private var slots: [ObjectID: Int] = [:]
-    /// A heap with the least count first. A count may be out of date, and then it is too low.
-    private var heap: [(count: UInt64, slot: Int)] = []
-    /// The most occurrences of an object without a counter.
-    private(set) var mostUncounted: UInt64 = 0
+    /// At most by `excess` too low.
+    private var counts: [ObjectID: UInt64] = [:]
+    /// The most occurrences that were not counted, of any object.
+    private(set) var excess: UInt64 = 0
 
     mutating func add(_ object: ObjectID) {
-        if let slot = slots[object] {
-            counters[slot].count += 1
-        } else if counters.count < Self.capacity {
-            slots[object] = counters.count
-            heap.append((1, counters.count))
-            counters.append(Counter(object: object, count: 1, excess: 0))
-        } else {
-            replaceLeast(with: object)
-        }
-    }
-
-    private mutating func replaceLeast(with object: ObjectID) {
-        while case let count = counters[heap[0].slot].count, heap[0].count < count { raiseFirst(to: count) }
-        let (least, slot) = heap[0]
-        slots[counters[slot].object] = nil
-        slots[object] = slot
-        counters[slot] = Counter(object: object, count: least + 1, excess: least)
-        mostUncounted = least
-        raiseFirst(to: least + 1)
-    }
-
-    private mutating func raiseFirst(to count: UInt64) {
-        let first = (count: count, slot: heap[0].slot)
-        var place = 0
-        while case var child = 2 * place + 1, child < heap.count {
-            if child + 1 < heap.count, heap[child + 1].count < heap[child].count { child += 1 }
-            if heap[child].count >= count { break }
-            heap[place] = heap[child]
-            place = child
-        }
-        heap[place] = first
+        counts[object, default: 0] += 1
+        guard counts.count > Self.capacity else { return }
+        // Half of the counters become free.
+        let median = counts.values.sorted()[Self.capacity / 2]
+        counts = counts.filter { $0.value > median }.mapValues { $0 - median }
+        excess += median
     }
 
     /// The objects that certainly occur more than once, the most frequent first.
-    func most(_ count: Int) -> [Counter] {
-        let several = counters.filter { $0.count - $0.excess > 1 }
+    func most(_ count: Int) -> [(object: ObjectID, count: UInt64)] {
+        let several = counts.filter { $0.value > 1 }.map { (object: $0.key, count: $0.value) }
         return Array(several.sorted { ($1.count, $0.object) < ($0.count, $1.object) }.prefix(count))
     }
 }

@@ -2,12 +2,6 @@
 
 internal import Annals
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 /// The facts that need no history.
 struct ReportState {
     struct Reader {
@@ -61,26 +55,6 @@ struct ReportState {
 }
 
 struct ReportFacts {
-    /// Transactions and changes by name.
-    struct Groups {
-        private var indices: [ExactText: Int] = [:]
-        private(set) var names: [String] = []
-        var groups: [HistorySummary.Group] = []
-
-        mutating func index(of name: String) -> Int {
-            if let index = indices[ExactText(name)] { return index }
-            indices[ExactText(name)] = names.count
-            names.append(name)
-            groups.append(HistorySummary.Group())
-            return names.count - 1
-        }
-
-        /// Indices in the order of `annals history --summary`.
-        var sorted: [Int] {
-            names.indices.sorted { (groups[$1].changes, names[$0]) < (groups[$0].changes, names[$1]) }
-        }
-    }
-
     let path: String
     let made = Timestamp.now
     /// The bytes that the store's disk has left; nil if unknown.
@@ -91,7 +65,7 @@ struct ReportFacts {
     private(set) var (note, since): (String?, UInt64?)
 
     private(set) var (transactions, changes): (UInt64, UInt64) = (0, 0)
-    private(set) var (authors, entities) = (Groups(), Groups())
+    private(set) var (authors, entities) = (HistorySummary.Groups(), HistorySummary.Groups())
     /// By the number of the entity: the index of its group.
     private var entityIndices: [UInt16: Int] = [:]
     private(set) var (earliest, latest): (Int64, Int64) = (.max, .min)
@@ -102,8 +76,7 @@ struct ReportFacts {
 
     init(_ store: Store, since place: HistoryPlace?) throws {
         path = store.path
-        var disk = statvfs()
-        diskBytes = statvfs(path, &disk) == 0 ? UInt64(disk.f_bavail) * UInt64(disk.f_frsize) : nil
+        diskBytes = ReportCommand.freeBytes(ofDisk: path)
         var request = HistoryRequest()
         if let place {
             request.after = try store.requestPlace(place)

@@ -89,17 +89,16 @@ struct ReportPage {
 
     private var space: HTML {
         let space = statistics.space
-        var table = ReportTable(id: "space", columns: ["use", "bytes"])
         let parts = [
             ("live rows", space.liveBytes), ("history", space.historyBytes), ("indexes", space.indexBytes),
             ("garbage", space.garbageBytes), ("reserved", space.freeBytes),
         ]
-        table.rows = parts.map { [.text($0.0), .number($0.1)] }
+        let table = ReportTable(id: "space", columns: ["use", "bytes"], rows: parts.map { [$0.0, $0.1] })
         let total = parts.reduce(0) { $0 + $1.1 }
         func share(_ bytes: UInt64) -> String { ReportNumber.share(bytes, of: total) }
         let most = parts.max { $0.1 < $1.1 } ?? parts[0]
-        var frames = ReportTable(id: "frames", columns: ["kind of frame", "bytes"])
-        frames.rows = InfoCommand.kinds(statistics).map { [.text($0.kind), .number($0.bytes)] }
+        let kinds = InfoCommand.kinds(statistics)
+        let frames = ReportTable(id: "frames", columns: ["kind of frame", "bytes"], rows: kinds.map { [$0, $1] })
         return section(
             "Space: \(share(most.1)) of the file is \(most.0)",
             Picture.figure(
@@ -139,11 +138,11 @@ struct ReportPage {
         let rest = facts.authors.names.indices.filter { !shownAuthors.contains($0) }
         let parts = shownAuthors.map { [$0] } + (rest.isEmpty ? [] : [rest])
         let names = shownAuthors.map(name) + (rest.isEmpty ? [] : [count(UInt64(rest.count), "other author")])
-        var table = ReportTable(id: title.lowercased() + "-over-time", columns: ["from"] + names)
-        table.rows = periods.map { period in
+        let rows = periods.map { period -> [any ReportCell] in
             let sums = parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } }
-            return [.text(period.label)] + sums.map { .number($0) }
+            return [period.label] + sums
         }
+        let table = ReportTable(id: title.lowercased() + "-over-time", columns: ["from"] + names, rows: rows)
         return Picture.figure(
             "\(title) per \(unit), by author", Picture.columns(table, ReportNumber.short), table,
             legend: zip(names, parts).map { (name, part) in
@@ -152,16 +151,13 @@ struct ReportPage {
     }
 
     /// The table of `annals history --summary`.
-    private func groups(_ id: String, _ title: String, _ groups: ReportFacts.Groups) -> HTML {
-        var table = ReportTable(
-            id: id, columns: [title, "transactions", "changes", "inserts", "updates", "deletes", "first", "last"])
-        table.rows = groups.sorted.map { index in
+    private func groups(_ id: String, _ title: String, _ groups: HistorySummary.Groups) -> HTML {
+        let columns = [title, "transactions", "changes", "inserts", "updates", "deletes", "first", "last"]
+        let rows = groups.sorted.map { index -> [any ReportCell] in
             let (name, group) = (groups.names[index], groups.groups[index])
-            let numbers = [group.transactions, group.changes, group.inserts, group.updates, group.deletes]
-            return [.text(name.isEmpty ? "-" : name)] + numbers.map { .number($0) }
-                + [group.first, group.last].map { .text(Timestamp.local($0)) }
+            return [name.isEmpty ? "-" : name] + group.numbers + [group.first, group.last].map(Timestamp.local)
         }
-        return table.html
+        return ReportTable(id: id, columns: columns, rows: rows).html
     }
 
     // MARK: Sizes and gaps
@@ -178,9 +174,9 @@ struct ReportPage {
     }
 
     private func histogram(_ id: String, _ column: String, _ histogram: Histogram, _ title: String) -> HTML {
-        var table = ReportTable(id: id, columns: [column, "transactions"])
-        table.rows = histogram.rows.map { [.text($0.label), .number($0.count)] }
-        let total = histogram.rows.reduce(0) { $0 + $1.count }
+        let rows = histogram.rows
+        let table = ReportTable(id: id, columns: [column, "transactions"], rows: rows.map { [$0, $1] })
+        let total = rows.reduce(0) { $0 + $1.count }
         let picture = Picture.bars(table, color: 5, isLong: false) { (_, number) in
             "\(String(grouped: number)) (\(ReportNumber.share(number, of: total)))"
         }
@@ -191,25 +187,23 @@ struct ReportPage {
 
     private var most: HTML {
         guard facts.changes > 0 else { return "" }
-        let objects = facts.objects.most(Self.shownObjects)
+        let (objects, excess) = (facts.objects.most(Self.shownObjects), facts.objects.excess)
+        let atMost = excess > 0 ? "at most " : ""
         let labels = try? Labels(state.snapshot)
         let names = objects.map { label($0.object, labels) }
         let most = objects.first.map { counter in
-            Terminal.cut(names[0], to: 80) + (counter.excess > 0 ? ", at most " : ", ") + count(counter.count, "time")
+            Terminal.cut(names[0], to: 80) + ", \(atMost)" + count(counter.count + excess, "time")
         }
-        var table = ReportTable(id: "objects", columns: ["object", "changes", "at least"])
-        table.rows = zip(names, objects).map { [.text($0), .number($1.count), .number($1.count - $1.excess)] }
-        let picture = Picture.bars(table, color: 1) { (row, number) in
-            (objects[row].excess > 0 ? "at most " : "") + String(grouped: number)
-        }
-        let uncounted = facts.objects.mostUncounted
+        let table = ReportTable(
+            id: "objects", columns: ["object", "changes", "at least"],
+            rows: zip(names, objects).map { [$0, $1.count + excess, $1.count] })
+        let picture = Picture.bars(table, color: 1) { atMost + String(grouped: $1) }
         let bound: HTML =
-            uncounted == 0
+            excess == 0
             ? "All objects were counted exactly."
             : """
-            There are more objects than the report's \(FrequentObjects.capacity) counters. So a count is an upper
-            bound if it has “at most”, and an object that is not listed has at most \(String(grouped: uncounted))
-            changes.
+            There are more objects than the report's \(FrequentObjects.capacity) counters. So each count is an upper
+            bound, and may be too high by \(String(grouped: excess)).
             """
         return section(
             "Most changed: " + (most ?? "no object stands out"),
@@ -225,11 +219,11 @@ struct ReportPage {
     }
 
     private var attributes: HTML {
-        var table = ReportTable(id: "attributes", columns: ["attribute", "updates"])
-        table.rows = facts.attributes.most(Self.shownObjects).map {
-            [.text("\(facts.entities.names[$0.entity]).\($0.attribute)"), .number($0.count)]
+        let rows = facts.attributes.most(Self.shownObjects).map { (entity, attribute, count) -> [any ReportCell] in
+            ["\(facts.entities.names[entity]).\(attribute)", count]
         }
-        guard !table.rows.isEmpty else { return "<p>No object was updated.</p>" }
+        let table = ReportTable(id: "attributes", columns: ["attribute", "updates"], rows: rows)
+        guard !rows.isEmpty else { return "<p>No object was updated.</p>" }
         let picture = Picture.bars(table, color: 3) { String(grouped: $1) }
         return Picture.figure("Attributes by their number of updates", picture, table, note: "These counts are exact.")
     }
@@ -251,19 +245,17 @@ struct ReportPage {
 
     private var consumers: HTML {
         guard !state.readers.isEmpty else { return section("Consumers: none, so cleaning waits for no reader") }
-        var table = ReportTable(
-            id: "consumers",
-            columns: ["consumer", "behind", "kind", "place", "unread since", "holds up bytes, about", "last seen"])
+        let columns = ["consumer", "behind", "kind", "place", "unread since", "holds up bytes, about", "last seen"]
         let sorted = state.readers.sorted { $0.consumer.lag > $1.consumer.lag }
-        table.rows = sorted.map { reader in
+        let rows = sorted.map { reader -> [any ReportCell] in
             let consumer = reader.consumer
             return [
-                .text(consumer.name), .number(consumer.lag),
-                .text(ConsumersCommand.kinds(consumer).joined(separator: ", ")), .number(consumer.cursor.number),
-                .text(consumer.isLost ? "lost" : reader.unreadSince.map(Timestamp.local) ?? "-"),
-                .number(reader.heldBytes), .text(Timestamp.local(consumer.lastSeen)),
+                consumer.name, consumer.lag, ConsumersCommand.kinds(consumer).joined(separator: ", "),
+                consumer.cursor.number, consumer.isLost ? "lost" : reader.unreadSince.map(Timestamp.local) ?? "-",
+                reader.heldBytes, Timestamp.local(consumer.lastSeen),
             ]
         }
+        let table = ReportTable(id: "consumers", columns: columns, rows: rows)
         let picture = Picture.bars(table, color: 2) { (row, lag) in
             let wait = waiting(sorted[row]).map { " (\(ReportNumber.duration(microseconds: $0)))" } ?? ""
             let consumer = sorted[row].consumer
@@ -288,12 +280,13 @@ struct ReportPage {
 
     private var cleaning: HTML {
         let (plan, whole) = (state.plan, state.wholePlan)
-        var table = ReportTable(id: "cleaning", columns: ["commands", "frees bytes, about", "removes transactions"])
-        table.rows = [
-            [.text("“annals compact” alone"), .number(statistics.space.garbageBytes), .number(0)],
-            [.text("“annals clean”, then compact"), .number(plan.regainedBytes), .number(plan.transactions)],
-            [.text("cleaning all history, then compact"), .number(whole.regainedBytes), .number(whole.transactions)],
+        let rows: [[any ReportCell]] = [
+            ["“annals compact” alone", statistics.space.garbageBytes, 0 as UInt64],
+            ["“annals clean”, then compact", plan.regainedBytes, plan.transactions],
+            ["cleaning all history, then compact", whole.regainedBytes, whole.transactions],
         ]
+        let columns = ["commands", "frees bytes, about", "removes transactions"]
+        let table = ReportTable(id: "cleaning", columns: columns, rows: rows)
         let picture = Picture.bars(table, color: 6) { (_, number) in
             "\(bytes(number)) (\(ReportNumber.share(number, of: statistics.endBytes)))"
         }
@@ -329,12 +322,12 @@ struct ReportPage {
     private var growth: HTML {
         let (unit, periods) = (facts.timeline.unitName, facts.timeline.periods)
         guard facts.transactions > 0 else { return "" }
-        var table = ReportTable(id: "growth", columns: ["from", "file's end in bytes"])
         var end: UInt64 = 0
-        table.rows = periods.map { period in
+        let rows = periods.map { period -> [any ReportCell] in
             end = max(end, period.fileEnd)
-            return [.text(period.label), .number(end)]
+            return [period.label, end]
         }
+        let table = ReportTable(id: "growth", columns: ["from", "file's end in bytes"], rows: rows)
         let rate = growthRate.map { "about \(ReportNumber.bytes($0)) a day" }
         let full = daysLeft.map { "; the disk is full in \(days($0))" } ?? ""
         return section(
@@ -351,22 +344,19 @@ struct ReportPage {
     // MARK: Contents
 
     private var content: HTML {
-        var table = ReportTable(id: "contents", columns: ["entity", "objects", "history"])
-        table.rows = state.entities.map {
-            [.text($0.name), .number(statistics.objects[$0.name] ?? 0), .text($0.history.rawValue)]
-        }
-        var store = ReportTable(id: "store", columns: ["fact", "value"])
-        store.rows = [
-            [.text("transactions in the file"), .number(statistics.transactions)],
-            [.text("last transaction"), .number(state.token.number)],
-            [.text("history begins after"), .number(state.horizon)],
-            [.text("bytes of the file"), .number(statistics.fileBytes)],
-            [.text("end of its content"), .number(statistics.endBytes)],
+        let table = ReportTable(
+            id: "contents", columns: ["entity", "objects", "history"],
+            rows: state.entities.map { [$0.name, statistics.objects[$0.name] ?? 0, $0.history.rawValue] })
+        let facts = [
+            ("transactions in the file", statistics.transactions), ("last transaction", state.token.number),
+            ("history begins after", state.horizon), ("bytes of the file", statistics.fileBytes),
+            ("end of its content", statistics.endBytes),
         ]
+        let store = ReportTable(id: "store", columns: ["fact", "value"], rows: facts.map { [$0, $1] })
         return section(
             "Contents: \(count(UInt64(state.entities.count), "entity", "entities"))", table.html,
-            "<h3>Changes by entity</h3>", groups("entities", "entity", facts.entities), "<h3>The store</h3>", store.html
-        )
+            "<h3>Changes by entity</h3>", groups("entities", "entity", self.facts.entities), "<h3>The store</h3>",
+            store.html)
     }
 
     /// Colours of Okabe and Ito, lighter on a dark page.
@@ -394,7 +384,6 @@ struct ReportPage {
         th, td { text-align: left; padding: 2px 14px 2px 0; border-bottom: 1px solid var(--grid); }
         td, thead th { white-space: nowrap; font-variant-numeric: tabular-nums; } thead th { font-weight: 600; }
         th { font-weight: 400; } th[scope=row] { min-width: 130px; } td:has(data) { text-align: right; }
-        @media (max-width: 700px) { .wide { display: none; } }
         @media print { :root { color-scheme: light; } * { print-color-adjust: exact; } main { max-width: none; }
           figure > svg, ul, tr, h2, h3 { break-inside: avoid; } h2, h3 { break-after: avoid; }
           td { white-space: normal; } .scroll { overflow: visible; } table { font-size: 10px; }

@@ -29,38 +29,36 @@ struct HTML: ExpressibleByStringInterpolation {
     }
 }
 
+/// A text or a number.
+protocol ReportCell {}
+
+extension String: ReportCell {}
+extension UInt64: ReportCell {}
+
 /// A table, which is shown as such and as a picture.
 struct ReportTable {
-    enum Cell {
-        case text(String)
-        case number(UInt64)
-    }
-
     /// More rows would make the page slow.
     static let mostRows = 400
 
     let id: String
     /// The columns. The first one names the row.
     let columns: [String]
-    var rows: [[Cell]] = []
+    let rows: [[any ReportCell]]
 
     /// The rows as names and numbers.
     fileprivate var series: [(name: String, numbers: [UInt64])] {
-        rows.map { row in
-            let name = if case .text(let text) = row[0] { text } else { "" }
-            return (name, row.compactMap { if case .number(let number) = $0 { number } else { nil } })
-        }
+        rows.map { ($0[0] as? String ?? "", $0.compactMap { $0 as? UInt64 }) }
     }
 
     var html: HTML {
         let head = columns.map { "<th scope=\"col\">\($0)</th>" as HTML }
         let body = rows.prefix(Self.mostRows).map { row in
             let cells = row.enumerated().map { (place, cell) -> HTML in
-                switch cell {
-                case .number(let number): "<td><data value=\"\(number)\">\(String(grouped: number))</data></td>"
-                case .text(let text) where place == 0: "<th scope=\"row\">\(Terminal.cut(text, to: 120))</th>"
-                case .text(let text): "<td>\(Terminal.cut(text, to: 120))</td>"
+                if let number = cell as? UInt64 {
+                    return "<td><data value=\"\(number)\">\(String(grouped: number))</data></td>"
                 }
+                let text = Terminal.cut(cell as? String ?? "", to: 120)
+                return place == 0 ? "<th scope=\"row\">\(text)</th>" : "<td>\(text)</td>"
             }
             return "<tr>\(cells)</tr>\n" as HTML
         }
@@ -162,18 +160,11 @@ enum Picture {
         return (220, shapes + times(table.series.map(\.name), left))
     }
 
-    /// The first and the last label; one in the middle if the screen is wide.
+    /// The first and the last label.
     private static func times(_ labels: [String], _ left: Double) -> [HTML] {
-        let middle = labels.count / 2
-        let x = left + (100 - left) * (Double(middle) + 0.5) / Double(max(1, labels.count))
-        return labels.enumerated().compactMap { (place, label) -> HTML? in
-            switch place {
-            case 0: "<text x=\"\(left)%\" y=\"212\">\(label)</text>\n"
-            case labels.count - 1: "<text class=\"end\" x=\"100%\" y=\"212\">\(label)</text>\n"
-            case middle where labels.count > 4: "<text class=\"middle wide\" x=\"\(x)%\" y=\"212\">\(label)</text>\n"
-            default: nil
-            }
-        }
+        guard let first = labels.first, let last = labels.last else { return [] }
+        let start: HTML = "<text x=\"\(left)%\" y=\"212\">\(first)</text>\n"
+        return labels.count == 1 ? [start] : [start, "<text class=\"end\" x=\"100%\" y=\"212\">\(last)</text>\n"]
     }
 
     /// The distance of grid lines: 1, 2 or 5 times a power of ten, for at most five lines.

@@ -113,8 +113,7 @@ enum RestoreCommand {
         warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         try output.line(
-            format,
-            json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
+            format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
     }

@@ -54,6 +54,15 @@ final class RestorePlan {
         let defaults: [Value]
         /// By position: the position in the earlier state; nil if it does not have the attribute.
         let positions: [Int?]
+
+        init(_ entity: EntityHandle, _ description: EntityDescription, _ then: EntityHandle?) {
+            self.entity = entity
+            defaults = description.attributes.map { $0.defaultValue ?? .null }
+            let (numbers, types) = (then?.attributeNumbers ?? [], then?.types ?? [])
+            positions = entity.attributeNumbers.enumerated().map { position, number in
+                numbers.firstIndex(of: number).flatMap { types[$0] == entity.types[position] ? $0 : nil }
+            }
+        }
     }
 
     private let store: Store
@@ -234,17 +243,6 @@ final class RestorePlan {
             for target in targets where try now.row(target) == nil {
                 missing[target] = "“\(restored.attributes[position])” of \(restored.entity) \(step.object)"
             }
-        }
-    }
-}
-
-extension RestorePlan.Pair {
-    fileprivate init(_ entity: EntityHandle, _ description: EntityDescription, _ then: EntityHandle?) {
-        self.entity = entity
-        defaults = description.attributes.map { $0.defaultValue ?? .null }
-        let (numbers, types) = (then?.attributeNumbers ?? [], then?.types ?? [])
-        positions = entity.attributeNumbers.enumerated().map { position, number in
-            numbers.firstIndex(of: number).flatMap { types[$0] == entity.types[position] ? $0 : nil }
         }
     }
 }

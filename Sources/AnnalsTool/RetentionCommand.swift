@@ -2,12 +2,6 @@
 
 internal import Annals
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 extension Command {
     static let retention = Command(
         "retention", "Prints how long a store keeps its history, or changes that.",
@@ -101,7 +95,7 @@ enum RetentionCommand {
             "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
                 + "transactions. The objects stay.")
         try errors.finish()
-        guard !arguments.has("yes"), isatty(0) == 1 else { return }
+        guard !arguments.has("yes"), Terminal.isInput else { return }
         try errors.data(Array("Turn its history off? [y/N] ".utf8))
         try errors.finish()
         let answer = readLine()

@@ -22,8 +22,7 @@ enum RevertCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
         let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER|TOKEN", for: .revert)
         if case .moment = place {
-            throw Command.revert.refusal(
-                "A moment is not a transaction: “annals history STORE” prints their numbers.")
+            throw Command.revert.refusal("A moment is not a transaction: “annals history STORE” prints their numbers.")
         }
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             let (author, context) = (arguments.author, arguments.value(of: "context"))
@@ -31,8 +30,7 @@ enum RevertCommand {
             if case .number(let number) = place {
                 return try store.revert(number, author: author, contextName: context, conflicts: policy)
             }
-            return try store.revert(
-                try store.token(of: place), author: author, contextName: context, conflicts: policy)
+            return try store.revert(try store.token(of: place), author: author, contextName: context, conflicts: policy)
         }
         output.hasChanges = outcome.token != nil
         for conflict in outcome.conflicts { try output.line("conflict: " + sentence(conflict)) }

@@ -41,8 +41,7 @@ enum SchemaCommand {
         if arguments.has("swift"), arguments.has("format") {
             throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
         }
-        let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
-            store in
+        let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
             let handle = try arguments.operands.dropFirst().first.map(snapshot.entity)
             return (snapshot.schemaVersion, try snapshot.entities.filter { handle == nil || $0.name == handle?.name })

@@ -159,34 +159,28 @@ struct SchemaDifference {
         _ there: AttributeDescription, to declared: AttributeDescription, of entity: String
     ) throws {
         let another = "give the new attribute another name, and copy the values"
-        let obstacles = [
-            (
-                there.type != declared.type,
-                "has the type \(there.type.rawValue), but the type \(declared.type.rawValue) in the file. Types do not "
-                    + "change: \(another)."
-            ),
-            (
-                there.isOptional && !declared.isOptional,
-                "is optional, but required in the file. Objects may have null: keep it optional, or \(another)."
-            ),
-            (
-                (there.defaultValue ?? .null) != (declared.defaultValue ?? .null),
-                "has another default in the file. Defaults do not change: \(another)."
-            ),
-            (
-                there.target != declared.target,
-                "refers to \(name(there.target)), but to \(name(declared.target)) in the file. Targets do not change: "
-                    + "\(another)."
-            ),
-            (
-                there.inverse != nil && declared.inverse == nil,
-                "has the inverse “\(there.inverse ?? "")”, but no inverse in the file. An inverse cannot be removed: "
-                    + "name it in the file."
-            ),
-        ]
-        if let (_, obstacle) = obstacles.first(where: \.0) {
-            throw ToolFailure(.failed, "“\(declared.name)” of “\(entity)” \(obstacle)")
+        func require(_ isPossible: Bool, _ obstacle: @autoclosure () -> String) throws {
+            guard !isPossible else { return }
+            throw ToolFailure(.failed, "“\(declared.name)” of “\(entity)” \(obstacle())")
         }
+        try require(
+            there.type == declared.type,
+            "has the type \(there.type.rawValue), but the type \(declared.type.rawValue) in the file. Types do not "
+                + "change: \(another).")
+        try require(
+            !there.isOptional || declared.isOptional,
+            "is optional, but required in the file. Objects may have null: keep it optional, or \(another).")
+        try require(
+            (there.defaultValue ?? .null) == (declared.defaultValue ?? .null),
+            "has another default in the file. Defaults do not change: \(another).")
+        try require(
+            there.target == declared.target,
+            "refers to \(name(there.target)), but to \(name(declared.target)) in the file. Targets do not change: "
+                + "\(another).")
+        try require(
+            there.inverse == nil || declared.inverse != nil,
+            "has the inverse “\(there.inverse ?? "")”, but no inverse in the file. An inverse cannot be removed: name "
+                + "it in the file.")
         func changed<Part: Equatable>(_ part: KeyPath<AttributeDescription, Part>) -> Part? {
             there[keyPath: part] == declared[keyPath: part] ? nil : declared[keyPath: part]
         }
@@ -195,8 +189,7 @@ struct SchemaDifference {
             .changeAttribute(
                 declared.name, of: entity, isOptional: changed(\.isOptional), isIndexed: changed(\.isIndexed),
                 isUnique: changed(\.isUnique), isPreservedOnDeletion: changed(\.isPreservedOnDeletion),
-                inverse: changed(\.inverse) ?? nil,
-                whenTargetIsDeleted: changed(\.whenTargetIsDeleted)))
+                inverse: changed(\.inverse) ?? nil, whenTargetIsDeleted: changed(\.whenTargetIsDeleted)))
     }
 
     private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }

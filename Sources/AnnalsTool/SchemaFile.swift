@@ -120,9 +120,7 @@ private struct SchemaObject {
     subscript(name: String) -> JSONValue? { members[name] }
 
     /// Nil if the member is missing, as for the other types.
-    func text(_ name: String) throws -> String? {
-        members[name] == nil ? nil : try requiredText(name)
-    }
+    func text(_ name: String) throws -> String? { members[name] == nil ? nil : try requiredText(name) }
 
     func requiredText(_ name: String) throws -> String { try text(members[name], name) }
 

@@ -93,11 +93,6 @@ extension ToolFailure {
     }
 }
 
-/// Runs calls into the library and turns their errors into the tool's own failure.
-func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
-    do { return try body() } catch { throw ToolFailure(error) }
-}
-
 extension Snapshot {
     /// Calls `body` with each object of the entity. It may throw any error.
     func forEachObject(of entity: EntityHandle, _ body: (ObjectID) throws -> Void) throws {
@@ -110,13 +105,39 @@ extension Snapshot {
     }
 }
 
+extension Store {
+    /// Lends the requested transactions, until `body` returns false. It may throw any error.
+    func visitTransactions(
+        _ request: HistoryRequest, in snapshot: Snapshot? = nil,
+        _ body: (borrowing HistoryTransactionView) throws -> Bool
+    ) throws {
+        var failure: (any Error)?
+        try forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+            do { return try body(transaction) } catch { failure = error }
+            return false
+        }
+        if let failure { throw failure }
+    }
+}
+
+extension HistoryTransactionView {
+    /// Lends the changes of the transaction. `body` may throw any error.
+    func visitChanges(_ body: (borrowing HistoryChangeView) throws -> Void) throws {
+        var failure: (any Error)?
+        try forEachChange { (change) throws(StoreError) in
+            do { try body(change) } catch { failure = error }
+            return failure == nil
+        }
+        if let failure { throw failure }
+    }
+}
+
 enum StoreAccess {
-    /// Opens a store by copies, so that truncating it cannot end the tool.
-    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
-        try storing { try store(path, access, creates: creates) }
+    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {
+        try store(path, access, creates: creates)
     }
 
-    /// The same, for callers that examine the error.
+    /// Opens a store by copies, so that truncating it cannot end the tool.
     static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
         var options = Store.Options()
         options.access = access
@@ -139,9 +160,9 @@ enum StoreAccess {
     }
 
     /// Runs `body` with a store and closes it. If both fail, throws the failure of `body`.
-    static func with<Result, Failure>(
-        _ path: String, _ access: Store.Access, _ body: (Store) throws(Failure) -> Result
-    ) throws(ToolFailure) -> Result {
+    static func with<Result>(
+        _ path: String, _ access: Store.Access, _ body: (Store) throws -> Result
+    ) throws -> Result {
         let store = try open(path, access)
         let result: Result
         do {
@@ -151,7 +172,7 @@ enum StoreAccess {
             try? store.close()
             throw failure
         }
-        try storing { try store.close() }
+        try store.close()
         return result
     }
 }

@@ -94,10 +94,7 @@ struct SwiftSchema {
     /// The name of the struct: the entity's name if that is an identifier which is not used otherwise here.
     private static func typeName(_ name: String) -> String {
         if isIdentifier(name), !typeNames.contains(name), !keywords.contains(name) { return name }
-        var words = ""
-        for scalar in name.unicodeScalars {
-            words.unicodeScalars.append(isPartOfIdentifier(scalar) ? scalar : "_")
-        }
+        var words = name.unicodeScalars.map { isPartOfIdentifier($0) ? String($0) : "_" }.joined()
         if !isIdentifier(words) { words = "Entity" + words }
         return typeNames.contains(words) || keywords.contains(words) ? words + "Entity" : words
     }
@@ -113,10 +110,9 @@ struct SwiftSchema {
                 let there = entities.first { $0.name.isExactly(target) }?.attributes ?? []
                 let taken = there.map(\.name) + otherSides[target, default: []].map(\.name)
                 if taken.contains(name) { continue }
-                otherSides[target, default: []].append(
-                    OtherSide(
-                        name: name, entity: type, attribute: attribute.name,
-                        isOne: attribute.type == .object && attribute.isUnique))
+                let isOne = attribute.type == .object && attribute.isUnique
+                let side = OtherSide(name: name, entity: type, attribute: attribute.name, isOne: isOne)
+                otherSides[target, default: []].append(side)
             }
         }
     }
@@ -165,17 +161,15 @@ struct SwiftSchema {
         "default", "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for",
         "func", "guard", "if", "import", "in", "init", "inout", "internal", "is", "let", "nil", "operator",
         "precedencegroup", "private", "protocol", "public", "repeat", "rethrows", "return", "self", "static", "struct",
-        "subscript",
-        "super", "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
+        "subscript", "super", "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
     ]
 
     // MARK: Entities
 
     private mutating func declare(_ entity: EntityDescription) {
         guard let type = types[entity.name] else {
-            lines += [
-                "// “\(Self.comment(entity.name))” has no attribute that a struct can have: it is left alone.", "",
-            ]
+            let name = Self.comment(entity.name)
+            lines += ["// “\(name)” has no attribute that a struct can have: it is left alone.", ""]
             return
         }
         lines.append("struct \(type): Entity {")
@@ -274,9 +268,7 @@ struct SwiftSchema {
         if !isReference, attribute.isOptional, let value = attribute.defaultValue {
             parts.append(".valueForOlderObjects(\(literal(value)))")
         }
-        guard isReference else {
-            return parts.count == 1 ? nil : "Attribute(" + parts.joined(separator: ", ") + ")"
-        }
+        guard isReference else { return parts.count == 1 ? nil : "Attribute(" + parts.joined(separator: ", ") + ")" }
         let type = types[entity]
         let side = attribute.target.flatMap { target in
             otherSides[target, default: []].first { $0.entity == type && $0.attribute == attribute.name }
@@ -288,32 +280,23 @@ struct SwiftSchema {
 
     // MARK: Literals
 
-    private static func comment(_ name: String) -> String {
-        JSONText.string(name).dropFirst().dropLast().description
-    }
+    private static func comment(_ name: String) -> String { JSONText.string(name).dropFirst().dropLast().description }
 
     /// A Swift string literal.
     private static func text(_ text: String) -> String {
-        var literal = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": literal += "\\" + String(scalar)
-            case _ where scalar.properties.generalCategory == .control || !scalar.isASCII && !isPlain(scalar):
-                literal += "\\u{" + String(scalar.value, radix: 16) + "}"
-            default: literal.unicodeScalars.append(scalar)
+        let parts = text.unicodeScalars.map { scalar in
+            if invisible.contains(scalar.properties.generalCategory) {
+                return "\\u{" + String(scalar.value, radix: 16) + "}"
             }
+            return (["\"", "\\"].contains(scalar) ? "\\" : "") + String(scalar)
         }
-        return literal + "\""
+        return "\"" + parts.joined() + "\""
     }
 
-    /// Whether the scalar is visible as itself.
-    private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.properties.generalCategory {
-        case .lineSeparator, .paragraphSeparator, .format, .privateUse, .unassigned, .nonspacingMark, .enclosingMark:
-            false
-        default: true
-        }
-    }
+    private static let invisible: [Unicode.GeneralCategory] = [
+        .control, .lineSeparator, .paragraphSeparator, .format, .privateUse, .unassigned, .nonspacingMark,
+        .enclosingMark,
+    ]
 
     private static func text(_ double: Double) -> String {
         double.isNaN ? ".nan" : double.isInfinite ? (double < 0 ? "-Double.infinity" : ".infinity") : "\(double)"

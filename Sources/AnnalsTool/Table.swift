@@ -112,6 +112,15 @@ struct Table {
     }
 }
 
+extension Output {
+    /// Prints a whole table. Its columns are named as in `Table`.
+    mutating func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) throws(ToolFailure) {
+        var table = Table(names, hasHead: hasHead)
+        for row in rows { try table.add(row, &self) }
+        try table.show(&self)
+    }
+}
+
 extension String {
     /// A number with a comma after each three digits.
     init(grouped number: UInt64) {

@@ -18,6 +18,9 @@ package enum Terminal {
         return Int(size.ws_col)
     }
 
+    /// Whether a person can answer.
+    static var isInput: Bool { isatty(0) == 1 }
+
     /// The columns that a text without control characters takes.
     package static func width(of text: String) -> Int {
         if text.utf8.allSatisfy({ $0 < 0x80 }) { return text.utf8.count }
@@ -25,10 +28,7 @@ package enum Terminal {
     }
 
     private static func width(of scalar: Unicode.Scalar) -> Int {
-        switch scalar.properties.generalCategory {
-        case .nonspacingMark, .enclosingMark, .format: return 0
-        default: break
-        }
+        if [.nonspacingMark, .enclosingMark, .format].contains(scalar.properties.generalCategory) { return 0 }
         if scalar.properties.isEmojiPresentation { return 2 }
         return wide.contains { $0.contains(scalar.value) } ? 2 : 1
     }

@@ -39,9 +39,7 @@ package enum Timestamp {
 
     /// The year, the month from 1 and so on, down to the second.
     private static func numbers(_ fields: tm) -> [Int32] {
-        [
-            fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec,
-        ]
+        [fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec]
     }
 
     /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
@@ -85,6 +83,19 @@ package enum Timestamp {
 
     static func local(_ date: Date) -> String { local(microseconds(date)) }
 
+    /// The seconds since 1970 at which a clock in UTC shows what a local clock shows at that time.
+    static func localSeconds(_ microseconds: Int64) -> Int64 {
+        let seconds = seconds(microseconds)
+        guard var fields = fields(of: seconds, localtime_r) else { return seconds }
+        return Int64(timegm(&fields))
+    }
+
+    /// The month, counted from the beginning of the year 0.
+    static func month(_ seconds: Int64) -> Int64 {
+        let fields = fields(of: seconds, gmtime_r) ?? tm()
+        return (Int64(fields.tm_year) + 1900) * 12 + Int64(fields.tm_mon)
+    }
+
     /// The seconds since 1970 at which clocks in UTC show what local clocks show at `seconds`, the other way round.
     private static func fromLocal(_ seconds: Int64) -> Int64 {
         guard var fields = fields(of: seconds, gmtime_r) else { return seconds }
@@ -112,10 +123,7 @@ package enum Timestamp {
         return convert(&time, &fields) == nil ? nil : fields
     }
 
-    /// Rounded down.
-    private static func seconds(_ microseconds: Int64) -> Int64 {
-        microseconds / perSecond - (microseconds % perSecond < 0 ? 1 : 0)
-    }
+    private static func seconds(_ microseconds: Int64) -> Int64 { floorDivided(microseconds, perSecond) }
 
     // MARK: As a user writes it
 
@@ -147,8 +155,7 @@ package enum Timestamp {
     }
 
     static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
-        let quotient = number / divisor
-        return number % divisor < 0 ? quotient - 1 : quotient
+        number / divisor - (number % divisor < 0 ? 1 : 0)
     }
 }
 

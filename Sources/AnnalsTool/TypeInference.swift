@@ -4,10 +4,7 @@ package import Annals
 
 /// The values of one attribute seen so far.
 package struct TypeGuess: Equatable, Sendable {
-    private var sawBool = false
-    private var sawInt = false
-    private var sawDouble = false
-    private var sawString = false
+    private var (sawBool, sawInt, sawDouble, sawString) = (false, false, false, false)
     /// Objects, arrays, and numbers that are neither integers nor doubles.
     private var sawOther = false
     /// Whether they are fields of CSV, which are texts if they are not all of another type.
@@ -16,7 +13,6 @@ package struct TypeGuess: Equatable, Sendable {
     private var integersAreDoubles = true
 
     package init() {}
-
     package init(_ values: [JSONValue]) { for value in values { add(value) } }
 
     package mutating func add(_ value: JSONValue) {

@@ -19,8 +19,7 @@ package enum ValueConversion {
         case (.double, .string(let text)): return notFinite(text)
         case (.string, .string(let text)): return .string(text)
         case (.json, _): return .json(JSONText.unwrapped(json) ?? JSONText.text(json))
-        case (.date, .string(let text)):
-            return DateText.date(text).map { .date($0) }
+        case (.date, .string(let text)): return DateText.date(text).map { .date($0) }
         case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
         case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
         case (.decimal, .int(let int)): return .decimal(Decimal(int))
@@ -56,12 +55,8 @@ package enum ValueConversion {
 
     private static func objects(_ text: String) -> [ObjectID]? {
         guard let elements = try? JSONReader.elements(text) else { return nil }
-        var objects: [ObjectID] = []
-        for element in elements {
-            guard case .string(let text) = element, let object = ObjectID(text) else { return nil }
-            objects.append(object)
-        }
-        return objects
+        let objects = elements.compactMap { if case .string(let text) = $0 { ObjectID(text) } else { nil } }
+        return objects.count == elements.count ? objects : nil
     }
 
     // MARK: The other way

@@ -2,12 +2,6 @@
 
 internal import Annals
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 extension Command {
     static let verify = Command(
         "verify", "Checks every byte of a store.",
@@ -23,8 +17,7 @@ extension Command {
         options: [
             Option("explain", value: "RULE", "what a rule demands, how it can be broken, and what to do then"),
             .textOrJSON,
-        ],
-        run: VerifyCommand.run)
+        ], run: VerifyCommand.run)
 }
 
 enum VerifyCommand {
@@ -38,30 +31,23 @@ enum VerifyCommand {
             throw Command.verify.refusal("“annals verify” needs either STORE or --explain RULE.")
         }
         var options = CheckOptions()
-        options.spillDirectory = temporaryDirectory
+        options.spillDirectory = Terminal.environment("TMPDIR") ?? "/tmp"
         let progress = Progress("bytes")
         let report: CheckReport
         do {
             defer { progress.clear() }
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
-        if format == "json" { try output.line(json(report, path).text) } else { try text(report, path, &output) }
+        if format == "json" { try output.data(json(report, path)) } else { try text(report, path, &output) }
         if report.hasDamage { return .damaged }
         return report.isIntact ? .done : .failed
     }
 
-    /// Sound because the string is copied at once, and nothing here changes the environment.
-    private static var temporaryDirectory: String {
-        guard let value = getenv("TMPDIR"), value.pointee != 0 else { return "/tmp" }
-        return String(cString: value)
-    }
-
     private static func explain(_ rule: RuleExplanation, _ format: String, _ output: inout Output) throws {
         guard format == "text" else {
-            let json: JSONLine = [
+            return try output.data([
                 "rule": rule.rule, "meaning": rule.meaning, "cause": rule.cause, "remedy": rule.remedy,
-            ]
-            return try output.line(json.text)
+            ])
         }
         for text in ["\(rule.rule): \(rule.meaning)", "Cause: " + rule.cause, "Remedy: " + rule.remedy] {
             for line in HelpCommand.wrapped(text) { try output.line(line) }
@@ -81,8 +67,7 @@ enum VerifyCommand {
         if let tail = report.tornTail {
             try output.line(
                 "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, "
-                    + "with reserved space."
-            )
+                    + "with reserved space.")
         }
         guard let header = report.header else { return }
         try output.line("store \(header.storeID.text), generation \(header.generation)")
@@ -93,8 +78,8 @@ enum VerifyCommand {
         try output.line("\(report.fileBytes) bytes, \(end)")
         let counts = report.counts
         try output.line(
-            "\(counts.transactions) transactions, the last \(report.lastNumber); schema version \(report.schemaVersion)"
-        )
+            "\(counts.transactions) transactions, the last \(report.lastNumber); schema version "
+                + "\(report.schemaVersion)")
         try output.line(
             "\(counts.frames) frames, \(counts.changes) changes, \(counts.rows) rows, \(counts.values) values, "
                 + "\(counts.largeValues) large values")
@@ -133,10 +118,7 @@ enum VerifyCommand {
     }
 
     private static func json(_ finding: Finding) -> JSONLine {
-        [
-            "rule": finding.rule, "offset": finding.offset, "damage": finding.isDamage,
-            "sentence": finding.sentence,
-        ]
+        ["rule": finding.rule, "offset": finding.offset, "damage": finding.isDamage, "sentence": finding.sentence]
     }
 }
 

@@ -27,16 +27,17 @@ enum VersionsCommand {
         guard left > 0 else { return }
         try output.begin(arguments, isLong: format == "text")
         var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true)
-        var failure: ToolFailure?
+        var failure: (any Error)?
         try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
-            if format == "text" {
-                failure = try text.print(transaction, only: change, &output)
-            } else {
-                var line = HistoryJSON.head(transaction)
-                line.addRaw("change", try HistoryJSON.json(change, true))
-                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
-                    try output.data(line)
+            do {
+                if format == "text" {
+                    try text.print(transaction, only: change, &output)
+                } else {
+                    let json = RawJSON(try HistoryJSON.json(change, true))
+                    try output.data(HistoryJSON.head(transaction) + ["change": json])
                 }
+            } catch {
+                failure = error
             }
             left -= 1
             return failure == nil && left > 0

@@ -42,24 +42,22 @@ enum WatchCommand {
         try Reconnection.follow(arguments.operands[0]) { (store, reached) in
             let place = try reached.map { .token($0) } ?? after.map(store.requestPlace) ?? .now
             reached = try reached ?? store.currentToken
-            let watcher = try store.changeWatcher(
-                after: place, excluding: authors, excludingContextNames: contexts)
+            let watcher = try store.changeWatcher(after: place, excluding: authors, excludingContextNames: contexts)
             ending.then { watcher.stop() }
             while let signal = try watcher.next() {
-                try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
+                try output.line(format, json: json(signal), text: text(signal))
                 try output.finish()
                 reached = signal.token
             }
         }
     }
 
-    private static func json(_ signal: ChangeSignal) -> String {
-        let line: JSONLine = [
+    private static func json(_ signal: ChangeSignal) -> JSONLine {
+        [
             "first": signal.numbers.lowerBound, "last": signal.numbers.upperBound,
             "authors": signal.authors.map(UTF8Text.init), "entities": signal.entities.map(UTF8Text.init),
             "processIDs": signal.processIDs, "token": signal.token.description,
         ]
-        return line.text
     }
 
     private static func text(_ signal: ChangeSignal) -> String {

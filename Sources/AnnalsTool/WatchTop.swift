@@ -2,12 +2,6 @@
 
 internal import Annals
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 enum WatchTop {
     /// The lock is looked at so many times in a second.
     private static let samples = 20
@@ -25,9 +19,7 @@ enum WatchTop {
         var consumers: [Consumer] = []
     }
 
-    static func run(
-        _ path: String, _ ending: Ending, isJSON: Bool, _ output: inout Output
-    ) throws {
+    static func run(_ path: String, _ ending: Ending, isJSON: Bool, _ output: inout Output) throws {
         let isScreen = output.isTerminal && !isJSON
         var totals: [ExactText: UInt64] = [:]
         try Reconnection.follow(path) { (store, reached) in
@@ -53,9 +45,7 @@ enum WatchTop {
     // MARK: Measuring
 
     /// Takes a second.
-    private static func sampleLock(
-        _ path: String, _ ending: Ending, _ second: inout Second
-    ) throws {
+    private static func sampleLock(_ path: String, _ ending: Ending, _ second: inout Second) throws {
         let files = RealFileSystem()
         // Compaction may have replaced the file.
         let file = try files.openStoreFile(path)
@@ -64,7 +54,7 @@ enum WatchTop {
             let lock = try WriterLock.observe(files, file)
             if lock.holder != nil { second.held += 1 }
             if lock.isAwaited { second.awaited += 1 }
-            usleep(UInt32(1_000_000 / samples))
+            ending.wait(microseconds: UInt32(1_000_000 / samples))
         }
     }
 
@@ -107,9 +97,7 @@ enum WatchTop {
         [
             "timestamp": Timestamp.text(Timestamp.now), "number": second.number,
             "transactions": second.transactions, "changes": second.changes,
-            "authors": sorted(second.authors).map {
-                ["author": $0.name, "transactions": $0.count] as JSONLine
-            },
+            "authors": sorted(second.authors).map { ["author": $0.name, "transactions": $0.count] as JSONLine },
             "fileBytes": second.fileBytes, "lockHeldPercent": second.held * 100 / samples,
             "lockAwaitedPercent": second.awaited * 100 / samples,
             "consumers": second.consumers.map(ConsumersCommand.json),
@@ -122,33 +110,27 @@ enum WatchTop {
         try output.data(Array("\u{1b}[H\u{1b}[2J".utf8))
         try output.line("\(path)  \(Timestamp.local(Timestamp.now))  (Ctrl-C ends)")
         try output.line()
-        var facts = Table(["", "#"], hasHead: false)
-        for (name, value) in [
-            ("transactions a second", String(grouped: second.transactions)),
-            ("changes a second", String(grouped: second.changes)),
-            ("last transaction", String(grouped: second.number)),
-            ("bytes of the file", String(grouped: second.fileBytes)),
-            ("writer lock held", percent(second.held)), ("writer lock awaited", percent(second.awaited)),
-        ] { try facts.add([name, value], &output) }
-        try facts.show(&output)
+        let facts = [
+            ["transactions a second", String(grouped: second.transactions)],
+            ["changes a second", String(grouped: second.changes)],
+            ["last transaction", String(grouped: second.number)],
+            ["bytes of the file", String(grouped: second.fileBytes)],
+            ["writer lock held", percent(second.held)], ["writer lock awaited", percent(second.awaited)],
+        ]
+        try output.table(["", "#"], hasHead: false, facts)
         if !totals.isEmpty {
             try output.line()
-            var table = Table(["author", "#a second", "#since start"])
-            for (name, count) in sorted(totals).prefix(shownRows) {
+            let rows = sorted(totals).prefix(shownRows).map { name, count in
                 let now = second.authors[ExactText(name)] ?? 0
-                try table.add(
-                    [name.isEmpty ? "-" : name, String(grouped: now), String(grouped: count)], &output)
+                return [name.isEmpty ? "-" : name, String(grouped: now), String(grouped: count)]
             }
-            try table.show(&output)
+            try output.table(["author", "#a second", "#since start"], rows)
         }
         if !second.consumers.isEmpty {
             try output.line()
-            var table = Table(["consumer", "#place", "#behind"])
-            for consumer in second.consumers.sorted(by: { $0.lag > $1.lag }).prefix(shownRows) {
-                try table.add(
-                    [consumer.name, String(grouped: consumer.cursor.number), String(grouped: consumer.lag)], &output)
-            }
-            try table.show(&output)
+            let consumers = second.consumers.sorted { $0.lag > $1.lag }.prefix(shownRows)
+            let rows = consumers.map { [$0.name, String(grouped: $0.cursor.number), String(grouped: $0.lag)] }
+            try output.table(["consumer", "#place", "#behind"], rows)
         }
     }
 }
