@@ -31,7 +31,10 @@ final class LoadDump {
     }
 
     func load(into path: String, author: String, context: String?) throws -> LoadCounts {
-        guard var line = try next(reader) else { return counts }
+        guard var line = try next(reader) else {
+            throw Command.load.refusal(
+                "\(reader.name) has no lines, so it is no dump: give the entity of the objects with “--entity”.")
+        }
         var schema: SchemaFile?
         if line.count == 1, line[0].name == DumpCommand.schemaMember, case .structure(let text) = line[0].value {
             schema = try SchemaFile(Array(text.utf8))
@@ -43,6 +46,7 @@ final class LoadDump {
         let progress = Progress("objects")
         defer { progress.clear() }
         try StoreAccess.change(store) {
+            // TL5.
             let token = try store.write(author: author, contextName: context) { transaction in
                 try prepare(transaction, schema)
                 if !line.isEmpty { try add(line, to: transaction) }

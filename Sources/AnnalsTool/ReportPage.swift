@@ -206,7 +206,7 @@ struct ReportPage {
             bound, and may be too high by \(String(grouped: excess)).
             """
         return section(
-            "Most changed: " + (most ?? "no object stands out"),
+            "Most changed: " + (most ?? "no object more than once"),
             objects.isEmpty
                 ? "<p>No object has certainly changed more than once. \(bound)</p>"
                 : Picture.figure("Objects by their number of changes", picture, table, note: bound), attributes)
@@ -331,7 +331,7 @@ struct ReportPage {
         let rate = growthRate.map { "about \(ReportNumber.bytes($0)) a day" }
         let full = daysLeft.map { "; the disk is full in \(days($0))" } ?? ""
         return section(
-            "Growth: " + (rate.map { $0 + full } ?? "cannot be said, because history covers too little time"),
+            "Growth: " + (rate.map { $0 + full } ?? "unknown, because history covers too little time"),
             Picture.figure(
                 "The end of the file after each \(unit)", Picture.columns(table, ReportNumber.bytes), table,
                 note: """

@@ -7,9 +7,9 @@ extension Command {
         "restore", "Brings back an earlier state of objects.",
         details: """
             Writes one new transaction. Without ENTITY, all objects become as they were at the place. With ENTITY, only
-            its objects do; with IDs or labels, only these. Objects that were deleted since are inserted again under their IDs, objects that were
-            inserted since are deleted, and changed attributes get their old values. History keeps all that happened in
-            between. Prints the counts and the new token.
+            its objects do; with IDs or labels, only these. Objects that were deleted since are inserted again under
+            their IDs, objects that were inserted since are deleted, and changed attributes get their old values.
+            History keeps all that happened in between. Prints the counts and the new token.
 
             First use --dry-run. It prints the differences as “annals diff” does, with those that delete rules make,
             checks that the store would take them, and writes nothing.

@@ -1,11 +1,11 @@
 // The changes that bring back an earlier state, computed before anything is written.
 //
 // Invariants:
-// TR1  After the changes, each selected object is as it was: it has the old value of each attribute that the schema had
+// RB1  After the changes, each selected object is as it was: it has the old value of each attribute that the schema had
 //      then and has now, or it does not exist if it did not exist then.
-// TR2  An attribute that the earlier state does not have keeps its present value, but for references to objects that are
-//      deleted. In an object that is inserted again, it has its default.
-// TR3  No step refers to an object that does not exist after all steps.
+// RB2  An attribute that the earlier state does not have keeps its present value, except for references to objects that
+//      are deleted. In an object that is inserted again, it has its default.
+// RB3  No step refers to an object that does not exist after all steps.
 
 internal import Annals
 
@@ -146,7 +146,7 @@ final class RestorePlan {
         if let failure = failure ?? refusals.first { throw failure }
     }
 
-    /// Writes the steps. Throws if one refers to a missing object: TR3.
+    /// Writes the steps. Throws if one refers to a missing object: RB3.
     func carryOut(in transaction: Transaction) throws {
         try forEachStep { try $0.carryOut(in: transaction) }
         for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
@@ -198,7 +198,7 @@ final class RestorePlan {
 
     private func step(_ object: ObjectID, _ pair: Pair) throws -> RestoreStep? {
         let (present, earlier) = (try now.row(object), try old.row(object))
-        // TR1, TR2.
+        // RB1, RB2.
         let restored = try earlier.map { earlier in
             let values = try pair.positions.indices.map { position in
                 try pair.positions[position].map { earlier.values[$0] }
@@ -216,7 +216,7 @@ final class RestorePlan {
     // MARK: References
 
     /// A kept value without references to objects that the restore deletes. Otherwise a delete rule could delete the
-    /// object, against TR1.
+    /// object, against RB1.
     private func withoutRemoved(_ value: Value) throws -> Value {
         func isLeft(_ target: ObjectID) throws -> Bool {
             let isSelected = selected?.contains(target) ?? (pairs[target.entityNumber] != nil)

@@ -5,9 +5,9 @@ Usage: Tests/run guide
 
 The guide is TheTool.md. Its blocks that begin with `$ ` are for a shell, in one folder, from top to bottom. A line that
 begins with `$ ` is a command, with the lines of a here document; the lines after it are what it prints on a terminal of
-100 columns. `…` stands for anything in a line. Times, tokens, numbers of processes and sizes may differ. ANNALS_TOOL names a built tool; otherwise
-it is built. ANNALS_WRITE_GOLDEN=1 writes the guide anew with what is printed today: read the difference before
-committing it.
+100 columns. `…` stands for anything in a line. Times, tokens, numbers of processes and sizes may differ. ANNALS_TOOL
+names a built tool; otherwise it is built. ANNALS_WRITE_GOLDEN=1 writes the guide anew with what is printed today: read
+the difference before committing it.
 """
 
 import fcntl

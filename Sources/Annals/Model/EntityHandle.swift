@@ -22,7 +22,7 @@ public struct EntityHandle: Sendable {
     /// The number of the entity in its store. The IDs of its objects begin with it.
     public var number: UInt16 { layout.entity.number }
 
-    /// The numbers of its attributes in their entity, in the same order. An attribute keeps its number if it is renamed.
+    /// The numbers of its attributes in their entity, in the same order. A renamed attribute keeps its number.
     package var attributeNumbers: [UInt16] { layout.entity.attributes.map(\.number) }
 
     /// The position of the attribute of that name, or nil. Linear in the number of attributes.

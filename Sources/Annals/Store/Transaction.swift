@@ -205,8 +205,8 @@ public final class Transaction {
         return try draft.reserve(entity: entity.number)
     }
 
-    /// The same for the ID with a number. Unused numbers before it are lost. Throws also `invalidArgument` if the number
-    /// was used, or is smaller than one that was reserved.
+    /// The same for the ID with a number. Unused numbers before it are lost. Throws also `invalidArgument` if the
+    /// number was used, or is smaller than one that was reserved.
     package func reserveID(of entity: EntityHandle, number: UInt64) throws(StoreError) -> ObjectID {
         try requireCurrent(entity)
         return try draft.reserve(entity: entity.number, number: number)

@@ -10,8 +10,8 @@ extension Draft {
         return object
     }
 
-    /// Returns the ID with that number, which this transaction may insert. The unused numbers before it are lost. Throws
-    /// `invalidArgument` if the number was drawn before.
+    /// Returns the ID with that number, which this transaction may insert. The unused numbers before it are lost.
+    /// Throws `invalidArgument` if the number was drawn before.
     package func reserve(entity: UInt16, number: UInt64) throws(StoreError) -> ObjectID {
         _ = try layout(entity)
         if lastDrawn.entity != entity { goOver(to: entity) }
