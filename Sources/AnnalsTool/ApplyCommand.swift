@@ -24,8 +24,7 @@ extension Command {
         options: [
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
-            Option("context", value: "C", "the context; by default the original context"),
-            .textOrCounts,
+            Option("context", value: "C", "the context; by default the original context"), .textOrCounts,
         ], run: ApplyCommand.run)
 }
 

@@ -21,8 +21,7 @@ extension Command {
             Option("to", value: "PLACE", "with one store: the second state; without it, the newest"),
             Option("key", value: "ATTRIBUTE", "with two stores: the attribute that identifies objects"),
             Option("entity", value: "NAME", isRepeatable: true, "only objects of this entity, and its schema"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-            .color,
+            .linesOrText, .color,
         ], run: DiffCommand.run)
 }
 

@@ -42,8 +42,7 @@ extension Command {
         options: connection + [
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
-            Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"),
-            .linesOrText,
+            Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
         ], run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(

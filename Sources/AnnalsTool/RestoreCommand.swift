@@ -25,8 +25,7 @@ extension Command {
         options: [
             Option("to", value: "PLACE", "the state to bring back"),
             Option("from", value: "BACKUP", "a backup that has the state; without --to, its newest"),
-            Option("dry-run", "prints the differences, and writes nothing"),
-            .author, .context,
+            Option("dry-run", "prints the differences, and writes nothing"), .author, .context,
             Option("format", value: "FORMAT", "text or json; with --dry-run text (the default on a terminal) or jsonl"),
             .color,
         ], run: RestoreCommand.run)
