@@ -30,10 +30,8 @@ extension Command {
 
 enum ApplyCommand {
     private struct Counts {
-        var applied: UInt64 = 0
-        var passedOver: UInt64 = 0
-        var conflicts: UInt64 = 0
-        var changes: UInt64 = 0
+        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
+        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
         /// The place in the other store's history after the last line.
         var place: HistoryToken?
     }
@@ -97,9 +95,7 @@ enum ApplyCommand {
         }
         counts.conflicts += UInt64(result.conflicts.count)
         for conflict in result.conflicts {
-            var errors = Output(.standardError)
-            try errors.line("conflict in transaction \(transaction.token.number): \(conflict)")
-            try errors.finish()
+            try Output.report("conflict in transaction \(transaction.token.number): \(conflict)")
         }
     }
 

@@ -75,8 +75,8 @@ struct ConditionTranslator {
         guard comparison.fits(type) else {
             let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.rawValue).joined(separator: ", ")
             throw refusal(
-                "“\(name)” of “\(entity.name)” has the type \(type), which does not support “\(comparison.rawValue)”. It "
-                    + "supports: \(others).", name)
+                "“\(name)” of “\(entity.name)” has the type \(type), which does not support "
+                    + "“\(comparison.rawValue)”. It supports: \(others).", name)
         }
         let values = try written.map { try value($0, type.isObjectList ? .object : type, asked, path) }
         func made(_ comparison: PropertyTest.Comparison) -> Condition {

@@ -95,7 +95,7 @@ enum RestoreCommand {
             try plan.carryOut(in: transaction) { counts[$0.kind, default: 0] += 1 }
         }.token
         output.hasChanges = token != nil
-        try warn(notes)
+        for note in notes { try Output.report("note: " + note) }
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         try output.line(
             format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
@@ -108,7 +108,7 @@ enum RestoreCommand {
     ) throws {
         let now = try store.snapshot()
         let plan = try plan(now)
-        try warn(plan.notes)
+        for note in plan.notes { try Output.report("note: " + note) }
         var failure: (any Error)?
         let refusals = try store.rehearse(on: now) { (transaction) throws(StoreError) in
             do { try plan.carryOut(in: transaction) { _ in } } catch { failure = error }
@@ -119,11 +119,5 @@ enum RestoreCommand {
             try report.add(step.kind, step.entity.name, step.object, step.changed, step.present, step.restored, &output)
         }
         try report.finish(&output)
-    }
-
-    private static func warn(_ notes: [String]) throws {
-        var errors = Output(.standardError)
-        for note in notes { try errors.line("note: " + note) }
-        try errors.finish()
     }
 }

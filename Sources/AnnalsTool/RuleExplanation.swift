@@ -19,8 +19,8 @@ package struct RuleExplanation: Sendable {
     var cause: String {
         if let cause = Self.harmlessCauses[number] { return cause }
         return Self.rulesOfBytes.contains(number)
-            ? "Bytes of the file have changed since they were written: by a failing disk or memory, by another program, "
-                + "or because the file was copied or cut while it was in use."
+            ? "Bytes of the file have changed since they were written: by a failing disk or memory, by another "
+                + "program, or because the file was copied or cut while it was in use."
             : "The checksums are right, so the file has what a program wrote. The program or the memory of its machine "
                 + "was at fault."
     }
