@@ -24,17 +24,14 @@ extension Command {
         options: [
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
-            Option("context", value: "C", "the context; by default the original context"),
-            .textOrCounts,
+            Option("context", value: "C", "the context; by default the original context"), .textOrCounts,
         ], run: ApplyCommand.run)
 }
 
 enum ApplyCommand {
     private struct Counts {
-        var applied: UInt64 = 0
-        var passedOver: UInt64 = 0
-        var conflicts: UInt64 = 0
-        var changes: UInt64 = 0
+        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
+        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
         /// The place in the other store's history after the last line.
         var place: HistoryToken?
     }
@@ -98,9 +95,7 @@ enum ApplyCommand {
         }
         counts.conflicts += UInt64(result.conflicts.count)
         for conflict in result.conflicts {
-            var errors = Output(.standardError)
-            try errors.line("conflict in transaction \(transaction.token.number): \(conflict)")
-            try errors.finish()
+            try Output.report("conflict in transaction \(transaction.token.number): \(conflict)")
         }
     }
 

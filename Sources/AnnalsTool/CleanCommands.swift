@@ -21,8 +21,7 @@ extension Command {
         options: [
             Option("before", value: "PLACE", "the first transaction that stays"),
             Option("author", value: "A", "only transactions of this author; needs --before"),
-            Option("dry-run", "print what would be removed, and what compaction would free"),
-            .jsonOrText,
+            Option("dry-run", "print what would be removed, and what compaction would free"), .jsonOrText,
         ], run: CleanCommands.clean)
 
     static let compact = Command(

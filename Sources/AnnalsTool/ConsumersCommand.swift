@@ -17,8 +17,7 @@ extension Command {
         options: [
             Option("register", value: "NAME", "registers a reader"),
             Option("advance", value: "NAME", "moves a consumer to TOKEN, forward or back"),
-            Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"),
-            .jsonOrText,
+            Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"), .jsonOrText,
         ], run: ConsumersCommand.run)
 }
 

@@ -15,8 +15,7 @@ package enum DateText {
     /// and minus zero. Dates that are no moment are `NaN`, `Infinity` and `-Infinity`.
     package static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSinceReferenceDate
-        if seconds.isNaN { return "NaN" }
-        if seconds.isInfinite { return seconds < 0 ? "-Infinity" : "Infinity" }
+        if !seconds.isFinite { return String(JSONText.double(seconds).dropFirst().dropLast()) }
         return calendarText(seconds) ?? reference.text + (seconds.sign == .minus ? "" : "+") + "\(seconds)s"
     }
 
@@ -46,12 +45,7 @@ package enum DateText {
     /// The date of a text that `text` writes, of any number of digits up to 25: the nearest one to that moment. Nil for
     /// anything else.
     package static func date(_ text: String) -> Date? {
-        switch text {
-        case "NaN": return Date(timeIntervalSinceReferenceDate: .nan)
-        case "Infinity": return Date(timeIntervalSinceReferenceDate: .infinity)
-        case "-Infinity": return Date(timeIntervalSinceReferenceDate: -.infinity)
-        default: break
-        }
+        if let seconds = JSONText.notFinite[text] { return Date(timeIntervalSinceReferenceDate: seconds) }
         if text.hasPrefix(reference.text), text.hasSuffix("s") {
             guard let seconds = text.dropFirst(reference.text.utf8.count).dropLast().wholeMatch(of: /[+-][0-9.e+-]+/)
             else { return nil }

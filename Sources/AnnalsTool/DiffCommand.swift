@@ -21,8 +21,7 @@ extension Command {
             Option("to", value: "PLACE", "with one store: the second state; without it, the newest"),
             Option("key", value: "ATTRIBUTE", "with two stores: the attribute that identifies objects"),
             Option("entity", value: "NAME", isRepeatable: true, "only objects of this entity, and its schema"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-            .color,
+            .linesOrText, .color,
         ], run: DiffCommand.run)
 }
 
@@ -57,42 +56,36 @@ enum DiffCommand {
         }
         defer { try? second?.close() }
         try output.begin(arguments, isLong: format == "text")
-        let states = (
-            try from.map { try first.snapshot(at: $0) } ?? first.snapshot(),
-            try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot()
+        let sides = (
+            try DiffSide(try from.map { try first.snapshot(at: $0) } ?? first.snapshot()),
+            try DiffSide(try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot())
         )
-        let sides = (try DiffSide(states.0), try DiffSide(states.1))
         var report = DiffReport(isJSON: format == "jsonl", sides.0.labels, sides.1.labels)
-        let wanted = arguments.values(of: "entity").map { names in names.map(ExactText.init) }
-        func isWanted(_ entity: String) -> Bool { wanted?.contains(ExactText(entity)) ?? true }
-        for name in wanted ?? [] {
-            guard try (states.0.entities + states.1.entities).contains(where: { ExactText($0.name) == name }) else {
-                throw ToolFailure(.failed, "There is no entity “\(name.text)” to compare: check the name.")
-            }
+        let wanted = arguments.values(of: "entity")
+        func isWanted(_ entity: String) -> Bool { wanted?.contains { $0.isExactly(entity) } ?? true }
+        for name in wanted ?? [] where sides.0.entity(name) == nil && sides.1.entity(name) == nil {
+            throw ToolFailure(.failed, "There is no entity “\(name)” to compare: check the name.")
         }
-        let names = (try states.0.entities.map(\.name), try states.1.entities.map(\.name))
-        let known = (Set(names.0.map(ExactText.init)), Set(names.1.map(ExactText.init)))
+        let entities = sides.0.entities.filter { isWanted($0.name) }
         let key = arguments.value(of: "key")
         if let key {
-            for name in names.0 where isWanted(name) && known.1.contains(ExactText(name)) {
-                try requireKey(key, of: name, in: [states.0, states.1])
+            for entity in entities where sides.1.entity(entity.name) != nil {
+                try requireKey(key, of: entity.name, in: [sides.0.snapshot, sides.1.snapshot])
             }
         }
+        let states = (sides.0.snapshot, sides.1.snapshot)
         try compareSchemas(states, isWanted, &report, &output)
         if second == nil {
-            try compareHistory(first, states, arguments.values(of: "entity"), &report, &output)
+            try compareHistory(first, states, wanted, &report, &output)
         } else {
-            for name in names.0.filter(isWanted) {
-                let entity = try states.0.entity(name)
-                guard known.1.contains(ExactText(name)) else {
+            for entity in entities {
+                guard let other = sides.1.entity(entity.name) else {
                     try DiffObjects.list(.delete, entity, states.0, &report, &output)
                     continue
                 }
-                let other = try states.1.entity(name)
                 try DiffObjects(first: (sides.0, entity), second: (sides.1, other), key: key).compare(&report, &output)
             }
-            for name in names.1.filter(isWanted) where !known.0.contains(ExactText(name)) {
-                let entity = try states.1.entity(name)
+            for entity in sides.1.entities where isWanted(entity.name) && sides.0.entity(entity.name) == nil {
                 try DiffObjects.list(.insert, entity, states.1, &report, &output)
             }
         }
@@ -160,14 +153,17 @@ enum DiffCommand {
 private struct DiffSide {
     let snapshot: Snapshot
     let labels: Labels
+    let entities: [EntityHandle]
     private let names: [UInt16: String]
 
     init(_ snapshot: Snapshot) throws {
         self.snapshot = snapshot
         labels = try Labels(snapshot)
-        let entities = try snapshot.entities.map { try snapshot.entity($0.name) }
+        entities = try snapshot.entities.map { try snapshot.entity($0.name) }
         names = Dictionary(entities.map { ($0.number, $0.name) }) { $1 }
     }
+
+    func entity(_ name: String) -> EntityHandle? { entities.first { $0.name.isExactly(name) } }
 
     /// A value for comparing it with one of another store, which may number its entities differently.
     ///

@@ -34,12 +34,7 @@ struct DiffReport {
             json.add(old, new, of: kind, attributes)
             return try output.data(json)
         }
-        let sign =
-            switch kind {
-            case .insert: "+"
-            case .update: " "
-            case .delete: "-"
-            }
+        let sign = kind == .insert ? "+" : kind == .update ? " " : "-"
         let label = old.map { before.text(object, $0) } ?? after.text(object, new)
         let head: [Table.Cell] = [[StyledText(sign, kind.style)], [StyledText("\(entity) \(label)", kind.style)]]
         if attributes.isEmpty { try table.add(head + [[], [], []], &output) }

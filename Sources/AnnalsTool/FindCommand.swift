@@ -34,8 +34,7 @@ extension Command {
             Option("offset", value: "N", "skip the first N objects"),
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
-            Option("explain", "prints only how the objects are found"),
-            .asOf,
+            Option("explain", "prints only how the objects are found"), .asOf,
             Option("format", value: "FORMAT", "table (the default on a terminal), jsonl, json (one array) or csv"),
             .bare,
         ], run: FindCommand.run)

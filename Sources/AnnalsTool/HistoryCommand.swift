@@ -49,11 +49,9 @@ extension Command {
             Option("summary", value: "WHAT", "one line for each author, entity or hour"),
             Option("net", "one net change for each object"),
             Option("count", "only how many transactions or net changes there are"),
-            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-            Option("values", "print values before and after"),
+            .linesOrText, Option("values", "print values before and after"),
             Option("all", "as text: print each change"),
-            Option("follow", "continue with new transactions"),
-            .color,
+            Option("follow", "continue with new transactions"), .color,
         ], run: HistoryCommand.run)
 }
 
@@ -100,18 +98,14 @@ enum HistoryCommand {
             try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, &output)
         } else if arguments.has("net") {
             try NetChangeOutput.print(request, of: store, !isText, arguments.has("values"), &output)
-        } else if isText {
-            let labels = try Labels(try store.snapshot())
-            var text = HistoryText(labels, hasValues: arguments.has("values"), isWhole: arguments.has("all"))
+        } else {
+            let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
+            var text = HistoryText(labels, hasValues: hasValues, isWhole: arguments.has("all"))
             try printAll(&request, ending, store, &reached, &left, &output) { transaction, output in
-                try text.print(transaction, &output)
+                if isText { return try text.print(transaction, &output) }
+                try HistoryJSON.print(transaction, hasValues, &output)
             } rest: { output in
                 try text.show(&output)
-            }
-        } else {
-            let hasValues = arguments.has("values")
-            try printAll(&request, ending, store, &reached, &left, &output) { transaction, output in
-                try HistoryJSON.print(transaction, hasValues, &output)
             }
         }
         if request.order == .newestFirst { for note in notes { try output.line([note]) } }
@@ -122,7 +116,7 @@ enum HistoryCommand {
         _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
         _ left: inout Int, _ output: inout Output,
         _ body: (borrowing HistoryTransactionView, inout Output) throws -> Void,
-        rest: (inout Output) throws -> Void = { _ in }
+        rest: (inout Output) throws -> Void
     ) throws {
         // Everything that the filter skips is after the position too.
         func printOn() throws -> HistoryToken {

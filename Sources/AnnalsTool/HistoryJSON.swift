@@ -73,15 +73,8 @@ enum HistoryJSON {
     /// The named attributes, or all.
     static func json(_ row: Row?, _ attributes: [String]?) -> String {
         guard let row else { return "null" }
-        var bytes: [UInt8] = [UInt8(ascii: "{")]
-        for (name, value) in pairs(row, attributes) {
-            if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
-            JSONText.appendString(name, to: &bytes)
-            bytes.append(UInt8(ascii: ":"))
-            ValueConversion.append(value, to: &bytes)
-        }
-        bytes.append(UInt8(ascii: "}"))
-        return String(decoding: bytes, as: UTF8.self)
+        let members = pairs(row, attributes).map { JSONText.string($0) + ":" + ValueConversion.text($1) }
+        return "{" + members.joined(separator: ",") + "}"
     }
 
     /// The named attributes, or all.

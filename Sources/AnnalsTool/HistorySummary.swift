@@ -3,9 +3,7 @@
 internal import Annals
 
 enum HistorySummary {
-    enum Grouping: String, CaseIterable {
-        case author, entity, hour
-    }
+    enum Grouping: String, CaseIterable { case author, entity, hour }
 
     /// The transactions and changes of an author, entity or hour.
     struct Group {

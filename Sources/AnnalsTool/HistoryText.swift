@@ -68,10 +68,8 @@ struct HistoryText {
         var counts: [HistoryChange.Kind: [UInt16: (name: String, count: UInt64)]] = [:]
         try transaction.forEachChange { (change) throws(StoreError) in
             let entity = change.object.entityNumber
-            if counts[change.kind]?[entity] == nil {
-                counts[change.kind, default: [:]][entity] = (change.entity ?? "entity \(entity)", 0)
-            }
-            counts[change.kind]?[entity]?.count += 1
+            let name = change.entity
+            counts[change.kind, default: [:]][entity, default: (name ?? "entity \(entity)", 0)].count += 1
             return true
         }
         var parts: [StyledText] = []
@@ -136,9 +134,7 @@ struct HistoryText {
             guard hasValues else { return [[head, [StyledText(attributes.joined(separator: ", "))]]] }
             let values = HistoryText.values(before, after, kind == .update ? attributes : nil, labels)
             if values.isEmpty { return [[head, [], [], []]] }
-            return values.enumerated().map { index, value in
-                [index == 0 ? head : []] + value.map { [StyledText($0)] }
-            }
+            return values.enumerated().map { index, value in [index == 0 ? head : []] + value.map { [StyledText($0)] } }
         }
 
         private mutating func flush(_ output: inout Output) throws(ToolFailure) {

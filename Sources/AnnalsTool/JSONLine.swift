@@ -32,9 +32,6 @@ struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
         for (name, value) in members where value.json != "null" { add(name, value) }
     }
 
-    /// A text in UTF-8, or null.
-    mutating func addText(_ name: String, _ text: String?) { add(name, UTF8Text(text)) }
-
     /// Adds a value that is JSON already.
     mutating func addRaw(_ name: String, _ value: String) { members.append(name.json + ":" + value) }
 }
@@ -73,9 +70,7 @@ extension UInt16: JSONPart { var json: String { description } }
 extension UInt32: JSONPart { var json: String { description } }
 extension UInt64: JSONPart { var json: String { description } }
 
-extension Optional: JSONPart where Wrapped: JSONPart {
-    var json: String { map(\.json) ?? "null" }
-}
+extension Optional: JSONPart where Wrapped: JSONPart { var json: String { map(\.json) ?? "null" } }
 
 extension Array: JSONPart where Element: JSONPart {
     var json: String { "[" + map(\.json).joined(separator: ",") + "]" }

@@ -70,41 +70,34 @@ package struct JSONReader {
 
     /// The members, in order, of a text that is one object.
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
-        var members: [JSONMember] = []
         try whole(bytes) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
-            try reader.readObject { (reader, name) throws(JSONError) in
-                members.append(JSONMember(name: name, value: try reader.readValue()))
-            }
+            return try reader.readStructure(isKept: true)
         }
-        return members
     }
 
     /// The value of a text that is one value.
     package static func value(_ text: String) throws(JSONError) -> JSONValue {
-        var value = JSONValue.null
-        try whole(Array(text.utf8)) { (reader) throws(JSONError) in value = try reader.readValue() }
-        return value
+        try whole(Array(text.utf8)) { (reader) throws(JSONError) in try reader.readValue() }
     }
 
     /// The elements of a text that is one array.
     package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
-        var elements: [JSONValue] = []
         try whole(Array(text.utf8)) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
-            try reader.readArray { (reader) throws(JSONError) in elements.append(try reader.readValue()) }
+            return try reader.readStructure(isKept: true).map(\.value)
         }
-        return elements
     }
 
-    private static func whole(
-        _ bytes: [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Void
-    ) throws(JSONError) {
+    private static func whole<Result>(
+        _ bytes: [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Result
+    ) throws(JSONError) -> Result {
         var reader = try JSONReader(bytes)
         reader.skipSpace()
-        try read(&reader)
+        let result = try read(&reader)
         reader.skipSpace()
         guard reader.next == nil else { throw reader.error("more text follows the value") }
+        return result
     }
 
     // MARK: Values
@@ -129,7 +122,7 @@ package struct JSONReader {
         case UInt8(ascii: "\"")?: return .string(try readString())
         case UInt8(ascii: "{")?, UInt8(ascii: "[")?:
             let start = place
-            try skipStructure()
+            _ = try readStructure(isKept: false)
             return .structure(isKept ? String(decoding: bytes[start..<place], as: UTF8.self) : "")
         case UInt8(ascii: "t")?: return try readWord("true", .bool(true))
         case UInt8(ascii: "f")?: return try readWord("false", .bool(false))
@@ -146,65 +139,45 @@ package struct JSONReader {
         return value
     }
 
-    private mutating func skipStructure() throws(JSONError) {
-        if next == UInt8(ascii: "{") {
-            try readObject { (reader, _) throws(JSONError) in _ = try reader.readValue(isKept: false) }
-        } else {
-            try readArray { (reader) throws(JSONError) in _ = try reader.readValue(isKept: false) }
-        }
-    }
-
-    /// `visit` reads the value of each member.
-    private mutating func readObject(_ visit: (inout JSONReader, String) throws(JSONError) -> Void) throws(JSONError) {
-        try enter()
-        var names = Set<ExactText>()
-        if next == UInt8(ascii: "}") { return leave() }
-        while true {
-            guard next == UInt8(ascii: "\"") else { throw error("a name in quotes was expected") }
-            let start = place
-            let name = try readString()
-            guard names.insert(ExactText(name)).inserted else {
-                place = start
-                throw error("the name “\(name)” occurs twice in an object")
-            }
-            skipSpace()
-            guard take(":") else { throw error("a colon was expected") }
-            skipSpace()
-            try visit(&self, name)
-            if try endsList(UInt8(ascii: "}")) { return }
-        }
-    }
-
-    private mutating func readArray(_ visit: (inout JSONReader) throws(JSONError) -> Void) throws(JSONError) {
-        try enter()
-        if next == UInt8(ascii: "]") { return leave() }
-        while true {
-            try visit(&self)
-            if try endsList(UInt8(ascii: "]")) { return }
-        }
-    }
-
-    private mutating func enter() throws(JSONError) {
+    /// Reads an object or array, and returns its members or elements. The latter have no names.
+    ///
+    /// - Parameter isKept: Otherwise the result is empty.
+    private mutating func readStructure(isKept: Bool) throws(JSONError) -> [JSONMember] {
+        let isObject = next == UInt8(ascii: "{")
+        let end: Unicode.Scalar = isObject ? "}" : "]"
+        var (members, names) = ([JSONMember](), Set<ExactText>())
         depth += 1
+        defer { depth -= 1 }
         guard depth <= Self.maximumDepth else { throw error("it is nested deeper than \(Self.maximumDepth) levels") }
         place += 1
         skipSpace()
-    }
-
-    private mutating func leave() {
-        depth -= 1
-        place += 1
-    }
-
-    private mutating func endsList(_ end: UInt8) throws(JSONError) -> Bool {
-        skipSpace()
-        if next == end {
-            leave()
-            return true
+        if take(end) { return [] }
+        while true {
+            let name = isObject ? try readName(&names) : ""
+            let value = try readValue(isKept: isKept)
+            if isKept { members.append(JSONMember(name: name, value: value)) }
+            skipSpace()
+            if take(end) { return members }
+            guard take(",") else {
+                throw error(next == nil ? "it ends inside an object or array" : "a comma was expected")
+            }
+            skipSpace()
         }
-        guard take(",") else { throw error(next == nil ? "it ends inside an object or array" : "a comma was expected") }
+    }
+
+    /// Reads a name that is not one of `names`, and the colon after it.
+    private mutating func readName(_ names: inout Set<ExactText>) throws(JSONError) -> String {
+        guard next == UInt8(ascii: "\"") else { throw error("a name in quotes was expected") }
+        let start = place
+        let name = try readString()
+        guard names.insert(ExactText(name)).inserted else {
+            place = start
+            throw error("the name “\(name)” occurs twice in an object")
+        }
         skipSpace()
-        return false
+        guard take(":") else { throw error("a colon was expected") }
+        skipSpace()
+        return name
     }
 
     // MARK: Numbers

@@ -46,6 +46,9 @@ package enum JSONText {
         return String(decoding: bytes, as: UTF8.self)
     }
 
+    /// The doubles that JSON has no text for, by the strings that they become.
+    static let notFinite: [String: Double] = ["NaN": .nan, "Infinity": .infinity, "-Infinity": -.infinity]
+
     package static func double(_ double: Double) -> String {
         if double.isFinite { return double.description }
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""

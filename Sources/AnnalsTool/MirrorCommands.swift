@@ -42,8 +42,7 @@ extension Command {
         options: connection + [
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
-            Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"),
-            .linesOrText,
+            Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
         ], run: MirrorRunCommand.run)
 
     static let mirrorStatus = Command(
@@ -166,7 +165,6 @@ enum MirrorRunCommand {
 private struct MirrorReporter {
     var output: Output
     let format: String
-    private var errors = Output(.standardError)
     private var shown: Mirror.Status?
 
     init(output: Output, format: String) { (self.output, self.format) = (output, format) }
@@ -175,10 +173,9 @@ private struct MirrorReporter {
         guard shown != status else { return }
         defer { shown = status }
         for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
-            try errors.line("annals: weak point: " + weakness)
+            try Output.report("annals: weak point: " + weakness)
         }
-        if let error = status.lastError, shown?.lastError != error { try errors.line("annals: " + error.description) }
-        try errors.finish()
+        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
         try output.line(
             format, json: MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0),
             text: MirrorStatusText.line(status))
@@ -234,12 +231,11 @@ enum MirrorGroupCommand {
             try await mirror.start()
             ending.then { Task { await mirror.stop() } }
             let reports = Task {
-                var (shown, errors) = (StoreError?.none, Output(.standardError))
+                var shown: StoreError?
                 for await status in mirror.statusUpdates() {
                     guard let error = status.lastError, error != shown else { continue }
                     shown = error
-                    try errors.line("annals: " + error.description)
-                    try errors.finish()
+                    try Output.report("annals: " + error.description)
                 }
             }
             defer { reports.cancel() }

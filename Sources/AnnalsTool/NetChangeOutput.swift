@@ -18,8 +18,9 @@ enum NetChangeOutput {
     }
 
     private static func json(_ change: NetChange, _ hasValues: Bool) -> JSONLine {
-        var line = HistoryJSON.head(change.kind, change.entity, change.object, change.attributes)
-        line = line + ["first": change.firstTransaction, "last": change.lastTransaction]
+        var line =
+            HistoryJSON.head(change.kind, change.entity, change.object, change.attributes)
+            + ["first": change.firstTransaction, "last": change.lastTransaction]
         if hasValues { line.add(change.before, change.after, of: change.kind, change.attributes) }
         line.add(preserved: change.preserved)
         return line

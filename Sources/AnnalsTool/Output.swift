@@ -84,6 +84,13 @@ package struct Output: Sendable {
         try line(Arguments.isJSON(format) ? json().text : text())
     }
 
+    /// Prints lines on standard error at once.
+    static func report(_ lines: String...) throws(ToolFailure) {
+        var errors = Output(.standardError)
+        for line in lines { try errors.line(line) }
+        try errors.finish()
+    }
+
     /// Writes the rest of the buffer. A command has succeeded only if this has.
     package mutating func finish() throws(ToolFailure) { try flush() }
 

@@ -2,12 +2,6 @@
 
 internal import Synchronization
 
-#if canImport(Glibc)
-    internal import Glibc
-#else
-    internal import Musl
-#endif
-
 package final class Progress: Sendable {
     private struct State {
         var shownSeconds: Int64 = 0
@@ -22,7 +16,7 @@ package final class Progress: Sendable {
     /// - Parameter unit: Such as “rows”. Bytes are counted in MB.
     init(_ unit: String) {
         self.unit = unit
-        isShown = isatty(2) == 1
+        isShown = Output(.standardError).isTerminal
     }
 
     /// Prints at most once a second.
@@ -64,5 +58,9 @@ package final class Progress: Sendable {
     }
 
     /// Failures do not matter here.
-    private func print(_ text: String) { _ = write(2, text, text.utf8.count) }
+    private func print(_ text: String) {
+        var errors = Output(.standardError)
+        try? errors.data(Array(text.utf8))
+        try? errors.finish()
+    }
 }

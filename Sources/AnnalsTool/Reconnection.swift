@@ -20,10 +20,8 @@ enum Reconnection {
                 guard reached != nil, [.storeReplaced, .diverged].contains(code) else { throw error }
                 store = try StoreAccess.open(path, .readOnly)
                 if !isValid(reached, in: store) { reached = try store.currentToken }
-                var errors = Output(.standardError)
                 let number = reached?.number ?? 0
-                try errors.line("annals: \(path) was replaced: continuing after transaction \(number).")
-                try errors.finish()
+                try Output.report("annals: \(path) was replaced: continuing after transaction \(number).")
             }
         }
     }

@@ -125,28 +125,25 @@ struct ReportPage {
         return section(
             "Authors: "
                 + (isAlone ? "all changes are by \(name(first))" : "\(name(first)) made \(share) of the changes"),
-            overTime("Changes", { $0.changes }, { $0.changes }),
-            overTime("Transactions", { $0.transactions }, { $0.transactions }),
+            overTime("Changes") { $0.changes }, overTime("Transactions") { $0.transactions },
             groups("authors", "author", facts.authors))
     }
 
     /// A picture of one measure: a column for each period, with a part for each author.
-    private func overTime(
-        _ title: String, _ measure: (Timeline.Amount) -> UInt64, _ total: (HistorySummary.Group) -> UInt64
-    ) -> HTML {
+    private func overTime(_ title: String, _ measure: (Timeline.Amount) -> UInt64) -> HTML {
         let (unit, periods) = (facts.timeline.unitName, facts.timeline.periods)
         let rest = facts.authors.names.indices.filter { !shownAuthors.contains($0) }
         let parts = shownAuthors.map { [$0] } + (rest.isEmpty ? [] : [rest])
         let names = shownAuthors.map(name) + (rest.isEmpty ? [] : [count(UInt64(rest.count), "other author")])
-        let rows = periods.map { period -> [any ReportCell] in
-            let sums = parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } }
-            return [period.label] + sums
+        let sums = periods.map { period in
+            parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } }
         }
+        let rows = zip(periods, sums).map { (period, sums) -> [any ReportCell] in [period.label] + sums }
         let table = ReportTable(id: title.lowercased() + "-over-time", columns: ["from"] + names, rows: rows)
         return Picture.figure(
             "\(title) per \(unit), by author", Picture.columns(table, ReportNumber.short), table,
-            legend: zip(names, parts).map { (name, part) in
-                "\(name): " + String(grouped: part.reduce(0) { $0 + total(facts.authors.groups[$1]) })
+            legend: names.enumerated().map { (part, name) in
+                "\(name): " + String(grouped: sums.reduce(0) { $0 + $1[part] })
             })
     }
 

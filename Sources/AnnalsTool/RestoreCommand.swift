@@ -26,8 +26,7 @@ extension Command {
         options: [
             Option("to", value: "PLACE", "the state to bring back"),
             Option("from", value: "BACKUP", "a backup that has the state; without --to, its newest"),
-            Option("dry-run", "prints the differences, and writes nothing"),
-            .author, .context,
+            Option("dry-run", "prints the differences, and writes nothing"), .author, .context,
             Option("format", value: "FORMAT", "text or json; with --dry-run text (the default on a terminal) or jsonl"),
             .color,
         ], run: RestoreCommand.run)
@@ -131,8 +130,6 @@ enum RestoreCommand {
 
     /// A failure to print notes must not hide that the store was changed.
     private static func warn(_ notes: [String]) {
-        var errors = Output(.standardError)
-        for note in notes { try? errors.line("note: " + note) }
-        try? errors.finish()
+        for note in notes { try? Output.report("note: " + note) }
     }
 }

@@ -19,10 +19,8 @@ extension Command {
         operands: ["STORE", "[AGE]", "[BYTES]"],
         options: [
             Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
-            Option("yes", "turn it off without asking"),
-            .jsonOrText,
-        ],
-        run: RetentionCommand.run)
+            Option("yes", "turn it off without asking"), .jsonOrText,
+        ], run: RetentionCommand.run)
 }
 
 enum RetentionCommand {

@@ -90,8 +90,7 @@ enum SchemaCommand {
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
-        for line in lines { try output.line(line) }
-        if lines.isEmpty { try output.line("nothing to change") }
+        for line in lines.isEmpty ? ["nothing to change"] : lines { try output.line(line) }
         if let token { try output.line(token.description) }
     }
 

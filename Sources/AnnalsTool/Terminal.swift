@@ -126,9 +126,7 @@ enum Pager {
         while waitpid(started, &ending, 0) < 0, errno == EINTR {}
         // As the shell reports a command that it cannot find, or run.
         if [126, 127].contains(ending >> 8 & 0xFF) {
-            var errors = Output(.standardError)
-            try? errors.line("annals: The pager could not run: set PAGER to another one, or to cat.")
-            try? errors.finish()
+            try? Output.report("annals: The pager could not run: set PAGER to another one, or to cat.")
             return .failed
         }
         return status == .closedPipe ? .done : status

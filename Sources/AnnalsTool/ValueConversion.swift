@@ -16,7 +16,7 @@ package enum ValueConversion {
         case (.int, .int(let int)): return .int(int)
         case (.double, .double(let double, _)): return .double(double)
         case (.double, .int(let int)): return Double(exactly: int).map { .double($0) }
-        case (.double, .string(let text)): return notFinite(text)
+        case (.double, .string(let text)): return JSONText.notFinite[text].map { .double($0) }
         case (.string, .string(let text)): return .string(text)
         case (.json, _): return .json(JSONText.unwrapped(json) ?? JSONText.text(json))
         case (.date, .string(let text)): return DateText.date(text).map { .date($0) }
@@ -42,16 +42,6 @@ package enum ValueConversion {
     }
 
     private static func decimal(_ text: String) -> Value? { DecimalText(text)?.decimal.map { .decimal($0) } }
-
-    /// Parses the strings that `JSONText.double` writes for them.
-    private static func notFinite(_ text: String) -> Value? {
-        switch text {
-        case "NaN": .double(.nan)
-        case "Infinity": .double(.infinity)
-        case "-Infinity": .double(-.infinity)
-        default: nil
-        }
-    }
 
     private static func objects(_ text: String) -> [ObjectID]? {
         guard let elements = try? JSONReader.elements(text) else { return nil }

@@ -20,8 +20,7 @@ extension Command {
             Option("after", value: "PLACE", "begin after this place, with past transactions"),
             Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
             Option("not-context", value: "NAME", isRepeatable: true, "no transactions with this context name"),
-            Option("top", "a screen of rates, lags, size and lock waits, each second"),
-            .linesOrText,
+            Option("top", "a screen of rates, lags, size and lock waits, each second"), .linesOrText,
         ], run: WatchCommand.run)
 }
 

@@ -10,8 +10,7 @@ enum WatchTop {
     /// Counts of one second.
     private struct Second {
         var number: UInt64 = 0
-        var transactions: UInt64 = 0
-        var changes: UInt64 = 0
+        var (transactions, changes): (UInt64, UInt64) = (0, 0)
         var authors: [ExactText: UInt64] = [:]
         /// How often the lock was held, and awaited, of all samples.
         var (held, awaited) = (0, 0)
