@@ -24,6 +24,8 @@ public final class Store: Sendable {
         /// The conditions for automatic compaction; nil for never. The retention of history is a setting of the store
         /// itself (`setRetention`).
         public var automaticCompaction: AutomaticCompaction?
+        /// For reading by copies: the memory that they may take before they are dropped.
+        package var copiedBytes = EngineOptions().copiedBytes
         /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
         /// The clock and other services of the machine.
@@ -123,7 +125,7 @@ public final class Store: Sendable {
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
         var chosen = EngineOptions(hub: options.hub)
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
-        chosen.reading = options.reading
+        (chosen.reading, chosen.copiedBytes) = (options.reading, options.copiedBytes)
         if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment
