@@ -5,6 +5,8 @@
 // or an exponent is the nearest double. A number that fits neither keeps its text; so does one that is not 0 but whose
 // nearest double is 0.
 
+internal import Annals
+
 /// A JSON value. A nested value is kept as text.
 package enum JSONValue: Equatable, Sendable {
     case null
@@ -28,7 +30,7 @@ package struct JSONMember: Equatable, Sendable {
 
 extension String {
     /// Whether it has the same bytes, as a name in a store has.
-    func isExactly(_ other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+    func isExactly(_ other: String) -> Bool { hasSameBytes(as: other) }
 }
 
 /// A text that is compared by its bytes, as names in a store are. Swift strings are also equal if only their Unicode
@@ -43,6 +45,21 @@ package struct ExactText: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) {
         var text = text
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}
+
+/// The names in an object. A few are compared one by one, which is faster than hashing them.
+private struct SeenNames {
+    private var few: [String] = []
+    private var many: Set<ExactText> = []
+
+    /// Returns false if the name was there.
+    mutating func insert(_ name: String) -> Bool {
+        guard many.isEmpty else { return many.insert(ExactText(name)).inserted }
+        if few.contains(where: { $0.isExactly(name) }) { return false }
+        few.append(name)
+        if few.count > 16 { many = Set(few.map(ExactText.init)) }
+        return true
     }
 }
 
@@ -145,7 +162,7 @@ package struct JSONReader {
     private mutating func readStructure(isKept: Bool) throws(JSONError) -> [JSONMember] {
         let isObject = next == UInt8(ascii: "{")
         let end: Unicode.Scalar = isObject ? "}" : "]"
-        var (members, names) = ([JSONMember](), Set<ExactText>())
+        var (members, names) = ([JSONMember](), SeenNames())
         depth += 1
         defer { depth -= 1 }
         guard depth <= Self.maximumDepth else { throw error("it is nested deeper than \(Self.maximumDepth) levels") }
@@ -166,11 +183,11 @@ package struct JSONReader {
     }
 
     /// Reads a name that is not one of `names`, and the colon after it.
-    private mutating func readName(_ names: inout Set<ExactText>) throws(JSONError) -> String {
+    private mutating func readName(_ names: inout SeenNames) throws(JSONError) -> String {
         guard next == UInt8(ascii: "\"") else { throw error("a name in quotes was expected") }
         let start = place
         let name = try readString()
-        guard names.insert(ExactText(name)).inserted else {
+        guard names.insert(name) else {
             place = start
             throw error("the name “\(name)” occurs twice in an object")
         }

@@ -34,8 +34,10 @@ struct LoadBatch {
     mutating func add(_ line: LoadedLine) throws {
         func wrong(_ reason: String) -> LineError { LineError(line: line.number, reason: reason) }
         var values = [Value?](repeating: nil, count: entity.attributes.count)
-        for member in line.members {
-            guard let position = positions[ExactText(member.name)] else {
+        for (index, member) in line.members.enumerated() {
+            // Most lines have the attributes in the schema's order.
+            let isInOrder = index < values.count && entity.attributes[index].isExactly(member.name)
+            guard let position = isInOrder ? index : positions[ExactText(member.name)] else {
                 // An attribute without any value so far is created at the end.
                 if member.value == .null { continue }
                 throw wrong("“\(member.name)” is no longer an attribute of “\(entity.name)”")

@@ -67,17 +67,26 @@ package struct TypeGuess: Equatable, Sendable {
 /// The guesses for all attributes, in the order of their first appearance.
 package struct TypeGuesses: Sendable {
     package private(set) var names: [String] = []
-    private var guesses: [ExactText: TypeGuess] = [:]
+    private var guesses: [TypeGuess] = []
+    private var places: [ExactText: Int] = [:]
 
     package init() {}
 
     package mutating func add(_ members: [JSONMember]) {
-        for member in members {
-            let name = ExactText(member.name)
-            if guesses[name] == nil { names.append(member.name) }
-            guesses[name, default: TypeGuess()].add(member.value)
+        for (index, member) in members.enumerated() {
+            // Most lines have the same names in the same order.
+            let isInOrder = index < names.count && names[index].isExactly(member.name)
+            guesses[isInOrder ? index : place(of: member.name)].add(member.value)
         }
     }
 
-    package subscript(name: String) -> TypeGuess { guesses[ExactText(name)] ?? TypeGuess() }
+    private mutating func place(of name: String) -> Int {
+        if let place = places[ExactText(name)] { return place }
+        places[ExactText(name)] = names.count
+        names.append(name)
+        guesses.append(TypeGuess())
+        return names.count - 1
+    }
+
+    package subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
 }

@@ -265,6 +265,16 @@ import Testing
         #expect(try String(contentsOf: golden, encoding: .utf8) == text)
     }
 
+    /// A name that occurs twice is found among a few names and among many.
+    @Test(arguments: [2, 16, 17, 18, 40]) func aNameThatOccursTwiceIsAnError(count: Int) throws {
+        let names = (1..<count).map { "\"n\($0)\":\($0)" }
+        #expect(try load("{" + names.joined(separator: ",") + "}\n").status == 0)
+        for name in ["n1", "n\(count - 1)"] {
+            let run = try load("{" + names.joined(separator: ",") + ",\"\(name)\":0}\n")
+            #expect(run.status == 1 && run.errors.contains("the name “\(name)” occurs twice"), "\(run)")
+        }
+    }
+
     /// Names are told apart by their bytes, as the store does.
     @Test func namesInOtherFormsOfUnicodeAreDifferentNames() throws {
         let (one, other) = ("\u{e9}", "e\u{301}")

@@ -71,7 +71,7 @@ extension UnsafeMutableRawBufferPointer {
 extension String {
     /// Whether both have the same UTF-8. `==` also accepts other compositions of a letter.
     @inline(__always)
-    func hasSameBytes(as other: String) -> Bool { hasSameWords(as: other) || hasSameText(as: other) }
+    package func hasSameBytes(as other: String) -> Bool { hasSameWords(as: other) || hasSameText(as: other) }
 
     /// Whether both are one string: the same small text, or the same memory. False may be wrong.
     @inline(__always)
