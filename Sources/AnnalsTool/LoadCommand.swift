@@ -29,7 +29,8 @@ extension Command {
             is given too.
 
             Without --entity, FILE is a dump of a whole store: each object gets the entity of its line and its ID, in
-            one transaction. Best begin with a store that does not exist, and dump with --schema.
+            one transaction. No other program can write to the store in that time. Best begin with a store that does
+            not exist, and dump with --schema.
 
             A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
             own batch does.

@@ -1,4 +1,4 @@
-// What a report counts in one pass over history: periods, sizes, and frequent objects, all in bounded memory.
+// The counts of a report, taken from history in bounded memory: periods, sizes, and frequent objects.
 
 internal import Annals
 

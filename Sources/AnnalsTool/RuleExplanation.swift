@@ -1,6 +1,6 @@
 // The rules of the format in plain words, for `annals verify --explain RULE`.
 
-/// What a rule demands, how it can be broken, and what to do then.
+/// A rule of the file format: its meaning, the cause of a breach, and the remedy.
 package struct RuleExplanation: Sendable {
     private let number: Int
 

@@ -15,7 +15,7 @@ extension Command {
             """,
         operands: ["[STORE]"],
         options: [
-            Option("explain", value: "RULE", "what a rule demands, how it can be broken, and what to do then"),
+            Option("explain", value: "RULE", "the meaning of a rule, the cause of a breach, and the remedy"),
             .textOrJSON,
         ], run: VerifyCommand.run)
 }

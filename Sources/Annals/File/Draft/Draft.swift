@@ -436,9 +436,8 @@ package final class Draft {
         lastDrawn = (taken.isEmpty ? nil : taken.removeValue(forKey: entity)) ?? DrawnNumbers(entity: entity)
     }
 
-    /// Draws numbers that no other transaction of this handle has, twice as many each time.
+    /// Draws numbers that no other transaction of this handle has, at `least` or above; twice as many each time.
     @inline(never)
-    /// Draws further numbers, at `least` or above.
     func drawMore(from least: UInt64 = 0) {
         let before = lastDrawn
         let count = before.end == 0 ? 1 : min((before.end - before.first) * 2, 4096)
