@@ -22,8 +22,12 @@ struct ReservedEntity: Sendable {
     var name: String { description.name }
 
     /// - Parameter name: Without the reserved prefix.
-    init(_ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = []) {
-        description = EntityDescription(EntityDefinition.reservedPrefix + name, attributes: attributes, keys: keys)
+    init(
+        _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
+        history: HistoryPolicy = .full
+    ) {
+        let name = EntityDefinition.reservedPrefix + name
+        description = EntityDescription(name, attributes: attributes, keys: keys, history: history)
         (names, types) = (attributes.map(\.name), attributes.map(\.type))
     }
 
@@ -90,8 +94,8 @@ struct ReservedEntity: Sendable {
         guard layout.types == entity.types, layout.names.elementsEqual(entity.names, by: isSameName) else {
             throw StoreError(
                 .unsupportedVersion,
-                "The store's records of other stores have a form that this version does not know: use a newer version "
-                    + "of Annals."
+                "The store's own records (“\(entity.name)”) have a form that this version does not know: use a newer "
+                    + "version of Annals."
             )
         }
         return EntityHandle(layout)

@@ -44,6 +44,20 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     }
 }
 
+// MARK: Search
+
+extension AttributeOption where V: TextProperty {
+    /// The words of the text are found by `search`, whichever process wrote it, and without any work of the program.
+    ///
+    /// The store keeps an index of the words in its own file: see <doc:Searching>. An entity has at most 64 such
+    /// properties.
+    public static var searchable: Self { searchable(weight: 1) }
+
+    /// The same with a weight, above 0 and up to 1000: in the ranking, a word counts so many times as much as in a text
+    /// of weight 1.
+    public static func searchable(weight: Double) -> Self { Self(.searchable(weight: weight)) }
+}
+
 // MARK: Validation
 
 extension AttributeOption {
@@ -170,6 +184,7 @@ struct SideCount: Sendable {
 enum PropertyOption<E: Entity>: Sendable {
     case unique
     case indexed
+    case searchable(weight: Double)
     case preservedOnDeletion
     case required
     case defaultValue(any Sendable)

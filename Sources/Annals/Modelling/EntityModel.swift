@@ -20,6 +20,8 @@ final class EntityModel: Sendable {
         var codec: any PropertyCodec
         var isUnique = false
         var isIndexed = false
+        /// Its weight in a search for words; nil if it is not searched.
+        var searchWeight: Double?
         var isPreserved = false
         /// Whether an optional property must have a value.
         var isRequired = false

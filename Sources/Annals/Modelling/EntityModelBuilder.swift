@@ -239,6 +239,11 @@ struct EntityModelBuilder<E: Entity> {
             switch option {
             case .unique: property.isUnique = true
             case .indexed: property.isIndexed = true
+            case .searchable(let weight):
+                property.searchWeight = weight
+                if !(weight > 0 && weight <= 1000) {
+                    report("\(title) has the search weight \(weight): write one above 0 and up to 1000.")
+                }
             case .preservedOnDeletion: property.isPreserved = true
             case .required:
                 property.isRequired = true

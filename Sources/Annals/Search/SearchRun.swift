@@ -1,0 +1,219 @@
+// One search in one state: which objects match, in which order, and how many.
+//
+// Invariants:
+// SR1  Each object of the entity counts once: with the texts of the caller if it has changed them, otherwise with those
+//      of its row or with those that the index has.
+// SR2  A score depends on all objects of the entity, and not on what the index has or what the caller asks for.
+
+/// Uncommitted changes of a transaction or a context, which replace objects of the state.
+struct SearchedChanges {
+    /// All changed and deleted objects of the entity.
+    var hidden: Set<ObjectID> = []
+    /// Those that exist, with their texts by the column of the scope.
+    var texts: [(object: ObjectID, texts: [String?])] = []
+}
+
+/// An object that matches, with its score.
+package struct FoundObject {
+    package let object: ObjectID
+    package let score: Double
+}
+
+/// A search, planned for one state.
+struct SearchRun {
+    let snapshot: Snapshot
+    let scope: SearchScope
+    let plan: SearchPlan
+    private let changes: SearchedChanges
+    private var document: DocumentTerms
+    private var statistics: SearchStatistics
+    /// The matches that are not in the index.
+    private var loose: SearchMatches
+    /// Of each segment, the matches that were kept after counting.
+    private var indexed: [SearchMatches?] = []
+
+    /// Matches of segments that are kept between counting and scoring. Beyond it they are found again.
+    private static let keptBytes = 16 << 20
+
+    init(
+        _ snapshot: Snapshot, _ scope: SearchScope, _ query: SearchQuery,
+        _ changes: SearchedChanges = SearchedChanges()
+    ) {
+        (self.snapshot, self.scope, self.changes) = (snapshot, scope, changes)
+        plan = SearchPlan(query, attributes: scope.names)
+        document = DocumentTerms(plan, attributes: scope.columns.count)
+        statistics = SearchStatistics(
+            objects: 0, totalLengths: scope.columns.map { _ in 0 }, containing: plan.leaves.map { _ in 0 })
+        loose = SearchMatches(plan, scope)
+    }
+
+    /// The best matches that `isWanted` accepts, best first: at most `limit` of them, after the first `offset`.
+    mutating func best(
+        _ page: FetchPage, _ isWanted: (ObjectID) throws(StoreError) -> Bool
+    ) throws(StoreError) -> [FoundObject] {
+        guard plan.root != .nothing, page.limit > 0 else { return [] }
+        return try reading { (run, index) throws(StoreError) in
+            var best = BestMatches(limit: page.wanted)
+            let ranking = Ranking(run.plan, run.statistics, weights: run.scope.weights)
+            try run.forEachMatch(index) { (matches, place) throws(StoreError) in
+                let (score, object) = (matches.score(place, ranking), matches.objects[place])
+                guard best.accepts(score: score, number: object), try isWanted(ObjectID(checked: object)) else { return }
+                best.add(score: score, number: object)
+            }
+            return page.of(best.sorted()).map { FoundObject(object: ObjectID(checked: $0.number), score: $0.score) }
+        }
+    }
+
+    /// All matches, with their scores, in no order.
+    mutating func all() throws(StoreError) -> [ObjectID: Double] {
+        var scores: [ObjectID: Double] = [:]
+        guard plan.root != .nothing else { return scores }
+        try reading { (run, index) throws(StoreError) in
+            let ranking = Ranking(run.plan, run.statistics, weights: run.scope.weights)
+            try run.forEachMatch(index) { (matches, place) in
+                scores[ObjectID(checked: matches.objects[place])] = matches.score(place, ranking)
+            }
+        }
+        return scores
+    }
+
+    /// The number of matches that `isWanted` accepts.
+    mutating func count(_ isWanted: (ObjectID) throws(StoreError) -> Bool) throws(StoreError) -> Int {
+        guard plan.root != .nothing else { return 0 }
+        return try reading { (run, index) throws(StoreError) in
+            var count = 0
+            try run.forEachMatch(index) { (matches, place) throws(StoreError) in
+                if try isWanted(ObjectID(checked: matches.objects[place])) { count += 1 }
+            }
+            return count
+        }
+    }
+
+    // MARK: Counting
+
+    /// Counts what all scores depend on, and then calls `body`, in one read section: blocks are read in place.
+    private mutating func reading<Result>(
+        _ body: (inout SearchRun, SearchIndex?) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        let snapshot = snapshot
+        try snapshot.requireKnown(scope.entity)
+        return try snapshot.view.core.reading { () throws(StoreError) in
+            var index = try SearchIndex(snapshot, scope)
+            try index?.leaveOut(changes.hidden)
+            for (object, texts) in changes.texts { read(object, texts) }
+            for object in index?.changed ?? [] { try readRow(object) }
+            try readRows(from: index?.firstUnbuilt ?? 1)
+            if let index { try countSegments(index) }
+            return try body(&self, index)
+        }
+    }
+
+    private mutating func countSegments(_ index: SearchIndex) throws(StoreError) {
+        var kept = 0
+        for segment in index.segments {
+            statistics.objects += UInt64(segment.objects - segment.deadObjects)
+            for (column, attribute) in index.columns.enumerated() {
+                statistics.totalLengths[column] += segment.lengths[attribute]
+            }
+            let found = try SegmentSearch(plan, scope, segment, index.columns).matches()
+            for leaf in plan.leaves.indices { statistics.containing[leaf] += found.containing[leaf] }
+            kept += found.matches.byteCount
+            indexed.append(kept <= Self.keptBytes ? found.matches : nil)
+        }
+    }
+
+    private mutating func readRows(from number: UInt64) throws(StoreError) {
+        guard number <= FormatLimits.maximumObjectNumber else { return }
+        let (snapshot, changes, layout) = (snapshot, changes, scope.layout)
+        try snapshot.view.scan(entity: scope.entity, from: number) { (object, row) throws(StoreError) in
+            if changes.hidden.contains(object) { return true }
+            try snapshot.lend(object, row, layout) { (row) throws(StoreError) in try read(row) }
+            return true
+        }
+    }
+
+    private mutating func readRow(_ object: ObjectID) throws(StoreError) {
+        if changes.hidden.contains(object) { return }
+        let (snapshot, layout) = (snapshot, scope.layout)
+        _ = try snapshot.view.withRow(object) { (row) throws(StoreError) in
+            try snapshot.lend(object, row, layout) { (row) throws(StoreError) in try read(row) }
+        }
+    }
+
+    private mutating func read(_ row: borrowing RowView) throws(StoreError) {
+        document.reset()
+        try scope.forEachText(row) { document.read($1, attribute: $0) }
+        note(row.id)
+    }
+
+    private mutating func read(_ object: ObjectID, _ texts: [String?]) {
+        document.reset()
+        for (column, text) in texts.enumerated() {
+            guard var text else { continue }
+            text.withUTF8 { document.read(UnsafeRawBufferPointer($0), attribute: column) }
+        }
+        note(object)
+    }
+
+    private mutating func note(_ object: ObjectID) {
+        statistics.objects += 1
+        for column in scope.columns.indices { statistics.totalLengths[column] += UInt64(document.lengths[column]) }
+        for leaf in plan.leaves.indices where document.occurs(leaf) { statistics.containing[leaf] += 1 }
+        if document.matches { loose.add(object.rawValue, document) }
+    }
+
+    // MARK: Matches
+
+    private func forEachMatch(
+        _ index: SearchIndex?, _ body: (borrowing SearchMatches, Int) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        for place in loose.objects.indices { try body(loose, place) }
+        guard let index else { return }
+        for (number, segment) in index.segments.enumerated() {
+            let matches =
+                try indexed[number] ?? SegmentSearch(plan, scope, segment, index.columns).matches().matches
+            for place in matches.objects.indices { try body(matches, place) }
+        }
+    }
+}
+
+/// Objects that match, with what their scores are computed from.
+struct SearchMatches {
+    private(set) var objects: [UInt64] = []
+    /// For each object: its lengths by column, and then its frequencies by leaf and column.
+    private var facts: [UInt32] = []
+    private let columns: Int
+    private let leaves: Int
+    private var stride: Int { columns * (1 + leaves) }
+
+    init(_ plan: SearchPlan, _ scope: SearchScope) { (columns, leaves) = (scope.columns.count, plan.leaves.count) }
+
+    var byteCount: Int { objects.count * 8 + facts.count * 4 }
+
+    mutating func add(_ object: UInt64, _ document: borrowing DocumentTerms) {
+        objects.append(object)
+        for column in 0..<columns { facts.append(document.lengths[column]) }
+        for leaf in 0..<leaves {
+            for column in 0..<columns { facts.append(document.frequency(leaf, column)) }
+        }
+    }
+
+    /// Adds an object without frequencies. Returns the place in the facts at which they begin.
+    mutating func add(_ object: UInt64, length: (Int) throws(StoreError) -> UInt32) throws(StoreError) {
+        objects.append(object)
+        for column in 0..<columns { facts.append(try length(column)) }
+        facts.append(contentsOf: repeatElement(0, count: columns * leaves))
+    }
+
+    mutating func set(_ frequency: UInt32, _ place: Int, leaf: Int, column: Int) {
+        facts[place * stride + columns * (1 + leaf) + column] = frequency
+    }
+
+    func score(_ place: Int, _ ranking: borrowing Ranking) -> Double {
+        let start = place * stride
+        return facts.withUnsafeBufferPointer { facts in
+            ranking.score(
+                frequency: { facts[start + columns * (1 + $0) + $1] }, length: { facts[start + $0] })
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// The texts of an entity that a search looks at, in the rows of one state.
+
+/// The searchable attributes of an entity, in the order in which a plan numbers them.
+struct SearchScope {
+    /// One of them.
+    struct Column {
+        let name: String
+        /// Its number in the entity. A renamed attribute keeps it.
+        let attribute: UInt16
+        /// In rows of the layout.
+        let position: Int
+        let weight: Double
+    }
+
+    let layout: RowLayout
+    let columns: [Column]
+    var entity: UInt16 { layout.number }
+    var names: [String] { columns.map(\.name) }
+    var weights: [Double] { columns.map(\.weight) }
+
+    private init(_ layout: RowLayout, _ columns: [Column]) { (self.layout, self.columns) = (layout, columns) }
+
+    /// The searchable properties of a type. Throws `modelInvalid` if it has none.
+    init(_ binding: EntityBinding, _ layout: RowLayout) throws(StoreError) {
+        var columns: [Column] = []
+        for (index, property) in binding.properties.enumerated() {
+            guard let weight = property.searchWeight else { continue }
+            let position = binding.position(of: index)
+            columns.append(
+                Column(
+                    name: property.name, attribute: binding.attributes[index], position: position, weight: weight))
+        }
+        guard !columns.isEmpty else {
+            throw StoreError(
+                .modelInvalid,
+                "“\(binding.model.name)” has no searchable property: give a text the option .searchable in its schema.",
+                ObjectFacts(binding.model.name))
+        }
+        self.init(layout, columns)
+    }
+
+    /// Attributes by number with their weights. Those that the layout lacks, or that are no texts, are left out.
+    init(_ layout: RowLayout, _ weights: [(attribute: UInt16, weight: Double)]) {
+        var columns: [Column] = []
+        for (attribute, weight) in weights {
+            guard let position = layout.position(ofAttribute: attribute), layout.types[position] == .string else {
+                continue
+            }
+            columns.append(
+                Column(name: layout.names[position], attribute: attribute, position: position, weight: weight))
+        }
+        self.init(layout, columns)
+    }
+
+    /// Calls `body` with each text of a row, by the number of its column.
+    func forEachText(
+        _ row: borrowing RowView, _ body: (Int, UnsafeRawBufferPointer) -> Void
+    ) throws(StoreError) {
+        for (number, column) in columns.enumerated() {
+            _ = try row.withBytes(at: column.position) { body(number, $0) }
+        }
+    }
+}

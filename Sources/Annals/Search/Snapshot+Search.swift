@@ -1,0 +1,159 @@
+// Searching for words in a state.
+
+public import FoundationEssentials
+
+/// An object that a search has found.
+public struct SearchMatch<E: Entity> {
+    /// The object's reference.
+    public let reference: Reference<E>
+    /// The object's value.
+    public let value: E
+    /// The rank: greater for better matches. Scores of different searches cannot be compared. See <doc:Searching>.
+    public let score: Double
+    let plan: SearchPlan
+    let scope: SearchScope
+
+    /// A part of a text with the words that the search has found in it; its beginning if it has none of them. Nil for a
+    /// property without a text.
+    ///
+    /// - Parameters:
+    ///   - path: A searchable property.
+    ///   - length: The most characters of the part.
+    ///
+    /// Linear in the text. Traps if the property is not searchable.
+    public func snippet<V: TextProperty>(of path: any KeyPath<E, V> & Sendable, length: Int = 160) -> SearchSnippet? {
+        text(path).map { SearchSnippet(of: $0.text, leaves(in: $0.column), maximumCharacters: length) }
+    }
+
+    /// The ranges of a text in which the search has found its words. Empty for a property without a text.
+    ///
+    /// Linear in the text. Traps if the property is not searchable.
+    public func highlights<V: TextProperty>(of path: any KeyPath<E, V> & Sendable) -> [Range<String.Index>] {
+        text(path).map { SearchSnippet.highlights(in: $0.text, leaves(in: $0.column)) } ?? []
+    }
+
+    private func text<V: TextProperty>(_ path: any KeyPath<E, V> & Sendable) -> (text: String, column: Int)? {
+        let index = E.model.index(of: path as PartialKeyPath<E>)
+        let name = index.map { E.model.properties[$0].name }
+        guard let column = scope.columns.firstIndex(where: { $0.name == name }) else {
+            preconditionFailure("A snippet is of a searchable property, and \(path) is none.")
+        }
+        return ((value[keyPath: path] as V) as? String).map { ($0, column) }
+    }
+
+    private func leaves(in column: Int) -> [SearchLeaf] { plan.leaves.filter { $0.isScored && $0.allows(column) } }
+}
+
+extension Snapshot {
+    /// The objects whose searchable texts match a query, best match first.
+    ///
+    /// ```swift
+    /// for match in try store.snapshot().search(Note.self, for: "swift lin", limit: 20) {
+    ///     print(match.value.title, match.snippet(of: \.text)?.marked() ?? "")
+    /// }
+    /// ```
+    ///
+    /// Everything committed is found, also what no index has yet: the search reads those rows itself. A state of the
+    /// past has no index, so there it reads all rows of the entity.
+    ///
+    /// - Parameters:
+    ///   - type: The entity. Its schema must have a property with the option `.searchable`.
+    ///   - query: The words: a text as people type it, or a condition that your program builds.
+    ///   - predicate: A further condition; nil for none. It is evaluated on the rows of matches.
+    ///   - sort: The order; the first key counts most. Without one, the best match comes first, and of equal ones the
+    ///     newer object.
+    ///   - limit: The most matches to return; nil for all.
+    ///   - offset: The number of matches to skip first. A number below zero counts as zero.
+    ///
+    /// Throws `StoreError`: `modelInvalid` if the entity has no searchable property, and as `fetch`.
+    public func search<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
+    ) throws -> [SearchMatch<E>] {
+        var search = try Search(self, query, predicate)
+        return try search.matches(SortKey.parts(of: sort), FetchPage(limit: limit, offset: offset))
+    }
+
+    /// The same for a text as people type it.
+    public func search<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
+    ) throws -> [SearchMatch<E>] {
+        var search = try Search(self, SearchQuery(text), predicate)
+        return try search.matches(SortKey.parts(of: sort), FetchPage(limit: limit, offset: offset))
+    }
+
+    /// The number of objects whose searchable texts match a query, and that satisfy a predicate. As `search`.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        var search = try Search(self, query, predicate)
+        return try search.count()
+    }
+}
+
+/// A search in a state for objects of a type.
+struct Search<E: Entity> {
+    private var run: SearchRun
+    private let snapshot: Snapshot
+    private let binding: EntityBinding
+    private let condition: Condition
+
+    init(
+        _ snapshot: Snapshot, _ query: SearchQuery, _ predicate: Predicate<Object<E>>?
+    ) throws(StoreError) {
+        let snapshot = snapshot.inPresentTerms
+        let layout = try snapshot.layout(of: E.model)
+        binding = try layout.binding(E.self, snapshot.view.catalog)
+        let binding = binding
+        self.snapshot = snapshot
+        condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, nil) } ?? .constant(true)
+        run = SearchRun(snapshot, try SearchScope(binding, layout), query)
+    }
+
+    mutating func matches(_ sort: [SortPart<E>], _ page: FetchPage) throws(StoreError) -> [SearchMatch<E>] {
+        let found = sort.isEmpty ? try best(page) : try sorted(try binding.columns(sort), page)
+        var matches: [SearchMatch<E>] = []
+        matches.reserveCapacity(found.count)
+        for one in found {
+            let reference = Reference<E>(one.object, of: binding.storeMark)
+            guard let value = try snapshot.value(reference) else { continue }
+            matches.append(
+                SearchMatch(
+                    reference: reference, value: value, score: one.score, plan: run.plan, scope: run.scope))
+        }
+        return matches
+    }
+
+    mutating func count() throws(StoreError) -> Int {
+        let isWanted = isWanted
+        return try run.count(isWanted)
+    }
+
+    private mutating func best(_ page: FetchPage) throws(StoreError) -> [FoundObject] {
+        let isWanted = isWanted
+        return try run.best(page, isWanted)
+    }
+
+    private mutating func sorted(_ columns: [SortColumn], _ page: FetchPage) throws(StoreError) -> [FoundObject] {
+        let scores = try run.all()
+        let condition = Condition.both(.isOne(Set(scores.keys)), condition)
+        var fetch = FetchRun(
+            snapshot, try FetchPlan(condition, columns, run.scope.layout, snapshot.view), page)
+        return try fetch.objects().map { FoundObject(object: $0, score: scores[$0] ?? 0) }
+    }
+
+    /// Whether an object of the state satisfies the predicate.
+    private var isWanted: (ObjectID) throws(StoreError) -> Bool {
+        if case .constant(let isTrue) = condition { return { _ in isTrue } }
+        let (view, condition, layout) = (snapshot.view, condition, run.scope.layout)
+        let reader = ConditionReader(view: view)
+        return { (object) throws(StoreError) in
+            var isMatch = false
+            _ = try view.withRow(object) { (row) throws(StoreError) in
+                isMatch = try reader.matches(condition, row, object, layout)
+            }
+            return isMatch
+        }
+    }
+}
