@@ -5,7 +5,7 @@ extension SearchLeaf {
     /// - A phrase: the number of positions at which the first pattern matches, the second one position later, and so on.
     /// - Words near each other: the number of positions of the first pattern for which each other pattern matches at
     ///   most `distance` positions before or after. One position can serve several patterns.
-    func frequency(_ positions: [[UInt32]]) -> UInt32 {
+    package func frequency(_ positions: [[UInt32]]) -> UInt32 {
         assert(positions.count == patterns.count, "Each pattern has its positions.")
         var next = [Int](repeating: 0, count: positions.count)
         var frequency: UInt32 = 0
