@@ -17,6 +17,16 @@ struct EntityDeclaration: StoreModels {
         guard problems.isEmpty else { throw EntityModel.invalid(problems) }
     }
 
+    /// The searchable properties of the types that have some.
+    var searches: [SearchDeclaration] {
+        models.compactMap { model in
+            let searched = model.properties.compactMap { property in
+                property.searchWeight.map { (name: property.name, weight: $0) }
+            }
+            return searched.isEmpty ? nil : SearchDeclaration(entity: model.name, attributes: searched)
+        }
+    }
+
     private func model(of type: any Entity.Type) -> EntityModel? { models.first { $0.type == type } }
 
     private func problems(of model: EntityModel) -> [String] {

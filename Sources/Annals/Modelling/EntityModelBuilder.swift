@@ -69,6 +69,11 @@ struct EntityModelBuilder<E: Entity> {
             guard keys[..<index].contains(where: { $0.attributes == key.attributes }) else { continue }
             report("\(Self.title(ofKey: key.attributes)) of “\(schema.name)” is in the schema twice: remove one.")
         }
+        if properties.count(where: { $0.searchWeight != nil }) > SearchPlan.maximumAttributes {
+            report(
+                "“\(schema.name)” has more than \(SearchPlan.maximumAttributes) searchable properties: remove "
+                    + ".searchable from some.")
+        }
         if properties.isEmpty, problems.isEmpty {
             let sides = otherSides.map { "“\($0.name)”" }.joined(separator: ", ")
             let but = sides.isEmpty ? "" : " but other sides of relationships (\(sides)), which store nothing"

@@ -24,6 +24,7 @@ extension Store {
         extensions.upkeep = DerivedUpkeep(declaration)
         do {
             try prepare(declaration, migrations)
+            try declare(declaration.searches)
             extensions.models = declaration
         } catch {
             _ = try? abandon()

@@ -24,6 +24,12 @@ package struct BestMatches {
         self.limit = limit
     }
 
+    /// Whether a match would be among the best ones so far.
+    package func accepts(score: Double, number: UInt64) -> Bool {
+        guard heap.count >= limit, let worst = heap.first else { return limit > 0 }
+        return RankedMatch(score: score, number: number).precedes(worst)
+    }
+
     /// Adds a match. The score is a number.
     package mutating func add(score: Double, number: UInt64) {
         assert(!score.isNaN)

@@ -29,7 +29,8 @@ struct SearchIndex {
     /// Reads the index of the scope's entity. Nil if this state has none, or none that can be used: then every object
     /// is loose. Call it, and use the result, in a read section (`ReadCore.reading`).
     init?(_ snapshot: Snapshot, _ scope: SearchScope) throws(StoreError) {
-        guard let blocks = try SearchBlocks(snapshot.view), let state = try blocks.state(of: scope.entity)?.state
+        guard let blocks = try SearchBlocks(snapshot.view), let state = try blocks.record(of: scope.entity)?.state,
+            state.isReadable
         else { return nil }
         var columns: [Int] = []
         for column in scope.columns {
@@ -96,7 +97,7 @@ struct SearchBlocks {
         (self.view, self.searches, self.blocks) = (view, searches, blocks)
     }
 
-    /// A record of an index; its state is nil if it must be built again.
+    /// A record of an index; its state is nil if a newer program has given it another form.
     typealias Record = (object: ObjectID, entity: UInt16, state: SearchState?)
 
     func records() throws(StoreError) -> [Record] {
@@ -105,15 +106,14 @@ struct SearchBlocks {
             guard let entity = row.int(at: 0).flatMap({ UInt16(exactly: $0) }),
                 case .data(let bytes) = try view.value(row, at: 1)
             else { throw Self.damaged("a record") }
-            do {
-                records.append((object, entity, try bytes.withUnsafeBytes { try SearchState($0) }))
-            } catch { throw StoreError(catching: error) }
+            let state = try bytes.withUnsafeBytes { (bytes) throws(StoreError) in try SearchState(bytes) }
+            records.append((object, entity, state))
             return true
         }
         return records
     }
 
-    func state(of entity: UInt16) throws(StoreError) -> Record? {
+    func record(of entity: UInt16) throws(StoreError) -> Record? {
         try records().first { $0.entity == entity }
     }
 

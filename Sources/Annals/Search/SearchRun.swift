@@ -47,20 +47,20 @@ struct SearchRun {
         loose = SearchMatches(plan, scope)
     }
 
-    /// The best matches that `isWanted` accepts, best first: at most `limit` of them, after the first `offset`.
+    /// The matches that `isWanted` accepts, best first, and at most so many.
     mutating func best(
-        _ page: FetchPage, _ isWanted: (ObjectID) throws(StoreError) -> Bool
+        _ most: Int, _ isWanted: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) -> [FoundObject] {
-        guard plan.root != .nothing, page.limit > 0 else { return [] }
+        guard plan.root != .nothing, most > 0 else { return [] }
         return try reading { (run, index) throws(StoreError) in
-            var best = BestMatches(limit: page.wanted)
+            var best = BestMatches(limit: most)
             let ranking = Ranking(run.plan, run.statistics, weights: run.scope.weights)
             try run.forEachMatch(index) { (matches, place) throws(StoreError) in
                 let (score, object) = (matches.score(place, ranking), matches.objects[place])
                 guard best.accepts(score: score, number: object), try isWanted(ObjectID(checked: object)) else { return }
                 best.add(score: score, number: object)
             }
-            return page.of(best.sorted()).map { FoundObject(object: ObjectID(checked: $0.number), score: $0.score) }
+            return best.sorted().map { FoundObject(object: ObjectID(checked: $0.number), score: $0.score) }
         }
     }
 
@@ -198,15 +198,15 @@ struct SearchMatches {
         }
     }
 
-    /// Adds an object without frequencies. Returns the place in the facts at which they begin.
+    /// Adds an object without frequencies: `setLast` sets them.
     mutating func add(_ object: UInt64, length: (Int) throws(StoreError) -> UInt32) throws(StoreError) {
         objects.append(object)
         for column in 0..<columns { facts.append(try length(column)) }
-        facts.append(contentsOf: repeatElement(0, count: columns * leaves))
+        for _ in 0..<columns * leaves { facts.append(0) }
     }
 
-    mutating func set(_ frequency: UInt32, _ place: Int, leaf: Int, column: Int) {
-        facts[place * stride + columns * (1 + leaf) + column] = frequency
+    mutating func setLast(_ frequency: UInt32, leaf: Int, column: Int) {
+        facts[(objects.count - 1) * stride + columns * (1 + leaf) + column] = frequency
     }
 
     func score(_ place: Int, _ ranking: borrowing Ranking) -> Double {

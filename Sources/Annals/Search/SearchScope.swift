@@ -18,26 +18,7 @@ struct SearchScope {
     var names: [String] { columns.map(\.name) }
     var weights: [Double] { columns.map(\.weight) }
 
-    private init(_ layout: RowLayout, _ columns: [Column]) { (self.layout, self.columns) = (layout, columns) }
-
-    /// The searchable properties of a type. Throws `modelInvalid` if it has none.
-    init(_ binding: EntityBinding, _ layout: RowLayout) throws(StoreError) {
-        var columns: [Column] = []
-        for (index, property) in binding.properties.enumerated() {
-            guard let weight = property.searchWeight else { continue }
-            let position = binding.position(of: index)
-            columns.append(
-                Column(
-                    name: property.name, attribute: binding.attributes[index], position: position, weight: weight))
-        }
-        guard !columns.isEmpty else {
-            throw StoreError(
-                .modelInvalid,
-                "“\(binding.model.name)” has no searchable property: give a text the option .searchable in its schema.",
-                ObjectFacts(binding.model.name))
-        }
-        self.init(layout, columns)
-    }
+    init(_ layout: RowLayout, _ columns: [Column]) { (self.layout, self.columns) = (layout, columns) }
 
     /// Attributes by number with their weights. Those that the layout lacks, or that are no texts, are left out.
     init(_ layout: RowLayout, _ weights: [(attribute: UInt16, weight: Double)]) {

@@ -71,12 +71,14 @@ struct SearchState {
 
     init(place: TransactionPlace, attributes: [Attribute]) { (self.place, self.attributes) = (place, attributes) }
 
-    /// Nil if it has another form or tokenizer, so the index must be built again.
+    /// Whether its terms are those that this program looks for.
+    var isReadable: Bool { tokenizer == Tokenizer.version }
+
+    /// Nil if a newer program has given it another form.
     init?(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         var reader = ByteReader(bytes)
         guard try reader.readUInt16() == Self.version else { return nil }
         tokenizer = try reader.readUInt16()
-        guard tokenizer == Tokenizer.version else { return nil }
         place = TransactionPlace(number: try reader.readUInt64(), tag: try reader.readUInt64())
         nextToBuild = try reader.readUInt64()
         attributes = []

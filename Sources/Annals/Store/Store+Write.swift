@@ -67,8 +67,9 @@ extension Store {
             author: author, context: context, durability: (durability ?? options.durability)
         ) { draft in
             let result = try body(draft, engine(of: draft.base))
-            if let upkeep = extensions.upkeep, draft.hasChanges {
-                try upkeep.bodyHasEnded(draft, nil, validates: validates)
+            if extensions.hasWork, draft.hasChanges {
+                try extensions.upkeep?.bodyHasEnded(draft, nil, validates: validates)
+                extensions.indexer?.noteChanges(draft.frames.countingChanges)
             }
             return result
         }

@@ -166,7 +166,10 @@ public final class Store: Sendable {
     ///
     /// Throws if the last transactions could not be made durable. The store is closed in any case. A second call does
     /// nothing.
-    public func close() throws { try handle.close() }
+    public func close() throws {
+        extensions.indexer?.stop()
+        try handle.close()
+    }
 
     // MARK: Content
 

@@ -3,9 +3,11 @@
 /// The objects of the layers above that belong to a store.
 struct StoreExtensions {
     /// Called for each transaction.
-    var upkeep: (any TransactionUpkeep)? { didSet { hasUpkeep = upkeep != nil } }
-    /// Cheaper to ask for than `upkeep`, which is copied for it.
-    private(set) var hasUpkeep = false
+    var upkeep: (any TransactionUpkeep)? { didSet { hasWork = upkeep != nil || indexer != nil } }
+    /// Told about the changes of each transaction.
+    var indexer: (any SearchUpkeep)? { didSet { hasWork = upkeep != nil || indexer != nil } }
+    /// Whether there is one of them. Cheaper to ask for than these, which are copied for it.
+    private(set) var hasWork = false
     /// The types that the store was opened with.
     var models: (any StoreModels)?
 }
@@ -20,6 +22,16 @@ protocol StoreModels: Sendable {}
 class TransactionAttachment {
     /// The error to throw after the body.
     var failure: StoreError? { nil }
+}
+
+/// Work for searches in the background of a store.
+protocol SearchUpkeep: AnyObject, Sendable {
+    /// So many objects are about to be changed.
+    func noteChanges(_ count: Int)
+    /// A search has met many changes.
+    func wake()
+    /// Waits for the step under way, and begins no other.
+    func stop()
 }
 
 /// Work of a layer above after the body of each transaction of a store. It may change objects.

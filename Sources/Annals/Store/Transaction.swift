@@ -24,10 +24,9 @@ public final class Transaction {
         defer { transaction.isOver = true }
         let result = try body(transaction)
         // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
-        if store.extensions.hasUpkeep, draft.hasChanges || transaction.attachment != nil,
-            let upkeep = store.extensions.upkeep
-        {
-            try upkeep.bodyHasEnded(draft, transaction, validates: true)
+        if store.extensions.hasWork, draft.hasChanges || transaction.attachment != nil {
+            try store.extensions.upkeep?.bodyHasEnded(draft, transaction, validates: true)
+            store.extensions.indexer?.noteChanges(draft.frames.countingChanges)
         }
         if let failure = transaction.failure() { throw failure }
         return result

@@ -9,7 +9,7 @@ import Testing
         [
             "System", "Format", "Log", "Index", "Draft", "Engine", "Upkeep", "Handle",
         ].map { "File/" + $0 }
-        + ["Model", "Store", "History", "Exchange", "Modelling", "Fetching", "Objects", "Tracking"]
+        + ["Model", "Store", "History", "Exchange", "Search", "Modelling", "Fetching", "Objects", "Tracking"]
 
     /// What a folder may import. Only two folders use the C library: one for the system, one for memory.
     static func allowedImports(_ folder: String) -> Set<Substring> {

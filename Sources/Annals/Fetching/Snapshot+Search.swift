@@ -92,6 +92,26 @@ extension Snapshot {
     }
 }
 
+extension SearchScope {
+    /// The searchable properties of a type. Throws `modelInvalid` if it has none.
+    init(_ binding: EntityBinding, _ layout: RowLayout) throws(StoreError) {
+        var columns: [Column] = []
+        for (index, property) in binding.properties.enumerated() {
+            guard let weight = property.searchWeight else { continue }
+            let (attribute, position) = (binding.attributes[index], binding.position(of: index))
+            columns.append(
+                Column(name: property.name, attribute: attribute, position: position, weight: weight))
+        }
+        guard !columns.isEmpty else {
+            throw StoreError(
+                .modelInvalid,
+                "“\(binding.model.name)” has no searchable property: give a text the option .searchable in its schema.",
+                ObjectFacts(binding.model.name))
+        }
+        self.init(layout, columns)
+    }
+}
+
 /// A search in a state for objects of a type.
 struct Search<E: Entity> {
     private var run: SearchRun
@@ -132,7 +152,7 @@ struct Search<E: Entity> {
 
     private mutating func best(_ page: FetchPage) throws(StoreError) -> [FoundObject] {
         let isWanted = isWanted
-        return try run.best(page, isWanted)
+        return page.of(try run.best(page.wanted, isWanted))
     }
 
     private mutating func sorted(_ columns: [SortColumn], _ page: FetchPage) throws(StoreError) -> [FoundObject] {

@@ -1,0 +1,170 @@
+// Keeps the search indexes of a store up to date.
+//
+// Invariants:
+// SW1  Nothing waits for the indexer, and nothing depends on it: a search looks at the rows of what it has not done.
+// SW2  The consumer's cursor is never after the place of an index, so cleaning leaves the history that a step reads.
+
+internal import FoundationEssentials
+internal import Synchronization
+
+/// Moves the indexes of a handle's store over what was written.
+final class SearchUpdates: Sendable {
+    /// The author of the indexer's transactions, and its name as a consumer of history.
+    static let name = EntityDefinition.reservedPrefix + "search"
+
+    let handle: StoreHandle
+    let identifier: UUID
+    let durability = Durability.relaxed
+
+    init(_ handle: StoreHandle, _ identifier: UUID) { (self.handle, self.identifier) = (handle, identifier) }
+
+    /// The entities that have an index.
+    func entities() throws(StoreError) -> [UInt16] {
+        try SearchBlocks(handle.newest().view)?.records().map(\.entity) ?? []
+    }
+
+    /// Moves the index of an entity one step on.
+    func moveOn(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
+        try step(entity, limits) { (step) throws(StoreError) in try step.moveOn(of: entity) }
+    }
+
+    /// Joins segments of an index, if enough are of about the same size or have many dead objects.
+    func join(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
+        try step(entity, limits) { (step) throws(StoreError) in
+            SearchProgress(hasWritten: try step.join())
+        }
+    }
+
+    private func step(
+        _ entity: UInt16, _ limits: SearchLimits, _ body: (inout SearchStep) throws(StoreError) -> SearchProgress
+    ) throws -> SearchProgress {
+        let progress = try handle.commit(author: Self.name, durability: durability) { draft in
+            let engine = handle.engine(of: draft.base) ?? handle.current
+            let snapshot = Snapshot(draft.base, engine, identifier)
+            guard var step = try SearchStep(snapshot, draft, entity, limits) else { return SearchProgress() }
+            let progress = try body(&step)
+            if progress.hasWritten { try self.advance(draft, engine, entity, step.state.place) }
+            return progress
+        }.result
+        if progress.hasWritten { try keepConsumer() }
+        return progress
+    }
+
+    // MARK: The consumer
+
+    /// Moves the cursor in the step's transaction (SW2).
+    private func advance(
+        _ draft: Draft, _ engine: Engine, _ entity: UInt16, _ place: TransactionPlace
+    ) throws(StoreError) {
+        guard let known = engine.tracking.consumer(Self.name)?.place, known.number >= engine.tracking.horizon,
+            let least = try leastPlace(draft.base, entity, place), least.number > known.number
+        else { return }
+        try draft.advance(Self.name, from: known, to: least)
+    }
+
+    /// The least place of all indexes, with that of an entity as it will be.
+    private func leastPlace(
+        _ view: View, _ entity: UInt16? = nil, _ place: TransactionPlace? = nil
+    ) throws(StoreError) -> TransactionPlace? {
+        var places = place.map { [$0] } ?? []
+        for record in try SearchBlocks(view)?.records() ?? [] where record.entity != entity {
+            if let state = record.state { places.append(state.place) }
+        }
+        return places.min { $0.number < $1.number }
+    }
+
+    /// Registers the consumer if it is missing, and moves it if cleaning has passed it.
+    func keepConsumer() throws(StoreError) {
+        try handle.onNewest { (engine) throws(StoreError) in
+            let known = engine.tracking.consumer(Self.name)
+            if let known, known.place.number >= engine.tracking.horizon { return }
+            guard let place = try leastPlace(try engine.view()), place.number >= engine.tracking.horizon else { return }
+            if known == nil {
+                _ = try engine.register(Self.name, .reads, at: place, durability: durability)
+            } else {
+                _ = try engine.resetConsumer(Self.name, to: place, durability: durability)
+            }
+        }
+    }
+
+    /// Does everything that is left to do. `goesOn` is asked after each step, with the number of steps so far.
+    func finish(
+        _ limits: SearchLimits = SearchLimits(), _ goesOn: () throws -> Bool = { true }
+    ) throws {
+        for entity in try entities() {
+            while try moveOn(entity, limits).isBuilding || join(entity, limits).hasWritten {
+                if try !goesOn() { return }
+            }
+            while try join(entity, limits).hasWritten { if try !goesOn() { return } }
+        }
+    }
+}
+
+/// Does the work of `SearchUpdates` on a thread of a handle that writes, when enough has changed.
+final class SearchIndexer: SearchUpkeep {
+    /// The number of changes that a handle makes before it moves the indexes on. A search reads about as many rows in
+    /// a few milliseconds.
+    private static let changesBetweenSteps = 1024
+    private static let pauseMicroseconds: UInt64 = 10_000_000
+
+    private let updates: SearchUpdates
+    private let work = BackgroundWork()
+    private let changes = Atomic<Int>(0)
+    private let isStopping = Atomic<Bool>(false)
+    /// The last failure, which is reported once.
+    private let failure = Guarded<StoreError?>(nil)
+
+    init(_ updates: SearchUpdates) { self.updates = updates }
+
+    deinit { stop() }
+
+    func noteChanges(_ count: Int) {
+        let sum = changes.wrappingAdd(count, ordering: .relaxed).newValue
+        if sum >= Self.changesBetweenSteps { wake() }
+    }
+
+    func wake() {
+        // A thread cannot follow a simulated clock.
+        guard updates.handle.current.options.log.synchronizesInBackground else { return }
+        // Sound: `stop` waits until the thread has ended.
+        let unowned = Unmanaged.passUnretained(self)
+        // Without a thread, searches look at more rows.
+        try? work.start(name: "annals-search") {
+            let indexer = unowned.takeUnretainedValue()
+            return withExtendedLifetime(indexer) { indexer.step() }
+        }
+        work.wake()
+    }
+
+    private func step() -> BackgroundWork.Next {
+        changes.store(0, ordering: .relaxed)
+        do {
+            try updates.finish { !self.isStopping.load(ordering: .relaxed) }
+            failure.withLock { $0 = nil }
+            return .wait
+        } catch {
+            note(error)
+            let now = updates.handle.current.log.environment.monotonicMicroseconds()
+            return .again(at: now + Self.pauseMicroseconds)
+        }
+    }
+
+    private func note(_ error: any Error) {
+        guard let error = error as? StoreError else { return }
+        switch error.code {
+        case .busy, .cancelled, .closed, .forked, .consumerConflict, .storeReplaced, .storeRemoved: return
+        default: break
+        }
+        let isNew = failure.withLock { last in
+            defer { last = error }
+            return last != error
+        }
+        if isNew { StandardError.log("A search index could not be brought up to date, so searches take longer. \(error)") }
+    }
+
+    func stop() {
+        isStopping.store(true, ordering: .relaxed)
+        work.stop()
+        work.join()
+    }
+}

@@ -1,0 +1,80 @@
+// Which entities of a store are searched, and the upkeep of their indexes.
+
+internal import FoundationEssentials
+
+/// Texts to search: attributes of an entity by name, with their weights.
+struct SearchDeclaration {
+    let entity: String
+    let attributes: [(name: String, weight: Double)]
+}
+
+extension Store {
+    var searchUpdates: SearchUpdates { SearchUpdates(handle, identifier) }
+
+    /// Makes texts searchable, if the store does not know that yet. Nothing that other programs search is removed.
+    /// From then on the handle keeps the indexes up to date.
+    func declare(_ declarations: [SearchDeclaration]) throws {
+        guard !declarations.isEmpty, options.access == .readWrite else { return }
+        if try !hasDeclared(declarations) {
+            try add(reserved: true) { (catalog) in
+                [ReservedEntity.searches, .searchBlocks].filter { catalog.number(ofEntity: $0.name) == nil }
+                    .map { .addEntity($0.description) }
+            }
+            _ = try handle.write(author: SearchUpdates.name, durability: options.durability) { draft in
+                for declaration in declarations { try self.declare(declaration, draft) }
+            }
+            try searchUpdates.keepConsumer()
+        }
+        let indexer = SearchIndexer(searchUpdates)
+        extensions.indexer = indexer
+        indexer.wake()
+    }
+
+    private func hasDeclared(_ declarations: [SearchDeclaration]) throws(StoreError) -> Bool {
+        let view = try newest().view
+        guard let blocks = try SearchBlocks(view) else { return false }
+        let records = try blocks.records()
+        return declarations.allSatisfy { declaration in
+            guard let number = view.catalog.number(ofEntity: declaration.entity),
+                let layout = view.shape.newestLayout(number),
+                let record = records.first(where: { $0.entity == number })
+            else { return false }
+            // A newer program's record stays as it is.
+            guard let state = record.state else { return true }
+            return Self.union(state.attributes, declaration, layout) == state.attributes
+        }
+    }
+
+    private func declare(_ declaration: SearchDeclaration, _ draft: Draft) throws(StoreError) {
+        let view = draft.base
+        guard let blocks = try SearchBlocks(view), let number = view.catalog.number(ofEntity: declaration.entity),
+            let layout = view.shape.newestLayout(number)
+        else { return }
+        let place = TransactionPlace(number: view.number, tag: view.tag)
+        guard let record = try blocks.record(of: number) else {
+            let state = SearchState(place: place, attributes: Self.union([], declaration, layout))
+            _ = try draft.insert(entity: blocks.searches.number, [.int(Int64(number)), .data(state.encoded)])
+            return
+        }
+        let snapshot = Snapshot(view, engine(of: view), identifier)
+        guard let state = record.state, var step = try SearchStep(snapshot, draft, number, SearchLimits()) else {
+            return
+        }
+        try step.declare(Self.union(state.attributes, declaration, layout))
+    }
+
+    /// Known attributes and declared ones, which set the weight. (SI3)
+    private static func union(
+        _ known: [SearchState.Attribute], _ declaration: SearchDeclaration, _ layout: RowLayout
+    ) -> [SearchState.Attribute] {
+        var attributes = known.filter { layout.position(ofAttribute: $0.number) != nil }
+        for (name, weight) in declaration.attributes {
+            guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }) else {
+                continue
+            }
+            attributes.removeAll { $0.number == attribute.number }
+            attributes.append(SearchState.Attribute(number: attribute.number, weight: weight))
+        }
+        return attributes.inOrder { $0.number < $1.number }
+    }
+}
