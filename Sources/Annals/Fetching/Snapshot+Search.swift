@@ -11,7 +11,7 @@ public struct SearchMatch<E: Entity> {
     /// The rank: greater for better matches. Scores of different searches cannot be compared. See <doc:Searching>.
     public let score: Double
     let plan: SearchPlan
-    let scope: SearchScope
+    let scope: SearchedEntity
 
     /// A part of a text with the words that the search has found in it; its beginning if it has none of them. Nil for a
     /// property without a text.
@@ -92,7 +92,7 @@ extension Snapshot {
     }
 }
 
-extension SearchScope {
+extension SearchedEntity {
     /// The searchable properties of a type. Throws `modelInvalid` if it has none.
     init(_ binding: EntityBinding, _ layout: RowLayout) throws(StoreError) {
         var columns: [Column] = []
@@ -127,8 +127,8 @@ struct Search<E: Entity> {
         binding = try layout.binding(E.self, snapshot.view.catalog)
         let binding = binding
         self.snapshot = snapshot
-        condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, nil) } ?? .constant(true)
-        run = SearchRun(snapshot, try SearchScope(binding, layout), query)
+        condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding) } ?? .constant(true)
+        run = SearchRun(snapshot, try SearchedEntity(binding, layout), query)
     }
 
     mutating func matches(_ sort: [SortPart<E>], _ page: FetchPage) throws(StoreError) -> [SearchMatch<E>] {

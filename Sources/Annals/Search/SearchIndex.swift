@@ -17,7 +17,7 @@ struct SearchIndex {
         var lengths: [UInt64]
     }
 
-    let scope: SearchScope
+    let scope: SearchedEntity
     /// The columns of `scope` in the index: their places among its attributes.
     let columns: [Int]
     private(set) var segments: [Segment]
@@ -28,7 +28,7 @@ struct SearchIndex {
 
     /// Reads the index of the scope's entity. Nil if this state has none, or none that can be used: then every object
     /// is loose. Call it, and use the result, in a read section (`ReadCore.reading`).
-    init?(_ snapshot: Snapshot, _ scope: SearchScope) throws(StoreError) {
+    init?(_ snapshot: Snapshot, _ scope: SearchedEntity) throws(StoreError) {
         guard let blocks = try SearchBlocks(snapshot.view), let state = try blocks.record(of: scope.entity)?.state,
             state.isReadable
         else { return nil }
@@ -85,7 +85,7 @@ extension SearchIndex.Segment {
 /// The rows of all indexes in one state.
 struct SearchBlocks {
     let view: View
-    private let searches: EntityHandle
+    let searches: EntityHandle
     let blocks: EntityHandle
 
     /// Nil if the state has none, or is one of the past: their history is not kept.
@@ -106,7 +106,9 @@ struct SearchBlocks {
             guard let entity = row.int(at: 0).flatMap({ UInt16(exactly: $0) }),
                 case .data(let bytes) = try view.value(row, at: 1)
             else { throw Self.damaged("a record") }
-            let state = try bytes.withUnsafeBytes { (bytes) throws(StoreError) in try SearchState(bytes) }
+            let state = try bytes.withUnsafeBytes { (bytes) throws(StoreError) -> SearchState? in
+                try SearchState(bytes)
+            }
             records.append((object, entity, state))
             return true
         }

@@ -22,7 +22,7 @@ package struct FoundObject {
 /// A search, planned for one state.
 struct SearchRun {
     let snapshot: Snapshot
-    let scope: SearchScope
+    let scope: SearchedEntity
     let plan: SearchPlan
     private let changes: SearchedChanges
     private var document: DocumentTerms
@@ -36,7 +36,7 @@ struct SearchRun {
     private static let keptBytes = 16 << 20
 
     init(
-        _ snapshot: Snapshot, _ scope: SearchScope, _ query: SearchQuery,
+        _ snapshot: Snapshot, _ scope: SearchedEntity, _ query: SearchQuery,
         _ changes: SearchedChanges = SearchedChanges()
     ) {
         (self.snapshot, self.scope, self.changes) = (snapshot, scope, changes)
@@ -158,7 +158,10 @@ struct SearchRun {
     private mutating func note(_ object: ObjectID) {
         statistics.objects += 1
         for column in scope.columns.indices { statistics.totalLengths[column] += UInt64(document.lengths[column]) }
-        for leaf in plan.leaves.indices where document.occurs(leaf) { statistics.containing[leaf] += 1 }
+        for leaf in plan.leaves.indices {
+            let occurs = scope.columns.indices.contains { document.frequency(leaf, $0) > 0 }
+            if occurs { statistics.containing[leaf] += 1 }
+        }
         if document.matches { loose.add(object.rawValue, document) }
     }
 
@@ -170,8 +173,9 @@ struct SearchRun {
         for place in loose.objects.indices { try body(loose, place) }
         guard let index else { return }
         for (number, segment) in index.segments.enumerated() {
-            let matches =
-                try indexed[number] ?? SegmentSearch(plan, scope, segment, index.columns).matches().matches
+            var found = indexed[number]
+            if found == nil { found = try SegmentSearch(plan, scope, segment, index.columns).matches().matches }
+            guard let matches = found else { continue }
             for place in matches.objects.indices { try body(matches, place) }
         }
     }
@@ -186,7 +190,7 @@ struct SearchMatches {
     private let leaves: Int
     private var stride: Int { columns * (1 + leaves) }
 
-    init(_ plan: SearchPlan, _ scope: SearchScope) { (columns, leaves) = (scope.columns.count, plan.leaves.count) }
+    init(_ plan: SearchPlan, _ scope: SearchedEntity) { (columns, leaves) = (scope.columns.count, plan.leaves.count) }
 
     var byteCount: Int { objects.count * 8 + facts.count * 4 }
 

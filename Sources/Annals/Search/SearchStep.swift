@@ -91,7 +91,7 @@ struct SearchStep {
             try remove()
             return SearchProgress(hasWritten: true)
         }
-        let scope = SearchScope(layout, state.attributes.map { ($0.number, $0.weight) })
+        let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
         if view.historyGaps.contains(where: { $0.entity == entity && $0.end == .open }) { return try suspend() }
         guard scope.columns.count == state.attributes.count else { return try beginAgain(with: scope) }
         let changed = try snapshot.objects(
@@ -119,7 +119,7 @@ struct SearchStep {
 
     /// Builds the index from the rows again: of other attributes, with another tokenizer, or because history no longer
     /// reaches back to its place.
-    private mutating func beginAgain(with scope: SearchScope) throws(StoreError) -> SearchProgress {
+    private mutating func beginAgain(with scope: SearchedEntity) throws(StoreError) -> SearchProgress {
         try removeSegments()
         let attributes = scope.columns.map { SearchState.Attribute(number: $0.attribute, weight: $0.weight) }
         state = SearchState(place: end, attributes: attributes)
@@ -174,7 +174,8 @@ struct SearchStep {
         for index in state.segments.indices {
             let descriptor = state.segments[index].descriptor
             guard object.number >= descriptor.firstNumber, object.number <= descriptor.lastNumber else { continue }
-            var segment = try opened[index] ?? blocks.open(state.segments[index])
+            if opened[index] == nil { opened[index] = try blocks.open(state.segments[index]) }
+            guard var segment = opened.removeValue(forKey: index) else { continue }
             if let ordinal = try segment.reader.ordinal(of: object.number) { try segment.leaveOut(ordinal) }
             opened[index] = segment
         }
@@ -258,14 +259,14 @@ struct BuiltSegment {
 
 /// Makes segments from the rows of objects.
 private struct SearchSegmentWriter: ~Copyable {
-    private let scope: SearchScope
+    private let scope: SearchedEntity
     private let snapshot: Snapshot
     private let limits: SearchLimits
     private var builder: SegmentBuilder
     private var tokenizer = Tokenizer()
     private var built: [BuiltSegment] = []
 
-    init(_ scope: SearchScope, _ snapshot: Snapshot, _ limits: SearchLimits) {
+    init(_ scope: SearchedEntity, _ snapshot: Snapshot, _ limits: SearchLimits) {
         (self.scope, self.snapshot, self.limits) = (scope, snapshot, limits)
         builder = SegmentBuilder(attributes: max(scope.columns.count, 1))
     }

@@ -64,7 +64,7 @@ private struct LeafHits {
 /// A search in one segment.
 struct SegmentSearch {
     private let plan: SearchPlan
-    private let scope: SearchScope
+    private let scope: SearchedEntity
     private let segment: SearchIndex.Segment
     /// By attribute of the segment: the column; nil if it is not searched.
     private var columns: [Int?]
@@ -72,7 +72,7 @@ struct SegmentSearch {
     private var columnCount: Int { attributes.count }
 
     /// - Parameter attributes: The segment's attribute of each column.
-    init(_ plan: SearchPlan, _ scope: SearchScope, _ segment: SearchIndex.Segment, _ attributes: [Int]) {
+    init(_ plan: SearchPlan, _ scope: SearchedEntity, _ segment: SearchIndex.Segment, _ attributes: [Int]) {
         (self.plan, self.scope, self.segment, self.attributes) = (plan, scope, segment, attributes)
         columns = [Int?](repeating: nil, count: segment.reader.descriptor.attributes)
         for (column, attribute) in attributes.enumerated() { columns[attribute] = column }
@@ -137,7 +137,7 @@ struct SegmentSearch {
     /// The lists of a pattern in the columns that a leaf allows.
     private func lists(_ pattern: SearchPattern, _ leaf: SearchLeaf) throws(StoreError) -> [(Int, PostingList)] {
         var lists: [(Int, PostingList)] = []
-        try pattern.bytes.withUnsafeBytes { (bytes) throws(StoreError) in
+        try pattern.bytes.withUnsafeBytes { (bytes) throws(StoreError) -> Void in
             try segment.reader.forEachList(of: bytes, isPrefix: pattern.isPrefix) { (_, attribute, list) in
                 if let column = columns[attribute], leaf.allows(column) { lists.append((column, list)) }
                 return true

@@ -69,7 +69,7 @@ extension Store {
             let result = try body(draft, engine(of: draft.base))
             if extensions.hasWork, draft.hasChanges {
                 try extensions.upkeep?.bodyHasEnded(draft, nil, validates: validates)
-                extensions.indexer?.noteChanges(draft.frames.countingChanges)
+                extensions.indexer?.noteChanges(Int(clamping: draft.frames.countingChanges))
             }
             return result
         }

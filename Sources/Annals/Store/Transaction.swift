@@ -26,7 +26,7 @@ public final class Transaction {
         // Tested first, because most stores have none: retrieving it costs each transaction 200 instructions.
         if store.extensions.hasWork, draft.hasChanges || transaction.attachment != nil {
             try store.extensions.upkeep?.bodyHasEnded(draft, transaction, validates: true)
-            store.extensions.indexer?.noteChanges(draft.frames.countingChanges)
+            store.extensions.indexer?.noteChanges(Int(clamping: draft.frames.countingChanges))
         }
         if let failure = transaction.failure() { throw failure }
         return result

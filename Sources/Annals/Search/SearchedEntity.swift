@@ -1,7 +1,7 @@
 // The texts of an entity that a search looks at, in the rows of one state.
 
 /// The searchable attributes of an entity, in the order in which a plan numbers them.
-struct SearchScope {
+struct SearchedEntity {
     /// One of them.
     struct Column {
         let name: String
