@@ -8,6 +8,7 @@
 package struct DocumentTerms {
     private var tokenizer = Tokenizer()
     private var counter: LeafCounter
+    private let trie: PatternTrie
     private let plan: SearchPlan
     /// The number of terms of each attribute.
     package private(set) var lengths: [UInt32]
@@ -17,12 +18,13 @@ package struct DocumentTerms {
         self.plan = plan
         lengths = [UInt32](repeating: 0, count: attributes)
         counter = LeafCounter(plan, attributes: attributes)
+        trie = PatternTrie(plan)
     }
 
     /// Reads the text of an attribute. Without a call, or with nil, an attribute has no terms.
     package mutating func read(_ text: UnsafeRawBufferPointer?, attribute: Int) {
         guard let text else { return }
-        lengths[attribute] = Self.read(text, attribute, &tokenizer, &counter)
+        lengths[attribute] = Self.read(text, attribute, trie, &tokenizer, &counter)
     }
 
     /// Forgets the object, so that the next one can be read.
@@ -34,16 +36,23 @@ package struct DocumentTerms {
     package func frequency(_ leaf: Int, _ attribute: Int) -> UInt32 { counter.frequency(leaf, attribute) }
 
     /// Whether the object that has been read matches the plan.
-    package var matches: Bool { plan.matches { counter.occurring >> UInt64($0) & 1 == 1 } }
+    package var matches: Bool {
+        let occurring = counter.occurring
+        return plan.matches { occurring >> UInt64($0) & 1 == 1 }
+    }
 
-    /// Two parameters, because a closure cannot use one member of a structure while another one is being changed.
+    /// The members are parameters, because a closure cannot use one member while another one is being changed. The tree
+    /// is not part of the counter: walking along it would retain and release it for each term.
     private static func read(
-        _ text: UnsafeRawBufferPointer, _ attribute: Int, _ tokenizer: inout Tokenizer, _ counter: inout LeafCounter
+        _ text: UnsafeRawBufferPointer, _ attribute: Int, _ trie: PatternTrie, _ tokenizer: inout Tokenizer,
+        _ counter: inout LeafCounter
     ) -> UInt32 {
         counter.begin(attribute)
         var length: UInt32 = 0
         tokenizer.forEachTerm(of: text) { term, place in
-            counter.note(term, UInt32(truncatingIfNeeded: place.position))
+            let position = UInt32(truncatingIfNeeded: place.position)
+            trie.forEachUse(term) { use in counter.note(use, position) }
+            counter.finishTerm()
             length &+= 1
         }
         counter.end()
@@ -56,7 +65,6 @@ package struct DocumentTerms {
 /// A phrase of n patterns has n bits. Bit i is set after a term if patterns 0...i match the last i + 1 terms, so one
 /// shift moves all beginnings of the phrase on by a term.
 private struct LeafCounter {
-    private let trie: PatternTrie
     private let attributes: Int
     /// By attribute: the leaves that it counts for, as bits.
     private let allowed: [UInt64]
@@ -84,17 +92,7 @@ private struct LeafCounter {
         begun = [UInt64](repeating: 0, count: leaves.count)
         matching = begun
         frequencies = [UInt32](repeating: 0, count: leaves.count * attributes)
-        near = []
-        var trie = PatternTrie()
-        for (index, leaf) in leaves.enumerated() {
-            let isNear = leaf.distance != nil
-            if isNear { near.append(NearPositions(index, leaf)) }
-            for (place, pattern) in leaf.patterns.enumerated() {
-                let kind: PatternUse.Kind = leaf.patterns.count == 1 ? .word : isNear ? .near(near.count - 1) : .phrase
-                trie.add(pattern, PatternUse(leaf: index, place: place, kind: kind))
-            }
-        }
-        self.trie = trie
+        near = leaves.indices.filter { leaves[$0].distance != nil }.map { NearPositions($0, leaves[$0]) }
     }
 
     func frequency(_ leaf: Int, _ attribute: Int) -> UInt32 { frequencies[leaf * attributes + attribute] }
@@ -106,12 +104,6 @@ private struct LeafCounter {
 
     mutating func begin(_ attribute: Int) { self.attribute = attribute }
 
-    @inline(__always)
-    mutating func note(_ term: UnsafeRawBufferPointer, _ position: UInt32) {
-        trie.forEachUse(term) { use in note(use, position) }
-        if active != 0 { movePhrasesOn() }
-    }
-
     mutating func end() {
         for index in near.indices { count(near[index].leaf, near[index].takeFrequency()) }
         var rest = active
@@ -122,7 +114,8 @@ private struct LeafCounter {
         }
     }
 
-    private mutating func note(_ use: PatternUse, _ position: UInt32) {
+    /// The current term, at this position, matches a pattern.
+    mutating func note(_ use: PatternUse, _ position: UInt32) {
         guard allowed[attribute] >> UInt64(use.leaf) & 1 == 1 else { return }
         switch use.kind {
         case .word: count(use.leaf, 1)
@@ -132,6 +125,9 @@ private struct LeafCounter {
             active |= 1 << UInt64(use.leaf)
         }
     }
+
+    @inline(__always)
+    mutating func finishTerm() { if active != 0 { movePhrasesOn() } }
 
     private mutating func movePhrasesOn() {
         var rest = active
