@@ -31,8 +31,20 @@ struct PatternTrie {
     /// Each with the next use of the same pattern, or -1.
     private var uses: [(use: PatternUse, next: Int32)] = []
 
+    init(_ plan: SearchPlan) {
+        var nearLeaves = 0
+        for (index, leaf) in plan.leaves.enumerated() {
+            let isNear = leaf.distance != nil
+            let kind: PatternUse.Kind = leaf.patterns.count == 1 ? .word : isNear ? .near(nearLeaves) : .phrase
+            for (place, pattern) in leaf.patterns.enumerated() {
+                add(pattern, PatternUse(leaf: index, place: place, kind: kind))
+            }
+            if isNear { nearLeaves += 1 }
+        }
+    }
+
     /// Adds a pattern that is not empty.
-    mutating func add(_ pattern: SearchPattern, _ use: PatternUse) {
+    private mutating func add(_ pattern: SearchPattern, _ use: PatternUse) {
         var node: Int32 = -1
         for byte in pattern.bytes { node = child(of: node, byte) ?? addChild(of: node, byte) }
         let index = Int32(uses.count)

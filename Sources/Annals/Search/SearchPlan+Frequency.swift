@@ -1,8 +1,11 @@
+// The frequency of a word, a phrase, or words near each other, from the positions of their terms.
+
 extension SearchLeaf {
     /// How often the leaf occurs in one text, from the ascending positions at which each of its patterns matches.
     ///
     /// - A word: the number of its positions.
-    /// - A phrase: the number of positions at which the first pattern matches, the second one position later, and so on.
+    /// - A phrase: the number of positions at which the first pattern matches, and the others at the next positions, in
+    ///   order.
     /// - Words near each other: the number of positions of the first pattern for which each other pattern matches at
     ///   most `distance` positions before or after. One position can serve several patterns.
     package func frequency(_ positions: [[UInt32]]) -> UInt32 {

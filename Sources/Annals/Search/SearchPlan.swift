@@ -1,10 +1,10 @@
 // What a search asks of a text: terms, words and phrases of terms, and a tree of conditions over them.
 //
 // Invariants:
-// SP1  A plan has at most `maximumLeaves` leaves, all different; each has 1 to `maximumPatterns` patterns.
-// SP2  A leaf with one pattern has no distance.
-// SP3  Each number in the tree is that of a leaf. `nothing` is a whole plan, never a part.
-// SP4  The tree is at most two levels deeper than its query, so reading it recursively is safe.
+// QP1  A plan has at most `maximumLeaves` leaves, all different; each has 1 to `maximumPatterns` patterns.
+// QP2  A leaf with one pattern has no distance.
+// QP3  Each number in the tree is that of a leaf. `nothing` is a whole plan, never a part.
+// QP4  The tree is at most two levels deeper than its query, so reading it recursively is safe.
 
 /// A term of a query: exact, or the beginning of terms.
 package struct SearchPattern: Hashable, Sendable {

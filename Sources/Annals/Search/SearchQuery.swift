@@ -19,9 +19,9 @@
 /// - Chinese, Japanese, Thai and other scripts without spaces between words: the characters are found wherever they
 ///   occur next to each other, at the beginning of a word or within.
 /// - A search considers the first 64 different words and phrases of a query, the first 64 words of each phrase, and the
-///   first 16,384 UTF-8 bytes of each text. It ignores the rest.
+///   first 4,096 UTF-8 bytes of each text. It ignores the rest.
 public struct SearchQuery: Hashable, Sendable {
-    package static let maximumTextBytes = 16_384
+    package static let maximumTextBytes = 4096
     package static let maximumDepth = 100
 
     indirect enum Part: Hashable, Sendable {
