@@ -264,7 +264,8 @@ def search(cases):
         entries += digits(len(letters) // 3, 3) + digits(len(result), 1)
         letters += "".join(digits(ord(letter), 3) for letter in result)
     ascii_words = "".join(chr(c).lower() if c < 128 and chr(c).isalnum() else " " for c in range(256))
-    body = ["/// The folding of the full-text search, as numbers in literals: six bits a character.", "enum SearchTables {",
+    body = ["/// The folding of the full-text search, as numbers in literals: six bits a character.",
+            "enum SearchTables {",
             "    /// Scalars from here on separate words, but for the ignored ones of plane 14.",
             f"    static let end: UInt32 = 0x{end:X}",
             "    /// The number of foldings.", f"    static let foldings = {len(results)}",
@@ -276,15 +277,15 @@ def search(cases):
                     "".join(digits(number, 2) for number in numbers))
     body += literal("blocks", [
         "For each scalar of a block two characters: 0 separates words, 1 a letter or digit, 2 a character of a script",
-        "without spaces, 3 a picture, 4 left out, 5 a mark that stays, 6 one that has a combining class, 7 one that may",
-        f"compose with the scalar before it, from {KINDS} on the number of its folding."],
+        "without spaces, 3 a picture, 4 left out, 5 a mark that stays, 6 one that has a combining class, 7 one that",
+        f"may compose with the scalar before it, from {KINDS} on the number of its folding."],
         "".join(digits(value, 2) for block in blocks for value in block))
     body += literal("foldingEntries", [
         "Four characters for each folding: three for its place among all letters, one for their number."], entries)
     body += literal("foldingLetters", ["Three characters for each scalar of a folding, which is in the form NFC."],
                     letters)
-    return swift_file("SearchTables", "The words of the full-text search: what each scalar is, and what it is folded to.",
-                      body, SEARCH_FOLDER)
+    purpose = "The words of the full-text search: what each scalar is, and what it is folded to."
+    return swift_file("SearchTables", purpose, body, SEARCH_FOLDER)
 
 
 def checked_search(folding, mapped, kinds):

@@ -54,8 +54,8 @@ enum SearchTables {
         """#
 
     /// For each scalar of a block two characters: 0 separates words, 1 a letter or digit, 2 a character of a script
-    /// without spaces, 3 a picture, 4 left out, 5 a mark that stays, 6 one that has a combining class, 7 one that may
-    /// compose with the scalar before it, from 8 on the number of its folding.
+    /// without spaces, 3 a picture, 4 left out, 5 a mark that stays, 6 one that has a combining class, 7 one that
+    /// may compose with the scalar before it, from 8 on the number of its folding.
     static let blocks: StaticString = #"""
         000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000010101010101\#
         01010101000000000000005i60636>6G6J6R6X6_6g6h787@7W7`7c8081868<8@8A8F8J8M8N0000000000000101010101010101010101\#

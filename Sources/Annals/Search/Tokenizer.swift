@@ -1,44 +1,48 @@
 // Divides a text into the terms by which it is found. The index and the queries use the same division.
 //
-// A word is a run of letters, digits and their marks: "x86" is one word. All else separates words, also "_", "." and "'".
-// A word is folded: without cases (full case folding), without diacritics, Hebrew points and Arabic vowels, without width
-// and other forms (NFKC), with ASCII digits, and letters such as ø and æ as people type them without them. Marks that
-// make another word, such as the vowels of Hindi and the voicing of Kana, stay. Emoji and other pictures are terms,
-// one for each scalar; the colours and joiners between them are left out. Other symbols separate words.
+// A word is a run of letters, digits and their marks: "x86" is one word. All else separates words, also "_", "." and
+// "'". A word is folded: without cases (full case folding), diacritics, Hebrew points and Arabic vowels, without width
+// and other forms (NFKC), with ASCII digits, and with ø, æ and the like as people type them. Marks that make another
+// word stay, such as the vowels of Hindi and the voicing of Kana.
+//
+// Emoji and other pictures are terms, one for each scalar. The colours and joiners between them are left out. Other
+// symbols separate words.
 //
 // Chinese, Japanese, Korean, Thai and other scripts are written without spaces. A run ABCD of their characters has the
 // terms AB, BC, CD and D. So one character is found as a prefix, and a word as the phrase of its pairs.
 //
 // Invariants:
-// TK1  Texts that are equal in Swift have the same terms.
-// TK2  A word divided again is the one term that it is, and every term is in the form NFC.
-// TK3  The terms of any bytes lie in the text in order. Bytes that are not valid UTF-8 separate words.
-// TK4  A term has at most 64 bytes, each of the two characters of a pair at most 32: more scalars are left out.
+// TZ1  Texts that are equal in Swift have the same terms.
+// TZ2  A word divided again is the one term that it is, and every term is in the form NFC.
+// TZ3  The terms of any bytes lie in the text in order. Bytes that are not valid UTF-8 separate words.
+// TZ4  A term has at most 64 bytes, each of the two characters of a pair at most 32: more scalars are left out.
 
 /// One occurrence of a term in a text.
-struct TermPlace: Hashable {
+package struct TermPlace: Hashable, Sendable {
     /// 0, 1, 2 … in this text.
-    var position: Int
+    package var position: Int
     /// Offsets in the text's UTF-8. The term ends before `end`.
-    var start: Int
+    package var start: Int
     /// The end of the first character of a pair; otherwise the end.
-    var head: Int
-    var end: Int
+    package var head: Int
+    package var end: Int
     /// Whether the term is a pair of characters, or the last character of a run without spaces.
-    var isPair: Bool
+    package var isPair: Bool
 }
 
 /// Divides texts into folded terms.
-struct Tokenizer {
+package struct Tokenizer: Sendable {
     /// Increases if a later release divides or folds any text differently: indexes are made again then.
-    static let version = 1
+    package static let version = 1
     /// Longer words are cut at a scalar boundary.
-    static let maximumTermBytes = 64
+    package static let maximumTermBytes = 64
 
-    init() {}
+    package init() {}
 
     /// Calls `body` with the folded UTF-8 of each term, in order. The bytes are valid until `body` returns.
-    mutating func forEachTerm(of text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer, TermPlace) -> Void) {
+    package mutating func forEachTerm(
+        of text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer, TermPlace) -> Void
+    ) {
         withUnsafeTemporaryAllocation(byteCount: TermAssembly.bufferBytes, alignment: 1) { buffer in
             var terms = TermAssembly(buffer)
             var offset = 0
@@ -46,7 +50,7 @@ struct Tokenizer {
                 let next =
                     text[offset] < 0x80
                     ? Self.readASCII(text, offset, &terms, body) : Self.readScalars(text, offset, &terms, body)
-                assert(next > offset && next <= text.count, "TK3: reading a text does not advance.")
+                assert(next > offset && next <= text.count, "TZ3: reading a text does not advance.")
                 offset = next
             }
             terms.finish(body)
@@ -138,7 +142,7 @@ struct Tokenizer {
         }
         for scalar in folded.composed() {
             let folding = TermFolding(scalar)
-            assert(folding.letters == nil && folding != .dropped, "TK2: a folded scalar is folded further.")
+            assert(folding.letters == nil && folding != .dropped, "TZ2: a folded scalar is folded further.")
             terms.append(scalar, folding, start, end, body)
         }
         terms.extend(to: end)

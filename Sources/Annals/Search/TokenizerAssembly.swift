@@ -74,7 +74,7 @@ struct TermAssembly {
         _ scalar: UInt32, _ folding: TermFolding, _ start: Int, _ end: Int,
         _ body: (UnsafeRawBufferPointer, TermPlace) -> Void
     ) {
-        assert(folding.letters == nil, "TK2: a folded scalar is folded further.")
+        assert(folding.letters == nil, "TZ2: a folded scalar is folded further.")
         switch folding {
         case .separator: finish(body)
         case .letter:
@@ -114,7 +114,7 @@ struct TermAssembly {
         (lastStart, limit) = (offset, length &+ Self.maximumCharacterBytes)
     }
 
-    /// Writes a scalar, unless the term is full (TK4).
+    /// Writes a scalar, unless the term is full (TZ4).
     @inline(__always)
     private mutating func write(_ scalar: UInt32) {
         let count = scalar < 0x80 ? 1 : scalar < 0x800 ? 2 : scalar < 0x10000 ? 3 : 4
@@ -130,7 +130,7 @@ struct TermAssembly {
         let marks: UInt32 = count == 1 ? 0 : count == 2 ? 0xC0 : count == 3 ? 0xE0 : 0xF0
         buffer[length] = UInt8(truncatingIfNeeded: marks | rest)
         length &+= count
-        assert(length <= Tokenizer.maximumTermBytes, "TK4: a term is too long.")
+        assert(length <= Tokenizer.maximumTermBytes, "TZ4: a term is too long.")
     }
 
     // MARK: Terms

@@ -1,26 +1,27 @@
 // What the tokenizer makes of one scalar; Tests/Scripts/unicode.py makes the table.
 
-/// The kind of a scalar, or the number of its folding.
-struct TermFolding: Equatable {
-    static let separator = TermFolding(number: 0)
-    static let letter = TermFolding(number: 1)
-    static let withoutSpace = TermFolding(number: 2)
-    static let picture = TermFolding(number: 3)
-    static let dropped = TermFolding(number: 4)
+/// The kind of a scalar, or the number of its folding. Scalars from `end` on are not in the table.
+package struct TermFolding: Equatable {
+    package static let separator = TermFolding(number: 0)
+    package static let letter = TermFolding(number: 1)
+    package static let withoutSpace = TermFolding(number: 2)
+    package static let picture = TermFolding(number: 3)
+    package static let dropped = TermFolding(number: 4)
     /// A mark that stays, and joins nothing.
-    static let freeMark = TermFolding(number: 5)
+    package static let freeMark = TermFolding(number: 5)
     /// A mark that stays, and has a place among other marks.
-    static let orderedMark = TermFolding(number: 6)
+    package static let orderedMark = TermFolding(number: 6)
     /// A mark or letter that may compose with the scalar before it.
-    static let joiningMark = TermFolding(number: 7)
+    package static let joiningMark = TermFolding(number: 7)
     private static let kinds: UInt32 = 8
+    package static let end = SearchTables.end
 
     private let number: UInt32
 
     private init(number: UInt32) { self.number = number }
 
     @inline(__always)
-    init(_ scalar: UInt32) {
+    package init(_ scalar: UInt32) {
         guard scalar < SearchTables.end else {
             // Tags and variations.
             number = scalar >= 0xE0000 && scalar < 0xE1000 ? 4 : 0
@@ -33,14 +34,14 @@ struct TermFolding: Equatable {
 
     /// Whether the scalar belongs to the one before it.
     @inline(__always)
-    var extends: Bool { number >= 4 && number < Self.kinds &+ UInt32(SearchTables.joiningFoldings) }
+    package var extends: Bool { number >= 4 && number < Self.kinds &+ UInt32(SearchTables.joiningFoldings) }
 
     /// Whether the scalar may compose with the one before it.
-    var joins: Bool { number >= 7 && number < Self.kinds &+ UInt32(SearchTables.joiningFoldings) }
+    package var joins: Bool { number >= 7 && number < Self.kinds &+ UInt32(SearchTables.joiningFoldings) }
 
     /// The places of the scalars to which the scalar is folded; nil if it stays or is left out.
     @inline(__always)
-    var letters: Range<Int>? {
+    package var letters: Range<Int>? {
         guard number >= Self.kinds else { return nil }
         let entries = PackedTable(SearchTables.foldingEntries, entryCharacters: 4)
         let first = Int(entries.number(Int(number &- Self.kinds), 0, 3))

@@ -1,8 +1,7 @@
 // The terms of texts in several languages, and of any bytes.
 
+import Annals
 import Testing
-
-@testable import Annals
 
 /// The terms of a text with their places.
 struct ReadTerms {
