@@ -106,8 +106,8 @@ struct SearchBlocks {
             guard let entity = row.int(at: 0).flatMap({ UInt16(exactly: $0) }),
                 case .data(let bytes) = try view.value(row, at: 1)
             else { throw Self.damaged("a record") }
-            let state = try bytes.withUnsafeBytes { (bytes) throws(StoreError) -> SearchState? in
-                try SearchState(bytes)
+            let state = try bytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                try SearchState(UnsafeRawBufferPointer(bytes))
             }
             records.append((object, entity, state))
             return true

@@ -102,7 +102,7 @@ struct SearchStep {
         let old = changed.filter { $0.number < state.nextToBuild }
         guard hasNew || !old.isEmpty || behind >= limits.transactionsBehind else { return SearchProgress() }
         return try view.core.reading { () throws(StoreError) in
-            var writer = SearchSegmentWriter(scope, snapshot, limits)
+            let writer = SearchSegmentWriter(scope, snapshot, limits)
             for object in old {
                 try leaveOut(object)
                 try writer.add(object)
@@ -115,6 +115,13 @@ struct SearchStep {
             return SearchProgress(
                 hasWritten: true, isBuilding: state.nextToBuild < view.nextNumber(of: entity))
         }
+    }
+
+    /// Throws the index away: it is built from the rows again.
+    mutating func beginAgain() throws(StoreError) {
+        try removeSegments()
+        state = SearchState(place: end, attributes: state.attributes)
+        try write()
     }
 
     /// Builds the index from the rows again: of other attributes, with another tokenizer, or because history no longer
@@ -257,13 +264,13 @@ struct BuiltSegment {
     let blocks: [[UInt8]]
 }
 
-/// Makes segments from the rows of objects.
-private struct SearchSegmentWriter: ~Copyable {
+/// Makes segments from the rows of objects. A class, because closures over rows change it. For one thread.
+private final class SearchSegmentWriter {
     private let scope: SearchedEntity
     private let snapshot: Snapshot
     private let limits: SearchLimits
-    private var builder: SegmentBuilder
-    private var tokenizer = Tokenizer()
+    @exclusivity(unchecked) private var builder: SegmentBuilder
+    @exclusivity(unchecked) private var tokenizer = Tokenizer()
     private var built: [BuiltSegment] = []
 
     init(_ scope: SearchedEntity, _ snapshot: Snapshot, _ limits: SearchLimits) {
@@ -272,7 +279,7 @@ private struct SearchSegmentWriter: ~Copyable {
     }
 
     /// Adds an object, if it exists.
-    mutating func add(_ object: ObjectID) throws(StoreError) {
+    func add(_ object: ObjectID) throws(StoreError) {
         let (snapshot, layout) = (snapshot, scope.layout)
         _ = try snapshot.view.withRow(object) { (row) throws(StoreError) in
             try snapshot.lend(object, row, layout) { (row) throws(StoreError) in try add(row) }
@@ -280,7 +287,7 @@ private struct SearchSegmentWriter: ~Copyable {
     }
 
     /// Adds objects by ascending number until a segment is full. Returns the number after the last one.
-    mutating func addRows(from number: UInt64, in view: View) throws(StoreError) -> UInt64 {
+    func addRows(from number: UInt64, in view: View) throws(StoreError) -> UInt64 {
         let (snapshot, layout, most) = (snapshot, scope.layout, limits.termsPerSegment)
         var next = view.nextNumber(of: scope.entity)
         try view.scan(entity: scope.entity, from: number) { (object, row) throws(StoreError) in
@@ -294,7 +301,7 @@ private struct SearchSegmentWriter: ~Copyable {
         return next
     }
 
-    private mutating func add(_ row: borrowing RowView) throws(StoreError) {
+    private func add(_ row: borrowing RowView) throws(StoreError) {
         if !builder.canAdd(row.id.number) || builder.termCount >= limits.termsPerSegment { try flush() }
         builder.begin(number: row.id.number)
         try scope.forEachText(row) { (column, text) in
@@ -305,14 +312,14 @@ private struct SearchSegmentWriter: ~Copyable {
         builder.end()
     }
 
-    private mutating func flush() throws(StoreError) {
+    private func flush() throws(StoreError) {
         guard !builder.isEmpty else { return }
         var blocks: [[UInt8]] = []
         let descriptor = try builder.finish { (block) in blocks.append(Array(block)) }
         built.append(BuiltSegment(descriptor: descriptor, blocks: blocks))
     }
 
-    mutating func finish() throws(StoreError) -> [BuiltSegment] {
+    func finish() throws(StoreError) -> [BuiltSegment] {
         try flush()
         return built
     }

@@ -137,7 +137,8 @@ struct SegmentSearch {
     /// The lists of a pattern in the columns that a leaf allows.
     private func lists(_ pattern: SearchPattern, _ leaf: SearchLeaf) throws(StoreError) -> [(Int, PostingList)] {
         var lists: [(Int, PostingList)] = []
-        try pattern.bytes.withUnsafeBytes { (bytes) throws(StoreError) -> Void in
+        try pattern.bytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            let bytes = UnsafeRawBufferPointer(bytes)
             try segment.reader.forEachList(of: bytes, isPrefix: pattern.isPrefix) { (_, attribute, list) in
                 if let column = columns[attribute], leaf.allows(column) { lists.append((column, list)) }
                 return true

@@ -15,6 +15,13 @@ extension Store {
     /// From then on the handle keeps the indexes up to date.
     func declare(_ declarations: [SearchDeclaration]) throws {
         guard !declarations.isEmpty, options.access == .readWrite else { return }
+        try declareSearches(declarations)
+        let indexer = SearchIndexer(searchUpdates)
+        extensions.indexer = indexer
+        indexer.wake()
+    }
+
+    func declareSearches(_ declarations: [SearchDeclaration]) throws {
         if try !hasDeclared(declarations) {
             try add(reserved: true) { (catalog) in
                 [ReservedEntity.searches, .searchBlocks].filter { catalog.number(ofEntity: $0.name) == nil }
@@ -25,9 +32,6 @@ extension Store {
             }
             try searchUpdates.keepConsumer()
         }
-        let indexer = SearchIndexer(searchUpdates)
-        extensions.indexer = indexer
-        indexer.wake()
     }
 
     private func hasDeclared(_ declarations: [SearchDeclaration]) throws(StoreError) -> Bool {
