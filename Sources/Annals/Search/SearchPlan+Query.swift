@@ -43,7 +43,8 @@ private struct SearchPlanning {
     private mutating func typed(_ text: String, _ scope: SearchScope) -> SearchNode? {
         var nodes: [SearchNode] = []
         var parts = TypedQuery(text)
-        while leaves.count < SearchPlan.maximumLeaves, let part = parts.next() {
+        // Repeated words are no new leaves, but they take time.
+        while nodes.count < SearchPlan.maximumLeaves, let part = parts.next() {
             let terms = terms(part.text)
             let isExcluded = part.hasMinus && (part.isQuoted || terms.beginsAtOnce)
             let node =

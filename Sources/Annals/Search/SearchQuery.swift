@@ -18,8 +18,8 @@
 /// - A word that contains several words, as "foo-bar" does, is a phrase.
 /// - Chinese, Japanese, Thai and other scripts without spaces between words: the characters are found wherever they
 ///   occur next to each other, at the beginning of a word or within.
-/// - A search considers the first 64 different words and phrases of a query, the first 64 words of each phrase, and the
-///   first 4,096 UTF-8 bytes of each text. It ignores the rest.
+/// - A search considers the first 64 words and phrases of a query, the first 64 words of each phrase, and the first
+///   4,096 UTF-8 bytes of each text. It ignores the rest.
 public struct SearchQuery: Hashable, Sendable {
     package static let maximumTextBytes = 4096
     package static let maximumDepth = 100

@@ -49,7 +49,9 @@ package struct TypedQuery {
         return Substring(taken)
     }
 
-    private static func isSpace(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isWhitespace }
+    private static func isSpace(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.isASCII ? scalar == " " || (9...13).contains(scalar.value) : scalar.properties.isWhitespace
+    }
 
     /// A hyphen, a minus, the dash into which keyboards change it, and the wide form.
     private static func isMinus(_ scalar: Unicode.Scalar) -> Bool {
