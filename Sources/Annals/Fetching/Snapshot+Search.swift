@@ -22,14 +22,14 @@ public struct SearchMatch<E: Entity> {
     ///
     /// Linear in the text. Traps if the property is not searchable.
     public func snippet<V: TextProperty>(of path: any KeyPath<E, V> & Sendable, length: Int = 160) -> SearchSnippet? {
-        text(path).map { SearchSnippet(of: $0.text, leaves(in: $0.column), maximumCharacters: length) }
+        text(path).map { SearchSnippet($0.text, plan.leaves, attribute: $0.column, maximumCharacters: length) }
     }
 
     /// The ranges of a text in which the search has found its words. Empty for a property without a text.
     ///
     /// Linear in the text. Traps if the property is not searchable.
     public func highlights<V: TextProperty>(of path: any KeyPath<E, V> & Sendable) -> [Range<String.Index>] {
-        text(path).map { SearchSnippet.highlights(in: $0.text, leaves(in: $0.column)) } ?? []
+        text(path).map { SearchSnippet.highlights(in: $0.text, plan.leaves, attribute: $0.column) } ?? []
     }
 
     private func text<V: TextProperty>(_ path: any KeyPath<E, V> & Sendable) -> (text: String, column: Int)? {
@@ -40,8 +40,6 @@ public struct SearchMatch<E: Entity> {
         }
         return ((value[keyPath: path] as V) as? String).map { ($0, column) }
     }
-
-    private func leaves(in column: Int) -> [SearchLeaf] { plan.leaves.filter { $0.isScored && $0.allows(column) } }
 }
 
 extension Snapshot {

@@ -9,8 +9,10 @@
 struct SearchedChanges {
     /// All changed and deleted objects of the entity.
     var hidden: Set<ObjectID> = []
-    /// Those that exist, with their texts by the column of the scope.
+    /// Those that exist, with their texts by column.
     var texts: [(object: ObjectID, texts: [String?])] = []
+    /// Whether they are all objects of the entity, because the state has it in another form.
+    var areAll = false
 }
 
 /// An object that matches, with its score.
@@ -96,6 +98,10 @@ struct SearchRun {
         _ body: (inout SearchRun, SearchIndex?) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         let snapshot = snapshot
+        if changes.areAll {
+            for (object, texts) in changes.texts { read(object, texts) }
+            return try body(&self, nil)
+        }
         try snapshot.requireKnown(scope.entity)
         return try snapshot.view.core.reading { () throws(StoreError) in
             var index = try SearchIndex(snapshot, scope)

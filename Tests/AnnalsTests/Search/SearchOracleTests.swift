@@ -88,10 +88,9 @@ private struct SearchWork {
             store = try Store(at: folder.path, entities: [Note.self], options: options)
             return "opening"
         case 91..<94:
-            let token = try store.snapshot().token
             try insert()
             try update()
-            _ = try store.revert(HistoryRequest(after: .token(token)))
+            _ = try store.revert(store.snapshot().token, conflicts: .storeWins)
             return "revert"
         case 94..<97:
             try applyFromOther()
@@ -136,9 +135,8 @@ private struct SearchWork {
     private mutating func applyFromOther() throws {
         let note = note()
         try other.write { try $0.insert(note) }
-        for transaction in try other.export(after: store.lastApplied(from: other.identifier)) {
-            _ = try store.apply(transaction)
-        }
+        let place = try store.lastApplied(from: other.identifier).map { HistoryRequest.Place.token($0) } ?? .oldest
+        for transaction in try other.export(after: place) { _ = try store.apply(transaction) }
     }
 
     private mutating func untyped() throws {

@@ -1,0 +1,74 @@
+// Searching for words in a context, including its unsaved changes.
+
+public import FoundationEssentials
+
+/// An object of a context that a search has found.
+public struct ObjectMatch<E: Entity> {
+    /// The object.
+    public let object: Object<E>
+    private let match: SearchMatch<E>
+    /// The rank: greater for better matches. Scores of different searches cannot be compared.
+    public var score: Double { match.score }
+
+    fileprivate init(_ object: Object<E>, _ match: SearchMatch<E>) { (self.object, self.match) = (object, match) }
+
+    /// A part of a text, as it was when the search found it, with the words found. See `SearchMatch.snippet`.
+    public func snippet<V: TextProperty>(of path: any KeyPath<E, V> & Sendable, length: Int = 160) -> SearchSnippet? {
+        match.snippet(of: path, length: length)
+    }
+
+    /// The ranges of a text in which the words were found. See `SearchMatch.highlights`.
+    public func highlights<V: TextProperty>(of path: any KeyPath<E, V> & Sendable) -> [Range<String.Index>] {
+        match.highlights(of: path)
+    }
+}
+
+extension Context {
+    /// The objects whose searchable texts match a query, as this context shows them, best match first.
+    ///
+    /// Parameters and errors are those of `Snapshot.search`; also throws `contextClosed`. Unsaved objects are read one
+    /// by one. With unsaved changes, a predicate or an order takes as long as `fetch` with the same.
+    public func search<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
+    ) throws -> [ObjectMatch<E>] {
+        let snapshot = try snapshot
+        let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        let scope = try SearchedEntity(binding, layout)
+        let page = FetchPage(limit: limit, offset: offset)
+        guard core.hasUnsaved(of: E.model) || predicate != nil && !core.pending.isEmpty else {
+            var search = try Search(snapshot, query, predicate)
+            return try search.matches(SortKey.parts(of: sort), page).map { ObjectMatch(core.any($0.reference), $0) }
+        }
+        var run = SearchRun(snapshot, scope, query, changes(scope, type))
+        let order = try OverlaidOrder(
+            isSorted: !sort.isEmpty, hasPredicate: predicate != nil,
+            try sort.isEmpty && predicate == nil ? [] : references(to: type, where: predicate, sortedBy: SortKey(sort)))
+        return try order.found(&run, page).map { found in
+            let object = core.any(Reference<E>(found.object, of: core.mark))
+            let match = SearchMatch(
+                reference: object.reference, value: object.current, score: found.score, plan: run.plan, scope: scope)
+            return ObjectMatch(object, match)
+        }
+    }
+
+    /// The same for a text as people type it.
+    public func search<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
+    ) throws -> [ObjectMatch<E>] {
+        try search(
+            type, for: SearchQuery(text), where: predicate, sortedBy: SortKey(sort), limit: limit, offset: offset)
+    }
+
+    private func changes<E: Entity>(_ scope: SearchedEntity, _ type: E.Type) -> SearchedChanges {
+        var changes = SearchedChanges()
+        for object in core.unsaved(of: E.model) {
+            changes.hidden.insert(object.id)
+            guard let object = object as? Object<E>, object.isShown else { continue }
+            changes.texts.append((object.id, scope.texts(of: object.current)))
+        }
+        return changes
+    }
+}
