@@ -38,8 +38,8 @@ public struct SearchSnippet: Hashable, Sendable {
 }
 
 extension SearchSnippet {
-    /// The snippet of a text for the leaves of a plan. Leaves beneath `not` count for nothing, and neither do leaves that
-    /// do not allow the attribute. Takes a time in proportion to the length of the text.
+    /// The snippet of a text for the leaves of a plan. Leaves beneath `not` count for nothing, and neither do leaves
+    /// that do not allow the attribute. Takes a time in proportion to the length of the text.
     package init(_ text: String, _ leaves: [SearchLeaf], attribute: Int? = nil, maximumCharacters: Int = 160) {
         let places = SearchPlaces(text, leaves, attribute)
         let window = SnippetWindow(places, max(1, maximumCharacters)).range
