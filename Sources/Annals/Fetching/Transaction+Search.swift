@@ -19,9 +19,9 @@ extension Transaction {
         let (binding, layout) = try binding(E.self)
         let scope = try SearchedEntity(binding, layout)
         var run = SearchRun(snapshot, scope, query, try changes(scope, type))
-        let order = try OverlaidOrder(
-            isSorted: !sort.isEmpty, hasPredicate: predicate != nil,
-            try sort.isEmpty && predicate == nil ? [] : references(to: type, where: predicate, sortedBy: SortKey(sort)))
+        let needsReferences = !sort.isEmpty || predicate != nil
+        let references = needsReferences ? try references(to: type, where: predicate, sortedBy: SortKey(sort)) : []
+        let order = OverlaidOrder(isSorted: !sort.isEmpty, hasPredicate: predicate != nil, references)
         return try order.found(&run, page).compactMap { found in
             let reference = Reference<E>(found.object, of: binding.storeMark)
             return try self[reference].map {

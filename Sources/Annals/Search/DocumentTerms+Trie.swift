@@ -31,6 +31,8 @@ struct PatternTrie {
     /// Each with the next use of the same pattern, or -1.
     private var uses: [(use: PatternUse, next: Int32)] = []
 
+    init() {}
+
     init(_ plan: SearchPlan) {
         var nearLeaves = 0
         for (index, leaf) in plan.leaves.enumerated() {
@@ -44,7 +46,7 @@ struct PatternTrie {
     }
 
     /// Adds a pattern that is not empty.
-    private mutating func add(_ pattern: SearchPattern, _ use: PatternUse) {
+    mutating func add(_ pattern: SearchPattern, _ use: PatternUse) {
         var node: Int32 = -1
         for byte in pattern.bytes { node = child(of: node, byte) ?? addChild(of: node, byte) }
         let index = Int32(uses.count)
