@@ -77,7 +77,7 @@ struct PostingChunk: ~Copyable {
         encoded.storeBytes(of: UInt8(count), as: UInt8.self)
         encoded.storeBytes(of: fields.littleEndian, toByteOffset: 1, as: UInt16.self)
         var size = 3
-        if count == SegmentFormat.postingsPerChunk { size += Self.store(varint: last &- first, encoded + size) }
+        if count >= SegmentFormat.postingsToSkip { size += Self.store(varint: last &- first, encoded + size) }
         var bits = PostingBitWriter(encoded + size)
         for index in 0..<count - 1 { bits.append(gaps[index], width: widths.gap) }
         for index in 0..<count { bits.append(frequencies[index], width: widths.frequency) }

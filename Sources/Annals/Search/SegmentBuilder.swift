@@ -1,13 +1,14 @@
 // Builds a segment in memory from the terms of objects.
+//
+// Invariants:
+// SB1  `occurrences` has a jump (a mark, and the next position) before each occurrence whose position is not the one
+//      after its predecessor in the same object and attribute, or not 0 for the first.
 
 /// Collects the terms of objects in ascending order of their numbers, and writes them as a segment.
 ///
 /// Each occurrence is one number in memory, that of its term and attribute; its position follows from those before it.
-/// At the end a counting sort arranges the occurrences by term. After `finish` the builder is empty and can be used again.
-///
-/// Invariants:
-/// - SB1. `occurrences` has a jump (a mark, and the next position) before each occurrence whose position is not the one
-///   after its predecessor in the same object and attribute, or not 0 for the first.
+/// At the end a counting sort arranges the occurrences by term. After `finish` the builder is empty and can be used
+/// again.
 package struct SegmentBuilder: ~Copyable {
     private static let jump = UInt32.max
 

@@ -81,8 +81,8 @@ package final class SegmentReader {
 
     // MARK: Lists
 
-    /// Calls `body` with each list of a term, or of all terms with a prefix, in ascending order of terms and attributes,
-    /// until it returns false. The term is valid until `body` returns.
+    /// Calls `body` with each list of a term, or of all terms with a prefix, in ascending order of terms and
+    /// attributes, until it returns false. The term is valid until `body` returns.
     package func forEachList(
         of pattern: UnsafeRawBufferPointer, isPrefix: Bool,
         _ body: (_ term: UnsafeRawBufferPointer, _ attribute: Int, _ list: PostingList) throws(StoreError) -> Bool

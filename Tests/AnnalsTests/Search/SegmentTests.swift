@@ -49,7 +49,7 @@ import Testing
         for (ordinal, number) in numbers.enumerated() {
             #expect(try reader.number(of: ordinal) == number, note)
             #expect(try reader.ordinal(of: number) == ordinal, note)
-            for absent in [number - 1, number + 1] where model.objects[absent] == nil {
+            for absent in [number &- 1, number + 1] where model.objects[absent] == nil {
                 #expect(try reader.ordinal(of: absent) == nil, note)
             }
             for attribute in 0..<model.attributes {
