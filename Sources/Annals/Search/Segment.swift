@@ -135,6 +135,8 @@ extension SegmentDescriptor {
         let span = lastNumber - firstNumber
         return span >= UInt64(objectCount - 1) && numberWidth == Self.numberWidth(span: span, objectCount)
             && (termBlocks == 0) == (directoryBlocks == 0) && directoryBlocks <= termBlocks
+            && byteCount >= UInt64(objectCount * recordBytes)
+            && byteCount <= UInt64(blockCount * SegmentFormat.maximumBlockBytes)
     }
 
     /// The bytes that object numbers take in the records.

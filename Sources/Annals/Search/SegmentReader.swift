@@ -30,7 +30,7 @@ package final class SegmentReader {
 
     // MARK: Blocks
 
-    private func block(_ index: Int) throws(StoreError) -> UnsafeRawBufferPointer {
+    func block(_ index: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         let bytes = try load(index)
         guard bytes.count <= SegmentFormat.maximumBlockBytes else {
             throw SegmentFormat.damaged("a block is too large.")
@@ -71,7 +71,7 @@ package final class SegmentReader {
         return block
     }
 
-    private func directory(_ index: Int) throws(StoreError) -> SegmentDirectory {
+    func directory(_ index: Int) throws(StoreError) -> SegmentDirectory {
         if let directory = directories[index] { return directory }
         let bytes = try block(objectBlocks + descriptor.termBlocks + index)
         let directory = try SegmentDirectory(bytes, termBlocks: descriptor.termBlocks)
@@ -114,8 +114,9 @@ package final class SegmentReader {
 /// A block of the directory, whose trailer was checked.
 struct SegmentDirectory {
     private let bytes: UnsafeRawBufferPointer
-    private let firstBlock: Int
-    private let count: Int
+    /// The number of the first block of terms.
+    let firstBlock: Int
+    let count: Int
     private let end: Int
 
     init(_ bytes: UnsafeRawBufferPointer, termBlocks: Int) throws(StoreError) {
@@ -136,6 +137,11 @@ struct SegmentDirectory {
             throw SegmentFormat.damaged("a term extends beyond its block of the directory.")
         }
         return bytes.slice(offset + 2, Int(bytes[offset]))
+    }
+
+    func attribute(_ index: Int) throws(StoreError) -> Int {
+        _ = try term(index)
+        return Int(bytes[Int(bytes.integer(at: end + 2 * index, as: UInt16.self)) + 1])
     }
 
     /// The last block of terms whose first term is before `term`; the first block if none is.

@@ -49,7 +49,7 @@ import Testing
     /// Reads everything in every way.
     private static func isDamaged(_ bad: SegmentBlocks, _ good: SegmentBlocks, _ note: Comment) throws -> Bool {
         let ways: [(SegmentReader) throws -> Void] = [
-            readRecords, skipAll, { _ = try SegmentModel(reading: $0) },
+            readRecords, skipAll, { try $0.verify() }, { _ = try SegmentModel(reading: $0) },
             { try readAll($0, byteCount: bad.blocks.reduce(0) { $0 + $1.count }) },
             { _ = try SegmentMerge.merge([$0], dead: [[]]) { _ in } },
             { bad in

@@ -24,6 +24,7 @@ import Testing
     static func compare(_ model: SegmentModel, _ blocks: SegmentBlocks, _ note: Comment) throws {
         let reader = try blocks.reader()
         #expect(try SegmentModel(reading: reader) == model, note)
+        #expect(throws: Never.self, note) { try reader.verify() }
         #expect(blocks.blocks.allSatisfy { $0.count <= SegmentFormat.maximumBlockBytes }, note)
         let lists = model.lists
         try compareRecords(model, reader, note)
