@@ -95,7 +95,7 @@ struct PostingBytes {
             shift &+= 7
             if shift > 28 { break }
         }
-        throw SegmentFormat.damaged("a number is too large or not complete.")
+        throw PostingFormat.damaged("a number is too large or not complete.")
     }
 
     /// The next bytes.
@@ -106,7 +106,7 @@ struct PostingBytes {
     }
 
     @inline(never)
-    private func shortage() -> StoreError { SegmentFormat.damaged("a field extends beyond its bytes.") }
+    private func shortage() -> StoreError { PostingFormat.damaged("a field extends beyond its bytes.") }
 }
 
 /// A place in Rice codes of one parameter, in a block of which at least 8 bytes follow the codes (SG2).
@@ -151,7 +151,7 @@ struct PostingCodes {
         }
         guard bit + 1 + parameter <= end, zeros < (1 << 32) >> parameter else {
             bit = end
-            throw SegmentFormat.damaged("a chunk has too few positions.")
+            throw PostingFormat.damaged("a chunk has too few positions.")
         }
         let low = start.bits(bit + 1, parameter)
         bit += 1 + parameter

@@ -119,7 +119,7 @@ package struct PostingIterator {
     }
 
     @inline(never)
-    private static func ordinalTooLarge() -> StoreError { SegmentFormat.damaged("an ordinal is too large.") }
+    private static func ordinalTooLarge() -> StoreError { PostingFormat.damaged("an ordinal is too large.") }
 
     /// The posting after those that `next` reads itself: the last one of a chunk, if it continues, or the first one of
     /// the next chunk.
@@ -148,7 +148,7 @@ package struct PostingIterator {
         var rest = self
         var sum = chunkFrequency(index)
         repeat {
-            guard try rest.openChunk() else { throw SegmentFormat.damaged("a posting does not end.") }
+            guard try rest.openChunk() else { throw PostingFormat.damaged("a posting does not end.") }
             sum += rest.chunkFrequency(0)
         } while rest.count == 1 && rest.continues
         return sum
@@ -161,13 +161,13 @@ extension PostingIterator {
     /// Moves to the first posting of the next chunk, even if it is the rest of another; false after the last chunk.
     private mutating func openChunk() throws(StoreError) -> Bool {
         if lastOrdinal >= 0, lastOrdinal != ordinal {
-            throw SegmentFormat.damaged("a chunk has another last ordinal than its head.")
+            throw PostingFormat.damaged("a chunk has another last ordinal than its head.")
         }
         if offset == entryEnd, try !openNextEntry() { return false }
         var bytes = PostingBytes(start: start, offset: offset, end: entryEnd)
         let size = try bytes.readVarint()
         guard size <= bytes.end &- bytes.offset else {
-            throw SegmentFormat.damaged("a chunk extends beyond its entry.")
+            throw PostingFormat.damaged("a chunk extends beyond its entry.")
         }
         offset = bytes.offset &+ size
         bytes = PostingBytes(start: start, offset: bytes.offset, end: offset)
@@ -177,7 +177,7 @@ extension PostingIterator {
         let wasContinued = continues
         let isRest = try openPostings(&bytes)
         guard isRest == wasContinued, isRest ? ordinal == previous : ordinal > previous, ordinal < objectCount else {
-            throw SegmentFormat.damaged("a chunk does not follow the one before it.")
+            throw PostingFormat.damaged("a chunk does not follow the one before it.")
         }
         frequency = chunkFrequency(0)
         return true
@@ -185,7 +185,7 @@ extension PostingIterator {
 
     private mutating func openNextEntry() throws(StoreError) -> Bool {
         guard isContinuedEntry else {
-            if continues { throw SegmentFormat.damaged("a posting does not end.") }
+            if continues { throw PostingFormat.damaged("a posting does not end.") }
             return false
         }
         let next = try reader.continuation(inBlock: blockIndex + 1, attribute: attribute, termLength: termLength)
@@ -207,11 +207,11 @@ extension PostingIterator {
         let fields = Int(try bytes.readUInt16())
         (gapWidth, frequencyWidth) = (fields & 31, fields >> 5 & 15)
         continues = fields & 1 << 15 != 0
-        if count >= SegmentFormat.postingsToSkip { lastOrdinal = ordinal + (try bytes.readVarint()) }
+        if count >= PostingFormat.postingsToSkip { lastOrdinal = ordinal + (try bytes.readVarint()) }
         let bitCount = (count &- 1) &* gapWidth &+ count &* frequencyWidth
         let codesStart = bytes.offset &+ (bitCount &+ 7) &>> 3
-        guard count <= SegmentFormat.postingsPerChunk, frequencyWidth <= 10, codesStart <= bytes.end else {
-            throw SegmentFormat.damaged("a chunk has impossible widths.")
+        guard count <= PostingFormat.postingsPerChunk, frequencyWidth <= 10, codesStart <= bytes.end else {
+            throw PostingFormat.damaged("a chunk has impossible widths.")
         }
         gapBit = bytes.offset &* 8
         frequencyBit = gapBit &+ (count &- 1) &* gapWidth
@@ -245,7 +245,7 @@ extension PostingIterator {
         var next = first
         while positions.count < frequency {
             guard try rest.openChunk(), rest.lonePosition == nil else {
-                throw SegmentFormat.damaged("a posting does not end.")
+                throw PostingFormat.damaged("a posting does not end.")
             }
             next = try rest.decode(&positions, from: next, count: rest.chunkFrequency(0))
         }
@@ -266,7 +266,7 @@ extension PostingIterator {
         var next = first
         for place in 0..<count {
             next &+= try codes.read()
-            guard next < Int(UInt32.max) else { throw SegmentFormat.damaged("a position is too large.") }
+            guard next < Int(UInt32.max) else { throw PostingFormat.damaged("a position is too large.") }
             room[place] = UInt32(truncatingIfNeeded: next)
             next &+= 1
         }

@@ -18,7 +18,7 @@ package struct PostingList {
             count += try part.objectCount()
         }
         guard count > 0, count <= reader.descriptor.objectCount else {
-            throw SegmentFormat.damaged("a list has an impossible number of objects.")
+            throw PostingFormat.damaged("a list has an impossible number of objects.")
         }
         return count
     }
@@ -32,7 +32,7 @@ extension SegmentReader {
     func continuation(inBlock index: Int, attribute: Int, termLength: Int) throws(StoreError) -> SegmentEntry {
         let next = try SegmentEntry(termBlock(index), 0)
         guard next.attribute == attribute, try next.wholeTerm.count == termLength else {
-            throw SegmentFormat.damaged("a list continues as another one.")
+            throw PostingFormat.damaged("a list continues as another one.")
         }
         return next
     }

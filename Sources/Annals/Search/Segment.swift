@@ -45,7 +45,7 @@
 // SG4  A chunk has less than `maximumChunkBytes` bytes, so an empty block has room for each entry with one chunk.
 
 /// The limits of a segment's format.
-package enum SegmentFormat {
+package enum PostingFormat {
     static let version: UInt8 = 1
     package static let maximumBlockBytes = 32_000
     package static let maximumAttributes = 64
@@ -85,7 +85,7 @@ package struct SegmentDescriptor: Hashable, Sendable {
 
     /// The bytes of an object's record.
     var recordBytes: Int { numberWidth + lengthWidth * attributes }
-    var recordsPerBlock: Int { SegmentFormat.maximumBlockBytes / recordBytes }
+    var recordsPerBlock: Int { PostingFormat.maximumBlockBytes / recordBytes }
     package var objectBlocks: Int { (objectCount + recordsPerBlock - 1) / recordsPerBlock }
     package var blockCount: Int { objectBlocks + termBlocks + directoryBlocks }
 }
@@ -94,7 +94,7 @@ package struct SegmentDescriptor: Hashable, Sendable {
 
 extension SegmentDescriptor {
     package func write(to writer: inout ByteWriter) {
-        writer.append(SegmentFormat.version)
+        writer.append(PostingFormat.version)
         writer.append(UInt8(attributes))
         writer.append(UInt8(numberWidth))
         writer.append(UInt8(lengthWidth))
@@ -110,7 +110,7 @@ extension SegmentDescriptor {
 
     /// Reads a descriptor, and checks that its fields are possible.
     package init(from reader: inout ByteReader) throws(StoreError) {
-        guard try reader.readUInt8() == SegmentFormat.version else { throw reader.newer("The form of a search index") }
+        guard try reader.readUInt8() == PostingFormat.version else { throw reader.newer("The form of a search index") }
         attributes = Int(try reader.readUInt8())
         numberWidth = Int(try reader.readUInt8())
         lengthWidth = Int(try reader.readUInt8())
@@ -127,16 +127,16 @@ extension SegmentDescriptor {
     }
 
     private var isPossible: Bool {
-        guard (1...SegmentFormat.maximumAttributes).contains(attributes), [0, 2, 4].contains(numberWidth),
-            [1, 2, 4].contains(lengthWidth), (1...SegmentFormat.maximumObjects).contains(objectCount),
-            firstNumber <= lastNumber, lastNumber <= SegmentFormat.maximumNumber,
+        guard (1...PostingFormat.maximumAttributes).contains(attributes), [0, 2, 4].contains(numberWidth),
+            [1, 2, 4].contains(lengthWidth), (1...PostingFormat.maximumObjects).contains(objectCount),
+            firstNumber <= lastNumber, lastNumber <= PostingFormat.maximumNumber,
             lastNumber - firstNumber <= UInt64(UInt32.max)
         else { return false }
         let span = lastNumber - firstNumber
         return span >= UInt64(objectCount - 1) && numberWidth == Self.numberWidth(span: span, objectCount)
             && (termBlocks == 0) == (directoryBlocks == 0) && directoryBlocks <= termBlocks
             && byteCount >= UInt64(objectCount * recordBytes)
-            && byteCount <= UInt64(blockCount * SegmentFormat.maximumBlockBytes)
+            && byteCount <= UInt64(blockCount * PostingFormat.maximumBlockBytes)
     }
 
     /// The bytes that object numbers take in the records.

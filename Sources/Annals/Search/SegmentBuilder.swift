@@ -30,7 +30,7 @@ package struct SegmentBuilder: ~Copyable {
 
     package init(attributes: Int) {
         precondition(
-            attributes > 0 && attributes <= SegmentFormat.maximumAttributes, "A segment has 1 to 64 attributes.")
+            attributes > 0 && attributes <= PostingFormat.maximumAttributes, "A segment has 1 to 64 attributes.")
         self.attributes = attributes
         nextPositions = Array(repeating: 0, count: attributes)
     }
@@ -44,10 +44,10 @@ package struct SegmentBuilder: ~Copyable {
 
     /// Whether the segment has room for an object with a number above the last one. If not, finish first.
     package func canAdd(_ number: UInt64) -> Bool {
-        guard number <= SegmentFormat.maximumNumber else { return false }
+        guard number <= PostingFormat.maximumNumber else { return false }
         if isEmpty { return true }
         return number > lastNumber && number - firstNumber <= UInt64(UInt32.max)
-            && objectCount < SegmentFormat.maximumObjects
+            && objectCount < PostingFormat.maximumObjects
     }
 
     /// Begins an object, which may have no terms.
@@ -67,7 +67,7 @@ package struct SegmentBuilder: ~Copyable {
     @inline(__always)
     package mutating func add(term: UnsafeRawBufferPointer, attribute: Int, position: Int) {
         precondition(isInObject && attribute >= 0 && attribute < attributes, "An object and its attribute have begun.")
-        precondition(term.count > 0 && term.count <= SegmentFormat.maximumTermBytes, "A term has 1 to 255 bytes.")
+        precondition(term.count > 0 && term.count <= PostingFormat.maximumTermBytes, "A term has 1 to 255 bytes.")
         let list = table.number(of: term, attribute: attribute)
         if list == counts.count { counts.append(0) }
         counts[list] &+= 1

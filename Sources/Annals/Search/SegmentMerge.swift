@@ -78,7 +78,7 @@ struct SegmentMergedObjects {
             }
         }
         guard count > 0 else { return nil }
-        guard count <= SegmentFormat.maximumObjects, last - first <= UInt64(UInt32.max) else {
+        guard count <= PostingFormat.maximumObjects, last - first <= UInt64(UInt32.max) else {
             throw StoreError(.tooLarge, "The objects of the segments are too many, or too far apart, for one.")
         }
         return SegmentDescriptor(
@@ -97,7 +97,7 @@ struct SegmentMergedObjects {
         var previous: UInt64?
         while let input = Self.least(heads), let head = heads[input] {
             if let previous, head.number <= previous {
-                throw SegmentFormat.damaged("an object number is repeated or not in order.")
+                throw PostingFormat.damaged("an object number is repeated or not in order.")
             }
             previous = head.number
             newOrdinals[input][head.ordinal] = count

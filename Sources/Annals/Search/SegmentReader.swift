@@ -32,8 +32,8 @@ package final class SegmentReader {
 
     func block(_ index: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         let bytes = try load(index)
-        guard bytes.count <= SegmentFormat.maximumBlockBytes else {
-            throw SegmentFormat.damaged("a block is too large.")
+        guard bytes.count <= PostingFormat.maximumBlockBytes else {
+            throw PostingFormat.damaged("a block is too large.")
         }
         return bytes
     }
@@ -52,7 +52,7 @@ package final class SegmentReader {
             let loaded = try block(index)
             let records = min(recordsPerBlock, descriptor.objectCount - index * recordsPerBlock)
             guard loaded.count == records * recordBytes else {
-                throw SegmentFormat.damaged("a block of records has another size.")
+                throw PostingFormat.damaged("a block of records has another size.")
             }
             recordBlocks[index] = loaded
             bytes = loaded
@@ -65,7 +65,7 @@ package final class SegmentReader {
     /// A block of terms by its number among them.
     func termBlock(_ index: Int) throws(StoreError) -> SegmentTermBlock {
         if let block = termBlocks[index] { return block }
-        guard index < descriptor.termBlocks else { throw SegmentFormat.damaged("a list does not end.") }
+        guard index < descriptor.termBlocks else { throw PostingFormat.damaged("a list does not end.") }
         let block = try SegmentTermBlock(index, block(objectBlocks + index))
         termBlocks[index] = block
         return block
@@ -120,13 +120,13 @@ struct SegmentDirectory {
     private let end: Int
 
     init(_ bytes: UnsafeRawBufferPointer, termBlocks: Int) throws(StoreError) {
-        guard bytes.count >= 8 else { throw SegmentFormat.damaged("a block of the directory is too small.") }
+        guard bytes.count >= 8 else { throw PostingFormat.damaged("a block of the directory is too small.") }
         self.bytes = bytes
         count = Int(bytes.integer(at: bytes.count - 2, as: UInt16.self))
         firstBlock = Int(bytes.integer(at: bytes.count - 6, as: UInt32.self))
         end = bytes.count - 6 - 2 * count
         guard count > 0, end > 0, firstBlock <= termBlocks, count <= termBlocks - firstBlock else {
-            throw SegmentFormat.damaged("a block of the directory has a wrong end.")
+            throw PostingFormat.damaged("a block of the directory has a wrong end.")
         }
     }
 
@@ -134,7 +134,7 @@ struct SegmentDirectory {
         assert(index < count, "A block of the directory has fewer terms.")
         let offset = Int(bytes.integer(at: end + 2 * index, as: UInt16.self))
         guard offset + 2 <= end, offset + 2 + Int(bytes[offset]) <= end else {
-            throw SegmentFormat.damaged("a term extends beyond its block of the directory.")
+            throw PostingFormat.damaged("a term extends beyond its block of the directory.")
         }
         return bytes.slice(offset + 2, Int(bytes[offset]))
     }

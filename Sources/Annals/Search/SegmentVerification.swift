@@ -13,14 +13,14 @@ extension SegmentReader {
     }
 
     private static func contradiction(_ what: String) -> StoreError {
-        SegmentFormat.damaged("\(what) differs from the rest of the segment.")
+        PostingFormat.damaged("\(what) differs from the rest of the segment.")
     }
 
     private func verifyNumbers() throws(StoreError) {
         var previous: UInt64?
         for ordinal in 0..<descriptor.objectCount {
             let number = try number(of: ordinal)
-            if let previous, number <= previous { throw SegmentFormat.damaged("object numbers are not in order.") }
+            if let previous, number <= previous { throw PostingFormat.damaged("object numbers are not in order.") }
             if previous == nil, number != descriptor.firstNumber { throw Self.contradiction("the first number") }
             previous = number
         }

@@ -25,7 +25,7 @@ import Testing
         let reader = try blocks.reader()
         #expect(try SegmentModel(reading: reader) == model, note)
         #expect(throws: Never.self, note) { try reader.verify() }
-        #expect(blocks.blocks.allSatisfy { $0.count <= SegmentFormat.maximumBlockBytes }, note)
+        #expect(blocks.blocks.allSatisfy { $0.count <= PostingFormat.maximumBlockBytes }, note)
         let lists = model.lists
         try compareRecords(model, reader, note)
         #expect(reader.descriptor.listCount == UInt64(lists.count), note)
