@@ -13,7 +13,7 @@ struct PostingBitWriter {
 
     init(_ start: UnsafeMutableRawPointer) { self.start = start }
 
-    /// Appends the low bits of a value that has no others: at most 32.
+    /// Appends a value of at most `width` bits, which are at most 32.
     @inline(__always)
     mutating func append(_ value: UInt32, width: Int) {
         word |= UInt64(value) &<< UInt64(used)
@@ -56,12 +56,14 @@ struct PostingBytes {
     var offset: Int
     let end: Int
 
+    @inline(__always)
     mutating func readUInt8() throws(StoreError) -> UInt8 {
         guard offset < end else { throw shortage() }
         defer { offset &+= 1 }
         return start.load(fromByteOffset: offset, as: UInt8.self)
     }
 
+    @inline(__always)
     mutating func readUInt16() throws(StoreError) -> UInt16 {
         guard end &- offset >= 2 else { throw shortage() }
         defer { offset &+= 2 }
@@ -69,7 +71,17 @@ struct PostingBytes {
     }
 
     /// A varint, below 2^32.
+    @inline(__always)
     mutating func readVarint() throws(StoreError) -> Int {
+        guard offset < end else { throw shortage() }
+        let byte = start.load(fromByteOffset: offset, as: UInt8.self)
+        guard byte < 0x80 else { return try readLongVarint() }
+        offset &+= 1
+        return Int(byte)
+    }
+
+    @inline(never)
+    private mutating func readLongVarint() throws(StoreError) -> Int {
         var value = 0
         var shift = 0
         while offset < end {
@@ -83,7 +95,7 @@ struct PostingBytes {
             shift &+= 7
             if shift > 28 { break }
         }
-        throw SegmentFormat.damaged("a number is too large or not complete.")
+        throw PostingFormat.damaged("a number is too large or not complete.")
     }
 
     /// The next bytes.
@@ -94,7 +106,66 @@ struct PostingBytes {
     }
 
     @inline(never)
-    private func shortage() -> StoreError { SegmentFormat.damaged("a field extends beyond its bytes.") }
+    private func shortage() -> StoreError { PostingFormat.damaged("a field extends beyond its bytes.") }
+}
+
+/// A place in Rice codes of one parameter, in a block of which at least 8 bytes follow the codes (SG2).
+///
+/// Sound because `bit` never exceeds `end`, so a word can be read from it.
+struct PostingCodes {
+    var start: UnsafeRawPointer
+    var bit = 0
+    var end = 0
+    var parameter = 0
+
+    @inline(__always)
+    mutating func read() throws(StoreError) -> Int {
+        let raw = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: bit &>> 3, as: UInt64.self))
+        let word = raw &>> UInt64(bit & 7)
+        let zeros = word.trailingZeroBitCount
+        // The word has at least 57 bits from the present one on.
+        guard zeros &+ parameter < 57, zeros &+ parameter < end &- bit else { return try readLong() }
+        bit &+= zeros &+ 1 &+ parameter
+        let low = (word &>> UInt64(zeros)) &>> 1 & (1 &<< UInt64(parameter) &- 1)
+        return zeros &<< parameter | Int(truncatingIfNeeded: low)
+    }
+
+    @inline(__always)
+    mutating func skip() throws(StoreError) {
+        let raw = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: bit &>> 3, as: UInt64.self))
+        let size = (raw &>> UInt64(bit & 7)).trailingZeroBitCount &+ parameter
+        guard size < 57, size < end &- bit else {
+            _ = try readLong()
+            return
+        }
+        bit &+= size &+ 1
+    }
+
+    /// Reads a code that is longer than a word, or ends at the end.
+    @inline(never)
+    private mutating func readLong() throws(StoreError) -> Int {
+        var zeros = 0
+        while bit < end, start.bits(bit, 1) == 0 {
+            zeros += 1
+            bit += 1
+        }
+        guard bit + 1 + parameter <= end, zeros < (1 << 32) >> parameter else {
+            bit = end
+            throw PostingFormat.damaged("a chunk has too few positions.")
+        }
+        let low = start.bits(bit + 1, parameter)
+        bit += 1 + parameter
+        return zeros << parameter | low
+    }
+}
+
+extension UnsafeRawPointer {
+    /// Up to 57 bits. The 8 bytes from the first one on can be read.
+    @inline(__always)
+    func bits(_ bit: Int, _ width: Int) -> Int {
+        let word = UInt64(littleEndian: loadUnaligned(fromByteOffset: bit &>> 3, as: UInt64.self))
+        return Int(truncatingIfNeeded: word &>> UInt64(bit & 7) & (1 &<< UInt64(width) &- 1))
+    }
 }
 
 extension ByteWriter {

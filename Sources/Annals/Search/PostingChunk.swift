@@ -5,10 +5,10 @@
 /// Sound because the struct owns its memory and cannot be copied. The counts stay within the memory: `isFull` and
 /// `hasAllPositions` are asked before each addition, and asserts repeat it.
 struct PostingChunk: ~Copyable {
-    private let gaps = UnsafeMutablePointer<UInt32>.allocate(capacity: SegmentFormat.postingsPerChunk)
-    private let frequencies = UnsafeMutablePointer<UInt32>.allocate(capacity: SegmentFormat.postingsPerChunk)
-    private let positions = UnsafeMutablePointer<UInt32>.allocate(capacity: SegmentFormat.positionsPerChunk)
-    private let encoded = UnsafeMutableRawPointer.allocate(byteCount: SegmentFormat.maximumChunkBytes, alignment: 8)
+    private let gaps = UnsafeMutablePointer<UInt32>.allocate(capacity: PostingFormat.postingsPerChunk)
+    private let frequencies = UnsafeMutablePointer<UInt32>.allocate(capacity: PostingFormat.postingsPerChunk)
+    private let positions = UnsafeMutablePointer<UInt32>.allocate(capacity: PostingFormat.positionsPerChunk)
+    private let encoded = UnsafeMutableRawPointer.allocate(byteCount: PostingFormat.maximumChunkBytes, alignment: 8)
     private(set) var count = 0
     private var positionCount = 0
     private(set) var first: UInt32 = 0
@@ -29,10 +29,10 @@ struct PostingChunk: ~Copyable {
     /// The number of postings that begin in the chunk.
     var begunCount: Int { isContinued ? count - 1 : count }
     /// Whether no other posting fits.
-    var isFull: Bool { count == SegmentFormat.postingsPerChunk || hasAllPositions }
+    var isFull: Bool { count == PostingFormat.postingsPerChunk || hasAllPositions }
     /// Whether no other position fits.
     @inline(__always)
-    var hasAllPositions: Bool { positionCount == SegmentFormat.positionsPerChunk }
+    var hasAllPositions: Bool { positionCount == PostingFormat.positionsPerChunk }
 
     mutating func clear() { (count, positionCount, isContinued) = (0, 0, false) }
 
@@ -77,7 +77,7 @@ struct PostingChunk: ~Copyable {
         encoded.storeBytes(of: UInt8(count), as: UInt8.self)
         encoded.storeBytes(of: fields.littleEndian, toByteOffset: 1, as: UInt16.self)
         var size = 3
-        if count == SegmentFormat.postingsPerChunk { size += Self.store(varint: last &- first, encoded + size) }
+        if count >= PostingFormat.postingsToSkip { size += Self.store(varint: last &- first, encoded + size) }
         var bits = PostingBitWriter(encoded + size)
         for index in 0..<count - 1 { bits.append(gaps[index], width: widths.gap) }
         for index in 0..<count { bits.append(frequencies[index], width: widths.frequency) }
@@ -85,7 +85,7 @@ struct PostingChunk: ~Copyable {
         for index in 0..<positionCount { bits.appendRice(positions[index], parameter: parameter) }
         bits.align()
         size += bits.count
-        assert(size + 16 < SegmentFormat.maximumChunkBytes, "SG4: a chunk is too large.")
+        assert(size + 16 < PostingFormat.maximumChunkBytes, "SG4: a chunk is too large.")
         return UnsafeRawBufferPointer(start: encoded, count: size)
     }
 

@@ -31,21 +31,21 @@
 // - 2 bytes: the width of a gap in bits 0 to 4, of a frequency in bits 5 to 8, the parameter of the positions in
 //   bits 9 to 13; bit 14: the first posting continues the one before it; bit 15: the last one continues in the next
 //   chunk;
-// - if there are 128 postings, a varint: the distance from the first ordinal to the last one;
-// - the gaps between the ordinals, each less 1, and then the frequencies, each less 1, in so many bits;
+// - if there are at least 32 postings, a varint: the distance from the first ordinal to the last one;
+// - the gaps between the ordinals, each less 1, and then the frequencies, each less 1, in the bits of their widths;
 // - from the next byte on, the positions: each less the one before it in its object (at first -1) and less 1, as a Rice
 //   code: the value without its low bits in zeros, a one, and the low bits; the parameter is their number.
+//
+// Invariants:
+// SG1  A segment is canonical: its bytes depend only on its objects, not on how it was made. So a merged segment equals
+//      one that was built from the same objects.
+// SG2  No block has more than `maximumBlockBytes` bytes, and at least 8 bytes follow the last chunk of a block of
+//      terms. So a reader may load a word from every byte of a chunk, and from its end.
+// SG3  Lists are in ascending order, and each has a posting. Ordinals ascend in a list, positions in a posting.
+// SG4  A chunk has less than `maximumChunkBytes` bytes, so an empty block has room for each entry with one chunk.
 
 /// The limits of a segment's format.
-///
-/// Invariants:
-/// - SG1. A segment is canonical: its bytes depend only on its objects, not on how it was made. So a merged segment
-///   equals one that was built from the same objects.
-/// - SG2. No block has more than `maximumBlockBytes` bytes, and at least 8 bytes follow the last chunk of a block. So a
-///   reader may load a word from every byte of a chunk.
-/// - SG3. Lists are in ascending order, and each has a posting. Ordinals ascend in a list, positions in a posting.
-/// - SG4. A chunk has at most `maximumChunkBytes` bytes, so an empty block has room for each entry with one chunk.
-package enum SegmentFormat {
+package enum PostingFormat {
     static let version: UInt8 = 1
     package static let maximumBlockBytes = 32_000
     package static let maximumAttributes = 64
@@ -55,6 +55,8 @@ package enum SegmentFormat {
     static let entriesPerRestart = 16
     static let postingsPerChunk = 128
     static let positionsPerChunk = 1024
+    /// Fewer postings are read as fast as skipped.
+    static let postingsToSkip = 32
     static let maximumChunkBytes = 5_200
 
     static func damaged(_ message: String) -> StoreError { StoreError(.damaged, "A search index: " + message) }
@@ -83,7 +85,7 @@ package struct SegmentDescriptor: Hashable, Sendable {
 
     /// The bytes of an object's record.
     var recordBytes: Int { numberWidth + lengthWidth * attributes }
-    var recordsPerBlock: Int { SegmentFormat.maximumBlockBytes / recordBytes }
+    var recordsPerBlock: Int { PostingFormat.maximumBlockBytes / recordBytes }
     package var objectBlocks: Int { (objectCount + recordsPerBlock - 1) / recordsPerBlock }
     package var blockCount: Int { objectBlocks + termBlocks + directoryBlocks }
 }
@@ -92,7 +94,7 @@ package struct SegmentDescriptor: Hashable, Sendable {
 
 extension SegmentDescriptor {
     package func write(to writer: inout ByteWriter) {
-        writer.append(SegmentFormat.version)
+        writer.append(PostingFormat.version)
         writer.append(UInt8(attributes))
         writer.append(UInt8(numberWidth))
         writer.append(UInt8(lengthWidth))
@@ -108,7 +110,7 @@ extension SegmentDescriptor {
 
     /// Reads a descriptor, and checks that its fields are possible.
     package init(from reader: inout ByteReader) throws(StoreError) {
-        guard try reader.readUInt8() == SegmentFormat.version else { throw reader.newer("The form of a search index") }
+        guard try reader.readUInt8() == PostingFormat.version else { throw reader.newer("The form of a search index") }
         attributes = Int(try reader.readUInt8())
         numberWidth = Int(try reader.readUInt8())
         lengthWidth = Int(try reader.readUInt8())
@@ -125,14 +127,16 @@ extension SegmentDescriptor {
     }
 
     private var isPossible: Bool {
-        guard (1...SegmentFormat.maximumAttributes).contains(attributes), [0, 2, 4].contains(numberWidth),
-            [1, 2, 4].contains(lengthWidth), (1...SegmentFormat.maximumObjects).contains(objectCount),
-            firstNumber <= lastNumber, lastNumber <= SegmentFormat.maximumNumber,
+        guard (1...PostingFormat.maximumAttributes).contains(attributes), [0, 2, 4].contains(numberWidth),
+            [1, 2, 4].contains(lengthWidth), (1...PostingFormat.maximumObjects).contains(objectCount),
+            firstNumber <= lastNumber, lastNumber <= PostingFormat.maximumNumber,
             lastNumber - firstNumber <= UInt64(UInt32.max)
         else { return false }
         let span = lastNumber - firstNumber
         return span >= UInt64(objectCount - 1) && numberWidth == Self.numberWidth(span: span, objectCount)
             && (termBlocks == 0) == (directoryBlocks == 0) && directoryBlocks <= termBlocks
+            && byteCount >= UInt64(objectCount * recordBytes)
+            && byteCount <= UInt64(blockCount * PostingFormat.maximumBlockBytes)
     }
 
     /// The bytes that object numbers take in the records.

@@ -1,13 +1,14 @@
 // Builds a segment in memory from the terms of objects.
+//
+// Invariants:
+// SB1  `occurrences` has a jump (a mark, and the next position) before each occurrence whose position is not the one
+//      after its predecessor in the same object and attribute, or not 0 for the first.
 
 /// Collects the terms of objects in ascending order of their numbers, and writes them as a segment.
 ///
 /// Each occurrence is one number in memory, that of its term and attribute; its position follows from those before it.
-/// At the end a counting sort arranges the occurrences by term. After `finish` the builder is empty and can be used again.
-///
-/// Invariants:
-/// - SB1. `occurrences` has a jump (a mark, and the next position) before each occurrence whose position is not the one
-///   after its predecessor in the same object and attribute, or not 0 for the first.
+/// At the end a counting sort arranges the occurrences by term. After `finish` the builder is empty and can be used
+/// again.
 package struct SegmentBuilder: ~Copyable {
     private static let jump = UInt32.max
 
@@ -29,7 +30,7 @@ package struct SegmentBuilder: ~Copyable {
 
     package init(attributes: Int) {
         precondition(
-            attributes > 0 && attributes <= SegmentFormat.maximumAttributes, "A segment has 1 to 64 attributes.")
+            attributes > 0 && attributes <= PostingFormat.maximumAttributes, "A segment has 1 to 64 attributes.")
         self.attributes = attributes
         nextPositions = Array(repeating: 0, count: attributes)
     }
@@ -43,10 +44,10 @@ package struct SegmentBuilder: ~Copyable {
 
     /// Whether the segment has room for an object with a number above the last one. If not, finish first.
     package func canAdd(_ number: UInt64) -> Bool {
-        guard number <= SegmentFormat.maximumNumber else { return false }
+        guard number <= PostingFormat.maximumNumber else { return false }
         if isEmpty { return true }
         return number > lastNumber && number - firstNumber <= UInt64(UInt32.max)
-            && objectCount < SegmentFormat.maximumObjects
+            && objectCount < PostingFormat.maximumObjects
     }
 
     /// Begins an object, which may have no terms.
@@ -66,7 +67,7 @@ package struct SegmentBuilder: ~Copyable {
     @inline(__always)
     package mutating func add(term: UnsafeRawBufferPointer, attribute: Int, position: Int) {
         precondition(isInObject && attribute >= 0 && attribute < attributes, "An object and its attribute have begun.")
-        precondition(term.count > 0 && term.count <= SegmentFormat.maximumTermBytes, "A term has 1 to 255 bytes.")
+        precondition(term.count > 0 && term.count <= PostingFormat.maximumTermBytes, "A term has 1 to 255 bytes.")
         let list = table.number(of: term, attribute: attribute)
         if list == counts.count { counts.append(0) }
         counts[list] &+= 1

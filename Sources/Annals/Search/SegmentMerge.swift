@@ -5,9 +5,9 @@ package enum SegmentMerge {
     /// Writes the blocks of the segment of all live objects, in order. Returns nil, and has written nothing, if none is
     /// alive.
     ///
-    /// The object numbers of the inputs may interleave, but no number may be alive in two of them. Bit `i` of `dead` of an
-    /// input, counted from the lowest one of its first word, is set if ordinal `i` is dead; missing words have no bits set.
-    /// All inputs have the same attributes. The memory has 4 bytes for each object, and a few blocks.
+    /// The object numbers of the inputs may interleave, but no number may be alive in two of them. All inputs have the
+    /// same attributes. Bit `i` of `dead` of an input, counted from the lowest one of its first word, is set if ordinal
+    /// `i` is dead; missing words have no bits set. The memory has 4 bytes for each object, and a few blocks.
     package static func merge(
         _ readers: [SegmentReader], dead: [[UInt64]], write: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) -> SegmentDescriptor? {
@@ -78,7 +78,7 @@ struct SegmentMergedObjects {
             }
         }
         guard count > 0 else { return nil }
-        guard count <= SegmentFormat.maximumObjects, last - first <= UInt64(UInt32.max) else {
+        guard count <= PostingFormat.maximumObjects, last - first <= UInt64(UInt32.max) else {
             throw StoreError(.tooLarge, "The objects of the segments are too many, or too far apart, for one.")
         }
         return SegmentDescriptor(
@@ -97,7 +97,7 @@ struct SegmentMergedObjects {
         var previous: UInt64?
         while let input = Self.least(heads), let head = heads[input] {
             if let previous, head.number <= previous {
-                throw SegmentFormat.damaged("an object number is repeated or not in order.")
+                throw PostingFormat.damaged("an object number is repeated or not in order.")
             }
             previous = head.number
             newOrdinals[input][head.ordinal] = count

@@ -30,10 +30,10 @@ package final class SegmentReader {
 
     // MARK: Blocks
 
-    private func block(_ index: Int) throws(StoreError) -> UnsafeRawBufferPointer {
+    func block(_ index: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         let bytes = try load(index)
-        guard bytes.count <= SegmentFormat.maximumBlockBytes else {
-            throw SegmentFormat.damaged("a block is too large.")
+        guard bytes.count <= PostingFormat.maximumBlockBytes else {
+            throw PostingFormat.damaged("a block is too large.")
         }
         return bytes
     }
@@ -52,7 +52,7 @@ package final class SegmentReader {
             let loaded = try block(index)
             let records = min(recordsPerBlock, descriptor.objectCount - index * recordsPerBlock)
             guard loaded.count == records * recordBytes else {
-                throw SegmentFormat.damaged("a block of records has another size.")
+                throw PostingFormat.damaged("a block of records has another size.")
             }
             recordBlocks[index] = loaded
             bytes = loaded
@@ -65,13 +65,13 @@ package final class SegmentReader {
     /// A block of terms by its number among them.
     func termBlock(_ index: Int) throws(StoreError) -> SegmentTermBlock {
         if let block = termBlocks[index] { return block }
-        guard index < descriptor.termBlocks else { throw SegmentFormat.damaged("a list does not end.") }
+        guard index < descriptor.termBlocks else { throw PostingFormat.damaged("a list does not end.") }
         let block = try SegmentTermBlock(index, block(objectBlocks + index))
         termBlocks[index] = block
         return block
     }
 
-    private func directory(_ index: Int) throws(StoreError) -> SegmentDirectory {
+    func directory(_ index: Int) throws(StoreError) -> SegmentDirectory {
         if let directory = directories[index] { return directory }
         let bytes = try block(objectBlocks + descriptor.termBlocks + index)
         let directory = try SegmentDirectory(bytes, termBlocks: descriptor.termBlocks)
@@ -81,8 +81,8 @@ package final class SegmentReader {
 
     // MARK: Lists
 
-    /// Calls `body` with each list of a term, or of all terms with a prefix, in ascending order of terms and attributes,
-    /// until it returns false. The term is valid until `body` returns.
+    /// Calls `body` with each list of a term, or of all terms with a prefix, in ascending order of terms and
+    /// attributes, until it returns false. The term is valid until `body` returns.
     package func forEachList(
         of pattern: UnsafeRawBufferPointer, isPrefix: Bool,
         _ body: (_ term: UnsafeRawBufferPointer, _ attribute: Int, _ list: PostingList) throws(StoreError) -> Bool
@@ -114,18 +114,19 @@ package final class SegmentReader {
 /// A block of the directory, whose trailer was checked.
 struct SegmentDirectory {
     private let bytes: UnsafeRawBufferPointer
-    private let firstBlock: Int
-    private let count: Int
+    /// The number of the first block of terms.
+    let firstBlock: Int
+    let count: Int
     private let end: Int
 
     init(_ bytes: UnsafeRawBufferPointer, termBlocks: Int) throws(StoreError) {
-        guard bytes.count >= 8 else { throw SegmentFormat.damaged("a block of the directory is too small.") }
+        guard bytes.count >= 8 else { throw PostingFormat.damaged("a block of the directory is too small.") }
         self.bytes = bytes
         count = Int(bytes.integer(at: bytes.count - 2, as: UInt16.self))
         firstBlock = Int(bytes.integer(at: bytes.count - 6, as: UInt32.self))
         end = bytes.count - 6 - 2 * count
         guard count > 0, end > 0, firstBlock <= termBlocks, count <= termBlocks - firstBlock else {
-            throw SegmentFormat.damaged("a block of the directory has a wrong end.")
+            throw PostingFormat.damaged("a block of the directory has a wrong end.")
         }
     }
 
@@ -133,9 +134,14 @@ struct SegmentDirectory {
         assert(index < count, "A block of the directory has fewer terms.")
         let offset = Int(bytes.integer(at: end + 2 * index, as: UInt16.self))
         guard offset + 2 <= end, offset + 2 + Int(bytes[offset]) <= end else {
-            throw SegmentFormat.damaged("a term extends beyond its block of the directory.")
+            throw PostingFormat.damaged("a term extends beyond its block of the directory.")
         }
         return bytes.slice(offset + 2, Int(bytes[offset]))
+    }
+
+    func attribute(_ index: Int) throws(StoreError) -> Int {
+        _ = try term(index)
+        return Int(bytes[Int(bytes.integer(at: end + 2 * index, as: UInt16.self)) + 1])
     }
 
     /// The last block of terms whose first term is before `term`; the first block if none is.

@@ -3,7 +3,7 @@
 /// Writes the blocks of records.
 struct SegmentRecordWriter: ~Copyable {
     private let descriptor: SegmentDescriptor
-    private var block = ByteWriter(capacity: SegmentFormat.maximumBlockBytes)
+    private var block = ByteWriter(capacity: PostingFormat.maximumBlockBytes)
     private var records = 0
     private(set) var byteCount: UInt64 = 0
 
@@ -32,7 +32,7 @@ struct SegmentRecordWriter: ~Copyable {
 
     mutating func endBlock(_ write: SegmentTermWriter.Write) throws(StoreError) {
         guard records > 0 else { return }
-        assert(block.count <= SegmentFormat.maximumBlockBytes, "SG2: a block of records is too large.")
+        assert(block.count <= PostingFormat.maximumBlockBytes, "SG2: a block of records is too large.")
         try write(block.bytes)
         byteCount += UInt64(block.count)
         block.truncate()
@@ -51,7 +51,7 @@ extension SegmentReader {
         let distance = Self.value(record, offset, width: descriptor.numberWidth)
         let number = descriptor.firstNumber + UInt64(distance)
         guard number <= descriptor.lastNumber else {
-            throw SegmentFormat.damaged("an object number is above the last one.")
+            throw PostingFormat.damaged("an object number is above the last one.")
         }
         return number
     }
@@ -80,7 +80,7 @@ extension SegmentReader {
 
     private func requireOrdinal(_ ordinal: Int) throws(StoreError) {
         guard ordinal >= 0, ordinal < descriptor.objectCount else {
-            throw SegmentFormat.damaged("an ordinal is too large.")
+            throw PostingFormat.damaged("an ordinal is too large.")
         }
     }
 

@@ -13,24 +13,24 @@ struct SegmentTermBlock {
 
     init(_ index: Int, _ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         guard bytes.count >= 8, let start = bytes.baseAddress else {
-            throw SegmentFormat.damaged("a block of terms is too small.")
+            throw PostingFormat.damaged("a block of terms is too small.")
         }
         (self.index, self.bytes, self.start) = (index, bytes, start)
         entryCount = Int(bytes.integer(at: bytes.count - 2, as: UInt16.self))
         end = Int(bytes.integer(at: bytes.count - 6, as: UInt32.self))
         guard entryCount > 0, end + 2 * restartCount + 6 == bytes.count else {
-            throw SegmentFormat.damaged("a block of terms has a wrong end.")
+            throw PostingFormat.damaged("a block of terms has a wrong end.")
         }
     }
 
     var restartCount: Int {
-        (entryCount + SegmentFormat.entriesPerRestart - 1) / SegmentFormat.entriesPerRestart
+        (entryCount + PostingFormat.entriesPerRestart - 1) / PostingFormat.entriesPerRestart
     }
 
     /// The offset of the first entry of 16.
     func restart(_ number: Int) throws(StoreError) -> Int {
         let offset = Int(bytes.integer(at: end + 2 * number, as: UInt16.self))
-        guard offset < end else { throw SegmentFormat.damaged("an entry begins beyond its block.") }
+        guard offset < end else { throw PostingFormat.damaged("an entry begins beyond its block.") }
         return offset
     }
 
@@ -84,14 +84,14 @@ struct SegmentEntry {
             chunks = start..<bytes.offset &+ size
         }
         guard size > 0, size <= block.end &- bytes.offset else {
-            throw SegmentFormat.damaged("the postings of an entry extend beyond their block.")
+            throw PostingFormat.damaged("the postings of an entry extend beyond their block.")
         }
     }
 
     /// The term of an entry that shares nothing.
     var wholeTerm: UnsafeRawBufferPointer {
         get throws(StoreError) {
-            guard shared == 0 else { throw SegmentFormat.damaged("an entry shares bytes with a missing term.") }
+            guard shared == 0 else { throw PostingFormat.damaged("an entry shares bytes with a missing term.") }
             return rest
         }
     }
@@ -112,7 +112,7 @@ struct SegmentEntry {
 ///
 /// Sound because the struct owns its memory, cannot be copied, and a term is checked to fit its half.
 struct SegmentTermCursor: ~Copyable {
-    private static let half = SegmentFormat.maximumTermBytes + 1
+    private static let half = PostingFormat.maximumTermBytes + 1
 
     private let reader: SegmentReader
     private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * half, alignment: 8)
@@ -149,7 +149,7 @@ struct SegmentTermCursor: ~Copyable {
         let block = try reader.termBlock(reader.firstTermBlock(pattern))
         let restart = try block.lastRestart(before: pattern)
         self.block = block
-        entryNumber = restart * SegmentFormat.entriesPerRestart
+        entryNumber = restart * PostingFormat.entriesPerRestart
         offset = try block.restart(restart)
         (length, attribute, entry) = (0, -1, nil)
         repeat { isPending = try step() } while isPending && term.isBefore(pattern)
@@ -173,9 +173,9 @@ struct SegmentTermCursor: ~Copyable {
     private mutating func step() throws(StoreError) -> Bool {
         guard let block = try blockOfNextEntry() else { return false }
         let next = try SegmentEntry(block, offset)
-        if entryNumber % SegmentFormat.entriesPerRestart == 0 {
-            guard next.shared == 0, try block.restart(entryNumber / SegmentFormat.entriesPerRestart) == offset else {
-                throw SegmentFormat.damaged("an entry is not at its place.")
+        if entryNumber % PostingFormat.entriesPerRestart == 0 {
+            guard next.shared == 0, try block.restart(entryNumber / PostingFormat.entriesPerRestart) == offset else {
+                throw PostingFormat.damaged("an entry is not at its place.")
             }
         }
         try take(next)
@@ -189,10 +189,10 @@ struct SegmentTermCursor: ~Copyable {
     private mutating func blockOfNextEntry() throws(StoreError) -> SegmentTermBlock? {
         guard let block else { return nil }
         if entryNumber < block.entryCount { return block }
-        guard offset == block.end else { throw SegmentFormat.damaged("bytes follow the last entry of a block.") }
+        guard offset == block.end else { throw PostingFormat.damaged("bytes follow the last entry of a block.") }
         guard block.index + 1 < reader.descriptor.termBlocks else {
             self.block = nil
-            if entry?.continues == true { throw SegmentFormat.damaged("a list does not end.") }
+            if entry?.continues == true { throw PostingFormat.damaged("a list does not end.") }
             return nil
         }
         let next = try reader.termBlock(block.index + 1)
@@ -205,9 +205,9 @@ struct SegmentTermCursor: ~Copyable {
     private mutating func take(_ next: SegmentEntry) throws(StoreError) {
         let (shared, rest) = (next.shared, next.rest)
         let size = shared + rest.count
-        guard shared <= length, size > 0, size <= SegmentFormat.maximumTermBytes,
+        guard shared <= length, size > 0, size <= PostingFormat.maximumTermBytes,
             next.attribute < reader.descriptor.attributes
-        else { throw SegmentFormat.damaged("an entry has an impossible term or attribute.") }
+        else { throw PostingFormat.damaged("an entry has an impossible term or attribute.") }
         let other = start == 0 ? Self.half : 0
         let place = UnsafeMutableRawBufferPointer(rebasing: memory[other..<other + size])
         place.copyMemory(from: UnsafeRawBufferPointer(memory).slice(start, shared))
@@ -222,7 +222,7 @@ struct SegmentTermCursor: ~Copyable {
                 ? isSame && next.attribute == attribute && entryNumber == 0
                 : isSame ? next.attribute > attribute : old.isBefore(new)
             guard isInOrder, !isPart || entry.block.index + 1 == next.block.index else {
-                throw SegmentFormat.damaged("the lists are not in order.")
+                throw PostingFormat.damaged("the lists are not in order.")
             }
         }
         (start, length, attribute) = (other, size, next.attribute)

@@ -4,17 +4,17 @@
 struct SegmentTermWriter: ~Copyable {
     typealias Write = (UnsafeRawBufferPointer) throws(StoreError) -> Void
 
-    private var block = ByteWriter(capacity: SegmentFormat.maximumBlockBytes)
+    private var block = ByteWriter(capacity: PostingFormat.maximumBlockBytes)
     private var restarts: [UInt16] = []
     private var entryCount = 0
     /// The term of the last entry of the block.
-    private var lastTerm = ByteWriter(capacity: SegmentFormat.maximumTermBytes)
+    private var lastTerm = ByteWriter(capacity: PostingFormat.maximumTermBytes)
 
-    private var term = ByteWriter(capacity: SegmentFormat.maximumTermBytes)
+    private var term = ByteWriter(capacity: PostingFormat.maximumTermBytes)
     private var attribute = 0
     private var chunk = PostingChunk()
     /// The chunks of the entry, each after its size.
-    private var chunks = ByteWriter(capacity: SegmentFormat.maximumBlockBytes)
+    private var chunks = ByteWriter(capacity: PostingFormat.maximumBlockBytes)
     private var chunkCount = 0
     private var objectCount = 0
     /// The last ordinal of the last chunk of the entry.
@@ -96,13 +96,13 @@ struct SegmentTermWriter: ~Copyable {
     private func hasRoom(_ chunkBytes: Int) -> Bool {
         let entry = 3 + term.count + 1 + 5 + 3 + chunks.count + 3 + 5 + chunkBytes
         let trailer = 2 * (restarts.count + 1) + 6
-        return block.count + entry + trailer <= SegmentFormat.maximumBlockBytes
+        return block.count + entry + trailer <= PostingFormat.maximumBlockBytes
     }
 
     // MARK: Entries
 
     private mutating func endEntry(continues: Bool) {
-        let isRestart = entryCount % SegmentFormat.entriesPerRestart == 0
+        let isRestart = entryCount % PostingFormat.entriesPerRestart == 0
         if isRestart { restarts.append(UInt16(block.count)) }
         if entryCount == 0 { directory.append(term.bytes, attribute) }
         let shared = isRestart ? 0 : Self.sharedPrefix(lastTerm.bytes, term.bytes)
@@ -144,7 +144,7 @@ struct SegmentTermWriter: ~Copyable {
         for offset in restarts { block.append(offset) }
         block.append(UInt32(end))
         block.append(UInt16(entryCount))
-        assert(block.count <= SegmentFormat.maximumBlockBytes && block.count - end >= 8, "SG2: a block is too large.")
+        assert(block.count <= PostingFormat.maximumBlockBytes && block.count - end >= 8, "SG2: a block is too large.")
         try write(block.bytes)
         byteCount += UInt64(block.count)
         termBlocks += 1
@@ -164,7 +164,7 @@ struct SegmentDirectoryWriter: ~Copyable {
 
     mutating func append(_ term: UnsafeRawBufferPointer, _ attribute: Int) {
         let size = blocks.count - start + 2 + term.count + 2 * (offsets.count + 1) + 6
-        if size > SegmentFormat.maximumBlockBytes { endBlock() }
+        if size > PostingFormat.maximumBlockBytes { endBlock() }
         offsets.append(UInt16(blocks.count - start))
         blocks.append(UInt8(term.count))
         blocks.append(UInt8(attribute))
@@ -186,7 +186,7 @@ struct SegmentDirectoryWriter: ~Copyable {
         endBlock()
         var from = 0
         for end in ends {
-            assert(end - from <= SegmentFormat.maximumBlockBytes, "SG2: a block of the directory is too large.")
+            assert(end - from <= PostingFormat.maximumBlockBytes, "SG2: a block of the directory is too large.")
             try write(blocks.bytes.slice(from, end - from))
             from = end
         }

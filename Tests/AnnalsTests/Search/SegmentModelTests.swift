@@ -1,4 +1,4 @@
-// A plain model of a segment, which the tests of segments compare with its blocks, and the tests of the model's support.
+// A plain model of a segment, which the tests of segments compare with its blocks.
 
 import Annals
 import TestSupport
@@ -118,14 +118,14 @@ struct SegmentModel: Equatable {
         attributes = reader.descriptor.attributes
         let numbers = try (0..<reader.descriptor.objectCount).map { try reader.number(of: $0) }
         for number in numbers { objects[number] = Array(repeating: [], count: attributes) }
-        var positions: [UInt32] = []
+        var positions = PostingPositions()
         try reader.forEachList(of: UnsafeRawBufferPointer(start: nil, count: 0), isPrefix: true) {
             term, attribute, list throws(StoreError) in
             let bytes = Array(term)
             var iterator = list.iterator()
             while try iterator.next() {
                 try iterator.readPositions(&positions)
-                for position in positions {
+                for position in positions.values {
                     objects[numbers[iterator.ordinal]]?[attribute].append(
                         Occurrence(term: bytes, position: Int(position)))
                 }

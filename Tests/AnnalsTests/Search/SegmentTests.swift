@@ -24,7 +24,8 @@ import Testing
     static func compare(_ model: SegmentModel, _ blocks: SegmentBlocks, _ note: Comment) throws {
         let reader = try blocks.reader()
         #expect(try SegmentModel(reading: reader) == model, note)
-        #expect(blocks.blocks.allSatisfy { $0.count <= SegmentFormat.maximumBlockBytes }, note)
+        #expect(throws: Never.self, note) { try reader.verify() }
+        #expect(blocks.blocks.allSatisfy { $0.count <= PostingFormat.maximumBlockBytes }, note)
         let lists = model.lists
         try compareRecords(model, reader, note)
         #expect(reader.descriptor.listCount == UInt64(lists.count), note)
@@ -49,7 +50,7 @@ import Testing
         for (ordinal, number) in numbers.enumerated() {
             #expect(try reader.number(of: ordinal) == number, note)
             #expect(try reader.ordinal(of: number) == ordinal, note)
-            for absent in [number - 1, number + 1] where model.objects[absent] == nil {
+            for absent in [number &- 1, number + 1] where model.objects[absent] == nil {
                 #expect(try reader.ordinal(of: absent) == nil, note)
             }
             for attribute in 0..<model.attributes {
