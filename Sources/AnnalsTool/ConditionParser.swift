@@ -44,7 +44,6 @@ package enum WrittenComparison: String, Sendable, CaseIterable {
     case isNull = "is null"
     case isNotNull = "is not null"
 
-    /// Whether it is for attributes of that type.
     func fits(_ type: AttributeType) -> Bool {
         switch self {
         case .isNull, .isNotNull: true
@@ -56,19 +55,16 @@ package enum WrittenComparison: String, Sendable, CaseIterable {
     }
 }
 
-/// A mistake in a condition, and the number of its character, from 1.
 package struct ConditionError: Error, Equatable, Sendable {
     package var position: Int
     /// A description of valid text at this position.
     package var expected: String
-    /// The text at this position; nil at the end.
     package var found: String?
 }
 
 package struct ConditionParser {
     /// The greatest depth of nested conditions. Parsing and deciding them recurse.
     package static let maximumDepth = 100
-
     private let scalars: [Unicode.Scalar]
     private var place = 0
     private var depth = 0

@@ -3,7 +3,6 @@
 internal import Annals
 internal import FoundationEssentials
 
-/// Translates conditions on the objects of one entity.
 struct ConditionTranslator {
     private let snapshot: Snapshot
     private let entity: EntityHandle
@@ -39,8 +38,6 @@ struct ConditionTranslator {
         }
     }
 
-    // MARK: Names
-
     private func position(of name: String) throws -> Int {
         if let position = entity.position(of: name) { return position }
         throw StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name]))
@@ -63,8 +60,6 @@ struct ConditionTranslator {
     private func refusal(_ message: String, _ attribute: String) -> StoreError {
         StoreError(.invalidArgument, message, ObjectFacts(entity.name, [attribute]))
     }
-
-    // MARK: Comparisons
 
     /// - Parameter asked: The entity at which the path begins.
     private func test(
@@ -135,8 +130,6 @@ struct ConditionTranslator {
         }
         return .evaluated(test)
     }
-
-    // MARK: Order
 
     func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
         try keys.map { name, isDescending in

@@ -2,8 +2,8 @@
 
 internal import Annals
 
-extension Command {
-    static let find = Command(
+enum FindCommand {
+    static let command = Command(
         "find", "Prints the objects that satisfy a condition.",
         details: """
             Prints the objects of an entity as “dump” does. Without --where, prints all of them.
@@ -24,8 +24,7 @@ extension Command {
 
             With --as-of, entities and attributes have their present names. An attribute that was added since has its
             default, and one that was removed since comes last. “dump --as-of” has the names of that time.
-            """,
-        operands: ["STORE", "ENTITY"],
+            """, operands: ["STORE", "ENTITY"],
         options: [
             Option(
                 "where", value: "CONDITION", isRepeatable: true, "only objects that satisfy this; several mean “and”"),
@@ -35,23 +34,21 @@ extension Command {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"), .asOf,
-            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl, json (one array) or csv"),
+            .format("table (the default on a terminal), jsonl, json (one array) or csv"),
             .bare,
-        ], run: FindCommand.run)
-}
+        ], run: run)
 
-enum FindCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
+    static func run(_ arguments: Arguments, _ output: Output) throws {
         let formats = ["jsonl", "json", "csv", "table"]
-        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
-        let place = try arguments.place(of: "as-of", for: .find)
+        let place = try arguments.place(of: "as-of")
         if arguments.has("count"), arguments.has("explain") {
-            throw Command.find.refusal("“--count” and “--explain” cannot be given together.")
+            throw command.refusal("“--count” and “--explain” cannot be given together.")
         }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
-        let limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
-        let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
+        let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }
+        let offset = try arguments.number(of: "offset").map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let snapshot = try (place.map(store.snapshot) ?? store.snapshot()).inPresentTerms
@@ -70,13 +67,11 @@ enum FindCommand {
         } else {
             var printer = try ObjectPrinter(
                 entity, format, isBare: arguments.has("bare"), columns: columns,
-                labels: format == .table ? try Labels(snapshot) : nil, &output)
-            try fetch.forEachRowView { row in printer.print(row, &output) }
-            try printer.finish(&output)
+                labels: format == .table ? try Labels(snapshot) : nil, output)
+            try fetch.forEachRowView { row in printer.print(row) }
+            try printer.finish()
         }
     }
-
-    // MARK: Options
 
     private static func parse(_ text: String) throws -> WrittenCondition {
         do throws(ConditionError) {
@@ -85,7 +80,7 @@ enum FindCommand {
             let found = error.found.map { "“\($0)”" } ?? "its end"
             // A condition may have 128 KiB.
             let excerpt = text.count <= 200 ? text : text.prefix(200) + "…"
-            throw Command.find.refusal(
+            throw command.refusal(
                 "The condition “\(excerpt)” is malformed at character \(error.position): "
                     + "expected \(error.expected), found \(found).")
         }
@@ -95,13 +90,12 @@ enum FindCommand {
         names(text).map { $0.hasPrefix("-") ? (String($0.dropFirst()), true) : ($0, false) }
     }
 
-    /// The positions of the attributes to print.
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
             guard let position = entity.position(of: name) else { throw ToolFailure(.failed, entity.lacks(name)) }
             guard !positions.contains(position) else {
-                throw Command.find.refusal("The column “\(name)” is given twice: give it once.")
+                throw command.refusal("The column “\(name)” is given twice: give it once.")
             }
             positions.append(position)
         }

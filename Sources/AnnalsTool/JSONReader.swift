@@ -39,7 +39,6 @@ package struct ExactText: Hashable, Sendable {
     package let text: String
 
     package init(_ text: String) { self.text = text }
-
     package static func == (left: ExactText, right: ExactText) -> Bool { left.text.isExactly(right.text) }
 
     package func hash(into hasher: inout Hasher) {
@@ -53,7 +52,6 @@ private struct SeenNames {
     private var few: [String] = []
     private var many: Set<ExactText> = []
 
-    /// Returns false if the name was there.
     mutating func insert(_ name: String) -> Bool {
         guard many.isEmpty else { return many.insert(ExactText(name)).inserted }
         if few.contains(where: { $0.isExactly(name) }) { return false }
@@ -71,7 +69,6 @@ package struct JSONError: Error, Equatable, Sendable {
 
 package struct JSONReader {
     package static let maximumDepth = 200
-
     private let bytes: [UInt8]
     private var place = 0
     private var depth = 0
@@ -85,7 +82,6 @@ package struct JSONReader {
 
     // MARK: Whole texts
 
-    /// The members, in order, of a text that is one object.
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
         try whole(bytes) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
@@ -93,12 +89,10 @@ package struct JSONReader {
         }
     }
 
-    /// The value of a text that is one value.
     package static func value(_ text: String) throws(JSONError) -> JSONValue {
         try whole(Array(text.utf8)) { (reader) throws(JSONError) in try reader.readValue() }
     }
 
-    /// The elements of a text that is one array.
     package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
         try whole(Array(text.utf8)) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
@@ -120,7 +114,6 @@ package struct JSONReader {
     // MARK: Values
 
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
-
     private func error(_ message: String) -> JSONError { JSONError(message: message, column: place + 1) }
 
     private mutating func take(_ sign: Unicode.Scalar) -> Bool {

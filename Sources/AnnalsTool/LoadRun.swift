@@ -32,9 +32,7 @@ final class LoadRun {
     private var seen = Set<UInt64>()
     /// The types in the whole file, if it can be read twice.
     private var known = TypeGuesses()
-    /// Attributes that have had no value yet.
     private var untyped: [String] = []
-    /// Attributes that this load has added.
     private var own = Set<ExactText>()
     /// Of CSV: the names in the first line.
     private var columns: [String] = []
@@ -48,7 +46,7 @@ final class LoadRun {
         if reader.isRegularFile { known = try readTypes() }
         let named = Set(known.names.map(ExactText.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
-            throw Command.load.refusal(
+            throw LoadCommand.command.refusal(
                 "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
         }
         var batch = try readBatch()
@@ -70,7 +68,7 @@ final class LoadRun {
     /// Nil if the store does not exist and need not be created (TL3).
     private func open(_ path: String, isEmpty: Bool) throws -> Store? {
         do {
-            return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
+            return try StoreAccess.open(path, .readWrite, creates: !isEmpty)
         } catch let error as StoreError where isEmpty && error.code == .notFound {
             return nil
         }
@@ -105,13 +103,9 @@ final class LoadRun {
         return batch
     }
 
-    /// Nil at the end.
     private func nextObject() throws -> [JSONMember]? {
         if options.isCSV { return try nextRecord() }
-        while let line = try reader.next() {
-            if !line.isBlank { return try named(parse(line)) }
-        }
-        return nil
+        return try reader.nextObject { wrong(reader.number, $0) }.map(named)
     }
 
     private func nextRecord() throws -> [JSONMember]? {
@@ -131,14 +125,6 @@ final class LoadRun {
             return try named(zip(columns, fields).map { JSONMember(name: $0, value: $1.map { .field($0) } ?? .null) })
         }
         return nil
-    }
-
-    private func parse(_ line: [UInt8]) throws -> [JSONMember] {
-        do throws(JSONError) {
-            return try JSONReader.object(line)
-        } catch {
-            throw wrong(reader.number, "\(error.message), at column \(error.column)")
-        }
     }
 
     /// The members with the names of attributes.

@@ -2,10 +2,8 @@
 
 internal import Annals
 
-/// Shows the objects of one state by their labels.
 struct Labels {
     private static let longest = 40
-
     private let snapshot: Snapshot
     private let known: [UInt16: (entity: EntityHandle, position: Int)]
 
@@ -27,7 +25,6 @@ struct Labels {
         return "\(Terminal.cut(label, to: Self.longest)) (\(object))"
     }
 
-    /// The first unique text; nil without one.
     func label(_ object: ObjectID, _ row: Row? = nil) -> String? {
         guard let (entity, position) = known[object.entityNumber] else { return nil }
         var label = row?[entity.attributes[position]]?.string
@@ -57,7 +54,6 @@ extension EntityHandle {
         "“\(name)” has no attribute “\(attribute)”: it has \(attributes.joined(separator: ", "))."
     }
 
-    /// The position of the first attribute that has unique texts.
     fileprivate func labelPosition(_ description: EntityDescription) -> Int? {
         description.attributes.first { $0.isUnique && $0.type == .string }.flatMap { position(of: $0.name) }
     }
@@ -91,7 +87,6 @@ extension EntityHandle {
         return labelled ?? identified
     }
 
-    /// The object of an ID, or of only its number.
     private func identified(_ text: String) throws(ToolFailure) -> ObjectID? {
         guard let object = ObjectID(text) else {
             guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else { return nil }

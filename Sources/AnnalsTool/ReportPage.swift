@@ -5,11 +5,9 @@ internal import Annals
 struct ReportPage {
     static let beginning = "<!DOCTYPE html>\n<!-- A report of annals. -->"
     private static let shownObjects = 15
-
     private let facts: ReportFacts
-    /// The authors with most changes, who have a colour of their own.
     private let shownAuthors: [Int]
-    private var state: ReportState { facts.state }
+    private var state: StoreFacts { facts.state }
     private var statistics: StoreStatistics { facts.state.statistics }
 
     init(_ facts: ReportFacts) {
@@ -18,7 +16,7 @@ struct ReportPage {
     }
 
     var html: HTML {
-        let name = Terminal.cut(facts.path.split(separator: "/").last.map(String.init) ?? facts.path, to: 60)
+        let name = Terminal.cut(state.path.split(separator: "/").last.map(String.init) ?? state.path, to: 60)
         return """
             \(HTML(stringLiteral: Self.beginning))
             <html lang="en"><head><meta charset="utf-8"/><title>\(name): report</title>
@@ -66,7 +64,6 @@ struct ReportPage {
             + "\(Timestamp.local(facts.latest)) (\(length))."
     }
 
-    /// The most important thing to do.
     private var advice: String {
         if let lost { return "Cleaning has passed consumer “\(cut(lost))”: it must read everything again." }
         if let daysLeft, daysLeft < 30 {
@@ -79,8 +76,8 @@ struct ReportPage {
         if InfoCommand.isCompactionDue(statistics) {
             return "Compaction is due: “annals compact” frees about \(bytes(statistics.space.garbageBytes))."
         }
-        if state.plan.regainedBytes > max(10_000_000, statistics.endBytes / 2) {
-            return "“annals clean” and “annals compact” free about \(bytes(state.plan.regainedBytes))."
+        if facts.plan.regainedBytes > max(10_000_000, statistics.endBytes / 2) {
+            return "“annals clean” and “annals compact” free about \(bytes(facts.plan.regainedBytes))."
         }
         return "Nothing needs to be done."
     }
@@ -147,7 +144,6 @@ struct ReportPage {
             })
     }
 
-    /// The table of `annals history --summary`.
     private func groups(_ id: String, _ title: String, _ groups: HistorySummary.Groups) -> HTML {
         let columns = [title, "transactions", "changes", "inserts", "updates", "deletes", "first", "last"]
         let rows = groups.sorted.map { index -> [any ReportCell] in
@@ -227,23 +223,23 @@ struct ReportPage {
 
     // MARK: Consumers
 
-    private var lost: ReportState.Reader? { state.readers.first(where: \.consumer.isLost) }
+    private var lost: ReportFacts.Reader? { facts.readers.first(where: \.consumer.isLost) }
 
-    private var slowest: ReportState.Reader? {
-        state.readers.filter { $0.unreadSince != nil }.max { $0.consumer.lag < $1.consumer.lag }
+    private var slowest: ReportFacts.Reader? {
+        facts.readers.filter { $0.unreadSince != nil }.max { $0.consumer.lag < $1.consumer.lag }
     }
 
-    private func cut(_ reader: ReportState.Reader) -> String { Terminal.cut(reader.consumer.name, to: 40) }
+    private func cut(_ reader: ReportFacts.Reader) -> String { Terminal.cut(reader.consumer.name, to: 40) }
 
     /// Microseconds since the first transaction that it has not read.
-    private func waiting(_ reader: ReportState.Reader) -> Double? {
+    private func waiting(_ reader: ReportFacts.Reader) -> Double? {
         reader.unreadSince.map { max(0, Double(facts.made) - Double($0)) }
     }
 
     private var consumers: HTML {
-        guard !state.readers.isEmpty else { return section("Consumers: none, so cleaning waits for no reader") }
+        guard !facts.readers.isEmpty else { return section("Consumers: none, so cleaning waits for no reader") }
         let columns = ["consumer", "behind", "kind", "place", "unread since", "holds up bytes, about", "last seen"]
-        let sorted = state.readers.sorted { $0.consumer.lag > $1.consumer.lag }
+        let sorted = facts.readers.sorted { $0.consumer.lag > $1.consumer.lag }
         let rows = sorted.map { reader -> [any ReportCell] in
             let consumer = reader.consumer
             return [
@@ -276,7 +272,7 @@ struct ReportPage {
     // MARK: Cleaning
 
     private var cleaning: HTML {
-        let (plan, whole) = (state.plan, state.wholePlan)
+        let (plan, whole) = (facts.plan, facts.wholePlan)
         let rows: [[any ReportCell]] = [
             ["“annals compact” alone", statistics.space.garbageBytes, 0 as UInt64],
             ["“annals clean”, then compact", plan.regainedBytes, plan.transactions],

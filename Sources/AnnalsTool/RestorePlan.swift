@@ -18,10 +18,8 @@ struct RestoreEffect {
     let restored: Row?
 
     var kind: HistoryChange.Kind { present == nil ? .insert : restored == nil ? .delete : .update }
-
     var entity: String { (present ?? restored)?.entity ?? "" }
 
-    /// The names of the attributes that differ, if the object exists in both states.
     var changed: [String] {
         guard let present, let restored else { return [] }
         return present.attributes.indices.filter { !DiffCommand.isSame(present.values[$0], restored.values[$0]) }
@@ -29,7 +27,6 @@ struct RestoreEffect {
     }
 }
 
-/// A change that the restore makes itself.
 private struct RestoreStep {
     let entity: EntityHandle
     let effect: RestoreEffect
@@ -70,7 +67,6 @@ final class RestorePlan {
     private let old: Snapshot
     private let isBackup: Bool
     private let pairs: [UInt16: Pair]
-    /// The selected objects; nil for all of the entities.
     private let selected: [ObjectID]?
     let labels: Labels
     /// Parts of the earlier state that cannot come back. Each is a whole sentence.

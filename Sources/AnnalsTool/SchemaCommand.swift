@@ -2,8 +2,8 @@
 
 internal import Annals
 
-extension Command {
-    static let schema = Command(
+enum SchemaCommand {
+    static let command = Command(
         "schema", "Prints or changes the schema of a store.",
         details: """
             In json it is one JSON object: the version of the schema and the entities. The version is 0 without a
@@ -20,26 +20,23 @@ extension Command {
 
             --dry-run prints the changes and makes none. It does not look for objects with the same value, which a new
             “unique” would reject.
-            """,
-        operands: ["STORE", "[ENTITY]"],
+            """, operands: ["STORE", "[ENTITY]"],
         options: [
             .textOrJSON, Option("swift", "prints Swift instead"),
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
             Option("author", value: "A", "with --apply: the author of the change in history (annals)"),
-        ], run: SchemaCommand.run)
-}
+        ], run: run)
 
-enum SchemaCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        if arguments.has("apply") { return try apply(arguments, &output) }
+    static func run(_ arguments: Arguments, _ output: Output) throws {
+        if arguments.has("apply") { return try apply(arguments, output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw Command.schema.refusal("“--\(option)” can only be given with “--apply”.")
+            throw command.refusal("“--\(option)” can only be given with “--apply”.")
         }
-        let format = try arguments.format(["text", "json"], for: .schema)
+        let format = try arguments.format(["text", "json"])
         if arguments.has("swift"), arguments.has("format") {
-            throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
+            throw command.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
@@ -59,14 +56,12 @@ enum SchemaCommand {
         }
     }
 
-    // MARK: Applying
-
-    private static func apply(_ arguments: Arguments, _ output: inout Output) throws {
+    private static func apply(_ arguments: Arguments, _ output: Output) throws {
         for option in ["swift", "format"] where arguments.has(option) {
-            throw Command.schema.refusal("“--\(option)” and “--apply” cannot be given together.")
+            throw command.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
         if arguments.operands.count > 1 {
-            throw Command.schema.refusal("“--apply” takes no entity: the file names them.")
+            throw command.refusal("“--apply” takes no entity: the file names them.")
         }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
@@ -97,7 +92,7 @@ enum SchemaCommand {
     /// The store, or an empty one if it does not exist.
     private static func existing(_ path: String) throws -> Store {
         do {
-            return try StoreAccess.store(path, .readOnly, creates: false)
+            return try StoreAccess.open(path, .readOnly)
         } catch let error as StoreError where error.code == .notFound {
             return try Store(inMemory: [EntityDescription]())
         }
@@ -110,9 +105,6 @@ enum SchemaCommand {
         return bytes
     }
 
-    // MARK: Text
-
-    /// A line for each attribute and each key.
     static func lines(_ entity: EntityDescription) -> [String] {
         entity.attributes.map { "  \($0.name): " + words($0).joined(separator: ", ") }
             + entity.keys.map { "  \($0.isUnique ? "unique " : "")key over " + $0.attributes.joined(separator: ", ") }
@@ -133,8 +125,6 @@ enum SchemaCommand {
         return words
     }
 
-    // MARK: JSON
-
     static func json(_ entities: [EntityDescription], version: Int) -> JSONLine {
         ["version": version, "entities": entities.map(json)]
     }
@@ -143,10 +133,9 @@ enum SchemaCommand {
         ["name": entity.name, "history": entity.history.rawValue] + parts(of: entity)
     }
 
-    /// The attributes and the keys.
     static func parts(of entity: EntityDescription) -> JSONLine {
         let keys = entity.keys.map { key -> JSONLine in
-            ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
+            ["attributes": key.attributes, "unique": key.isUnique]
         }
         return ["attributes": entity.attributes.map(json), "keys": keys]
     }
@@ -158,7 +147,7 @@ enum SchemaCommand {
             "indexed": attribute.isIndexed, "unique": attribute.isUnique,
             "preservedOnDeletion": attribute.isPreservedOnDeletion,
         ]
-        if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
+        if let value = attribute.defaultValue { line.add("default", value) }
         line.addPresent([
             "target": attribute.target, "inverse": attribute.inverse,
             "deleteRule": rule == .noAction ? nil : rule.rawValue,

@@ -2,10 +2,8 @@
 
 internal import Annals
 
-/// The changes, in the order in which they are made.
 struct SchemaDifference {
     private(set) var changes: [SchemaChange] = []
-    /// Whether to remove parts that the file does not name.
     private let prunes: Bool
     private var present: [EntityDescription]
 
@@ -196,7 +194,6 @@ struct SchemaDifference {
 
     // MARK: Text
 
-    /// A line for each change.
     var lines: [String] { changes.flatMap(Self.lines) }
 
     private static func lines(_ change: SchemaChange) -> [String] {

@@ -2,19 +2,16 @@
 
 internal import Annals
 
-/// A schema as a file declares it.
 struct SchemaFile {
     /// An entity, with the former names of itself and its attributes.
     struct Entity {
         var description: EntityDescription
         var formerName: String?
-        /// By attribute.
         var formerNames: [String: String] = [:]
     }
 
     var entities: [Entity] = []
 
-    /// Throws a failure that names the entity, the attribute and the member.
     init(_ bytes: [UInt8]) throws {
         let file = try SchemaObject(bytes, "The file", ["version", "entities"])
         guard file["entities"] != nil else { throw file.wrong("has no member “entities”: add it") }
@@ -26,8 +23,6 @@ struct SchemaFile {
             entities.append(entity)
         }
     }
-
-    // MARK: Parts
 
     private static func entity(_ text: [UInt8], _ title: String) throws -> Entity {
         var object = try SchemaObject(text, title, ["name", "history", "attributes", "keys", "renamedFrom"])
@@ -121,7 +116,6 @@ private struct SchemaObject {
 
     /// Nil if the member is missing, as for the other types.
     func text(_ name: String) throws -> String? { members[name] == nil ? nil : try requiredText(name) }
-
     func requiredText(_ name: String) throws -> String { try text(members[name], name) }
 
     func text(_ json: JSONValue?, _ name: String) throws -> String {

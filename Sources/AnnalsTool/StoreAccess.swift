@@ -39,8 +39,6 @@ extension ToolFailure {
         }
     }
 
-    // MARK: JSON
-
     /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
     /// status.
     var json: JSONLine {
@@ -133,12 +131,8 @@ extension HistoryTransactionView {
 }
 
 enum StoreAccess {
-    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {
-        try store(path, access, creates: creates)
-    }
-
     /// Opens a store by copies, so that truncating it cannot end the tool.
-    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
+    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
@@ -166,15 +160,37 @@ enum StoreAccess {
         _ path: String, _ access: Store.Access, _ body: (Store) throws -> Result
     ) throws -> Result {
         let store = try open(path, access)
-        let result: Result
         do {
-            result = try body(store)
+            let result = try body(store)
+            try store.close()
+            return result
         } catch {
             let failure = ToolFailure(error).labelled(in: store)
             try? store.close()
             throw failure
         }
-        try store.close()
-        return result
+    }
+
+    /// Runs `body` with the store; again, with a note on standard error, each time another file has replaced it.
+    ///
+    /// - Parameter body: Notes the place that it has reached, and continues after it if there is one.
+    static func follow(_ path: String, _ body: (Store, inout HistoryToken?) throws -> Void) throws {
+        var reached: HistoryToken?
+        var store = try open(path, .readOnly)
+        while true {
+            do {
+                try body(store, &reached)
+                return try store.close()
+            } catch {
+                try? store.close()
+                // Only a body that follows notes a place.
+                let code = ToolFailure(error).error?.code
+                guard reached != nil, [.storeReplaced, .diverged].contains(code) else { throw error }
+                store = try open(path, .readOnly)
+                if reached.map({ (try? store.validate($0)) == nil }) ?? true { reached = try store.currentToken }
+                let number = reached?.number ?? 0
+                try Output.report("annals: \(path) was replaced: continuing after transaction \(number).")
+            }
+        }
     }
 }

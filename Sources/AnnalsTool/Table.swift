@@ -8,11 +8,11 @@ struct Table {
     private static let sampleRows = 500
     private static let leastColumns = 8
     private static let gap = "  "
-
-    /// Empty for a table without a head.
+    private let output: Output
     private let names: [String]
     private let isNumber: [Bool]
-    private let columns: Int?
+    /// The width to fit in; nil for any.
+    private let columns = Terminal.columns
     private let indent: String
     private var sample: [[Cell]] = []
     private var widths: [Int]?
@@ -20,31 +20,27 @@ struct Table {
     /// - Parameters:
     ///   - names: The columns. A name that begins with “#” is one of numbers, aligned right, and shown without it.
     ///   - hasHead: Whether the names are shown, above the first row.
-    ///   - columns: The width to fit in; nil for any.
-    init(_ names: [String], hasHead: Bool = true, indent: Int = 0, columns: Int? = Terminal.columns) {
+    init(_ output: Output, _ names: [String], hasHead: Bool = true, indent: Int = 0) {
+        self.output = output
         isNumber = names.map { $0.hasPrefix("#") }
         self.names = hasHead ? names.map { Output.escaped($0.hasPrefix("#") ? String($0.dropFirst()) : $0) } : []
-        self.columns = columns
         self.indent = String(repeating: " ", count: indent)
     }
 
-    mutating func add(_ row: [String], _ output: inout Output) throws(ToolFailure) {
-        try add(row.map { [StyledText($0)] }, &output)
-    }
+    mutating func add(_ row: [String]) throws(ToolFailure) { try add(row.map { [StyledText($0)] }) }
 
-    mutating func add(_ row: [Cell], _ output: inout Output) throws(ToolFailure) {
+    mutating func add(_ row: [Cell]) throws(ToolFailure) {
         // The terminal's columns are those of the escaped text.
         let row = row.map { $0.map { StyledText(Output.escaped($0.text), $0.style) } }
         if widths != nil {
             widen(for: row)
-            return try print(row, widths ?? [], &output)
+            return try print(row, widths ?? [])
         }
         sample.append(row)
-        if sample.count == Self.sampleRows { try show(&output) }
+        if sample.count == Self.sampleRows { try show() }
     }
 
-    /// Prints the rows that wait. Later ones get the same widths.
-    mutating func show(_ output: inout Output) throws(ToolFailure) {
+    mutating func show() throws(ToolFailure) {
         guard widths == nil, !sample.isEmpty else { return }
         var widths = isNumber.indices.map { column in
             max(
@@ -53,8 +49,8 @@ struct Table {
         }
         if let room { Self.shrink(&widths, isNumber, to: room) }
         self.widths = widths
-        if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths, &output) }
-        for row in sample { try print(row, widths, &output) }
+        if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths) }
+        for row in sample { try print(row, widths) }
         sample = []
     }
 
@@ -98,7 +94,7 @@ struct Table {
         return result
     }
 
-    private func print(_ row: [Cell], _ widths: [Int], _ output: inout Output) throws(ToolFailure) {
+    private func print(_ row: [Cell], _ widths: [Int]) throws(ToolFailure) {
         var line = [StyledText(indent)]
         for (column, cell) in row.enumerated() {
             let cell = isNumber[column] ? cell : Self.cut(cell, to: widths[column])
@@ -113,11 +109,10 @@ struct Table {
 }
 
 extension Output {
-    /// Prints a whole table. Its columns are named as in `Table`.
-    mutating func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) throws(ToolFailure) {
-        var table = Table(names, hasHead: hasHead)
-        for row in rows { try table.add(row, &self) }
-        try table.show(&self)
+    func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) throws(ToolFailure) {
+        var table = Table(self, names, hasHead: hasHead)
+        for row in rows { try table.add(row) }
+        try table.show()
     }
 }
 

@@ -11,11 +11,14 @@ internal import Annals
 /// The commands, in the order of help.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
-        .revert, .restore, .export, .apply,
-        .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
-        .consumers, .retention, .clean, .compact, .backup, .info, .report, .verify, .salvage, .frames, .demo,
-        .completion, .help,
+        LoadCommand.command, EditCommands.insert, EditCommands.set, EditCommands.delete, GetCommand.get,
+        FindCommand.command, GetCommand.count, DumpCommand.command, SchemaCommand.command, HistoryCommand.command,
+        DiffCommand.command, WatchCommand.command, VersionsCommand.command, RevertCommand.command,
+        RestoreCommand.command, ExportCommand.command, ApplyCommand.command, MirrorCommands.run, MirrorCommands.status,
+        MirrorCommands.leave, MirrorCommands.forget, MirrorCommands.adopt, ConsumersCommand.command,
+        RetentionCommand.command, CleanCommands.clean, CleanCommands.compact, CleanCommands.backup,
+        InfoCommand.command, ReportCommand.command, VerifyCommand.command, SalvageCommand.command,
+        FramesCommand.command, DemoCommand.command, CompletionCommand.command, HelpCommand.command,
     ]
 
     /// The command that begins the words, whose name has one word or two, and the words after its name.
@@ -27,10 +30,8 @@ enum Commands {
         return nil
     }
 
-    /// The commands of two words that begin with this one.
     static func beginning(with word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
 
-    /// The failure for words that are no command.
     static func unknown(_ words: [String]) -> ToolFailure {
         let group = words.first.map { beginning(with: $0) } ?? []
         if let first = words.first, !group.isEmpty {
@@ -90,12 +91,12 @@ enum Commands {
     }
 
     static func run(_ arguments: [String]?) -> ExitStatus {
-        var output = Output(.standardOutput)
+        let output = Output(.standardOutput)
         do throws(ToolFailure) {
             guard let arguments else {
                 throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
             }
-            var status = try dispatch(arguments, to: &output)
+            var status = try dispatch(arguments, to: output)
             try output.finish()
             if status == .done && output.hasFailed { status = .failed }
             return status
@@ -104,9 +105,9 @@ enum Commands {
             // reported.
             try? output.finish()
             if error.status == .closedPipe { return error.status }
-            var errors = Output(.standardError)
+            let errors = Output(.standardError)
             if ToolFailure.isJSONWanted(arguments ?? []) {
-                try? errors.line(error.json.text)
+                try? errors.line(error.json.json)
             } else {
                 try? errors.line("annals: " + error.message)
                 if let hint = error.hint { try? errors.line(hint) }
@@ -116,22 +117,24 @@ enum Commands {
         }
     }
 
-    private static func dispatch(_ arguments: [String], to output: inout Output) throws(ToolFailure) -> ExitStatus {
+    private static func dispatch(_ arguments: [String], to output: Output) throws(ToolFailure) -> ExitStatus {
         guard let first = arguments.first else {
             throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
         }
         let rest = Array(arguments.dropFirst())
-        if first == "--help" || first == "-h" { return try HelpCommand.run(Arguments(rest, for: .help), &output) }
+        if first == "--help" || first == "-h" {
+            return try HelpCommand.run(Arguments(rest, for: HelpCommand.command), output)
+        }
         if first == "--version" {
             try output.line("annals \(version)")
             return .done
         }
         guard let (command, rest) = Commands.find(arguments) else {
             let group = Commands.beginning(with: first)
-            if !group.isEmpty, Arguments.askForHelp(rest) { return try HelpCommand.list(group, &output) }
+            if !group.isEmpty, Arguments.askForHelp(rest) { return try HelpCommand.list(group, output) }
             throw Commands.unknown(arguments)
         }
-        if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, &output) }
-        return try command.run(Arguments(rest, for: command), &output)
+        if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, output) }
+        return try command.run(Arguments(rest, for: command), output)
     }
 }
