@@ -22,14 +22,56 @@ enum CleanCommands {
             Option("before", value: "PLACE", "the first transaction that stays"),
             Option("author", value: "A", "only transactions of this author; needs --before"),
             Option("dry-run", "print what would be removed, and what compaction would free"), .jsonOrText,
-        ], run: runClean)
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let place = try arguments.place(of: "before")
+        guard place != nil || !arguments.has("author") else {
+            throw arguments.refusal("clean: --author needs --before.")
+        }
+        let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
+        let isDry = arguments.has("dry-run")
+        let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
+            guard let place else { return try planned(store, isDry) }
+            let number = try number(of: place, in: store)
+            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
+            if authors == nil {
+                let plan = try store.cleaningPlan(before: number)
+                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
+            }
+            if !isDry { try store.deleteHistory(before: number, authors: authors) }
+            outcome.horizon = try store.horizon
+            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
+            return outcome
+        }
+        output.hasChanges = !isDry
+        try show(outcome, isDry, format, output)
+    }
 
     static let compact = Command(
         "compact", "Rewrites the store without data that no reader can reach.",
         details: """
             Other processes can read and write at the same time. A new file is written next to the store, and takes
             its name when it is complete. If the command is ended before, the store is unchanged.
-            """, operands: ["STORE"], options: [.jsonOrText], run: runCompact)
+            """, operands: ["STORE"], options: [.jsonOrText]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let ending = try Ending.onSignals()
+        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            let progress = Progress("bytes")
+            defer { progress.clear() }
+            ending.holdBack()
+            return try store.compact { part in
+                progress.show(part.doneBytes, of: part.totalBytes)
+                return !ending.isAsked
+            }
+        }
+        output.hasChanges = true
+        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
+        try output.line(
+            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
+            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
+    }
 
     static let backup = Command(
         "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
@@ -39,10 +81,8 @@ enum CleanCommands {
             all processes that use the store, and rename the copy to the store's name. Never copy over a store in use. A
             killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name removes it.
             """, operands: ["STORE", "FILE"],
-        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText],
-        run: runBackup)
-
-    static func runBackup(_ arguments: Arguments, _ output: Output) throws {
+        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let file = arguments.operands[1]
         let ending = try Ending.onSignals()
@@ -70,31 +110,6 @@ enum CleanCommands {
         var overtaken: [Consumer] = []
     }
 
-    static func runClean(_ arguments: Arguments, _ output: Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
-        let place = try arguments.place(of: "before")
-        guard place != nil || !arguments.has("author") else {
-            throw arguments.refusal("clean: --author needs --before.")
-        }
-        let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
-        let isDry = arguments.has("dry-run")
-        let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
-            guard let place else { return try planned(store, isDry) }
-            let number = try number(of: place, in: store)
-            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
-            if authors == nil {
-                let plan = try store.cleaningPlan(before: number)
-                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
-            }
-            if !isDry { try store.deleteHistory(before: number, authors: authors) }
-            outcome.horizon = try store.horizon
-            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
-            return outcome
-        }
-        output.hasChanges = !isDry
-        try show(outcome, isDry, format, output)
-    }
-
     private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
         let plan = isDry ? try store.cleaningPlan() : try store.clean()
         return Outcome(
@@ -107,8 +122,8 @@ enum CleanCommands {
         if format == "json" {
             return try output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
-                "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
-                "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
+                "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor,
+                "overtaken": outcome.overtaken, "dryRun": isDry,
             ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
@@ -151,25 +166,6 @@ enum CleanCommands {
             return 0
         }
     }
-
-    static func runCompact(_ arguments: Arguments, _ output: Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
-        let ending = try Ending.onSignals()
-        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
-            let progress = Progress("bytes")
-            defer { progress.clear() }
-            ending.holdBack()
-            return try store.compact { part in
-                progress.show(part.doneBytes, of: part.totalBytes)
-                return !ending.isAsked
-            }
-        }
-        output.hasChanges = true
-        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
-        try output.line(
-            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
-            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
-    }
 }
 
 enum RetentionCommand {
@@ -189,9 +185,8 @@ enum RetentionCommand {
         options: [
             Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
             Option("yes", "turn it off without asking"), .jsonOrText,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let entity = arguments.value(of: "entity")
         let policy = entity == nil ? nil : try policy(arguments)
@@ -264,9 +259,7 @@ enum RetentionCommand {
         try errors.finish()
         let answer = readLine()
         if answer == nil { try errors.line() }
-        guard ["y", "yes"].contains(answer?.lowercased()) else {
-            throw ToolFailure(.failed, "Nothing was changed.")
-        }
+        guard ["y", "yes"].contains(answer?.lowercased()) else { throw ToolFailure(.failed, "Nothing was changed.") }
     }
 
     static func text(_ retention: Store.Retention) -> String {

@@ -89,9 +89,7 @@ package struct Command: Sendable {
         }
     }
 
-    var usage: String {
-        (["annals", name] + (options.isEmpty ? [] : ["[OPTION…]"]) + operands).joined(separator: " ")
-    }
+    var usage: String { (["annals", name] + (options.isEmpty ? [] : ["[OPTION…]"]) + operands).joined(separator: " ") }
 
     var repeatsLastOperand: Bool { operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false }
     var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
@@ -105,8 +103,6 @@ package struct Arguments: Sendable {
     package private(set) var operands: [String] = []
     private var values: [String: [String]] = [:]
 
-    /// Parses the arguments after the command's name.
-    ///
     /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
         self.command = command
@@ -179,8 +175,7 @@ package struct Arguments: Sendable {
         guard let text = value(of: option) else { return nil }
         // `UInt64` alone would accept "+5".
         guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else {
-            throw refusal(
-                "The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.")
+            throw refusal("The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.")
         }
         return number
     }

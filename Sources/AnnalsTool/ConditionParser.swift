@@ -28,9 +28,7 @@ package struct WrittenValue: Equatable, Sendable {
     package var word: String?
 }
 
-/// The ways in which a condition compares an attribute. Null differs from every value, and is neither less nor greater.
-///
-/// The raw value is the comparison as a user writes it.
+/// Comparisons as a user writes them. Null differs from every value, and is neither less nor greater.
 package enum WrittenComparison: String, Sendable, CaseIterable {
     case equal = "="
     case notEqual = "!="

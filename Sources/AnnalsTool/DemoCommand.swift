@@ -21,12 +21,11 @@ enum DemoCommand {
             clips, and the preserved values of a deleted clip. When all have read it, history is cleaned, and the
             store is compacted. The command fails if anything is wrong, and removes the folder. With ROLE (app, share,
             or import), runs only that process on STORE: use three terminals.
-            """, operands: ["[ROLE]", "[STORE]"], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+            """, operands: ["[ROLE]", "[STORE]"]
+    ) { arguments, output in
         if let name = arguments.operands.first {
             guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
-                throw command.refusal("demo: ROLE is app, share or import, and STORE is a path.")
+                throw arguments.refusal("demo: ROLE is app, share or import, and STORE is a path.")
             }
             let path = arguments.operands[1]
             try ToolTask.wait { try await DemoPlayer(role, path).play() }

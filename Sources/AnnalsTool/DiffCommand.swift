@@ -21,9 +21,8 @@ enum DiffCommand {
             Option("key", value: "ATTRIBUTE", "with two stores: the attribute that identifies objects"),
             Option("entity", value: "NAME", isRepeatable: true, "only objects of this entity, and its schema"),
             .linesOrText, .color,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
+        ]
+    ) { arguments, output -> ExitStatus in
         do {
             return try compare(arguments, output)
         } catch {
@@ -113,9 +112,8 @@ private struct DiffSide {
         return try snapshot.objects(of: entity, where: key, equals: value).first.flatMap(snapshot.row)
     }
 
-    /// A value for comparing it with one of another store, which may number its entities differently.
-    ///
-    /// - Parameter byLabel: Whether objects with one label are the same, and not those with one number.
+    /// A value for comparing it with one of another store, which may number its entities differently. Objects are the
+    /// same if they have one label, or otherwise one number.
     func text(_ value: Value?, byLabel: Bool) -> ExactText {
         func name(_ object: ObjectID) -> String {
             let entity = names[object.entityNumber] ?? "\(object.entityNumber)"
@@ -178,8 +176,7 @@ private struct DiffComparison {
     func compareHistory(of store: Store, _ wanted: [String]?) throws {
         let (from, to) = (before.snapshot.token.number, after.snapshot.token.number)
         guard from <= to else {
-            throw DiffCommand.command.refusal(
-                "--from is after --to: transactions \(from) and \(to). Exchange them.")
+            throw DiffCommand.command.refusal("--from is after --to: transactions \(from) and \(to). Exchange them.")
         }
         // Entities without history are an error, and not left out.
         let names = from == to ? [] : Set(wanted ?? after.entities.map(\.name))

@@ -23,8 +23,7 @@ final class Ending: Sendable {
     private init() {}
     var isAsked: Bool { state.withLock { $0.isAsked } }
 
-    /// Handles the signals from now on. Call it before there are other threads: otherwise these could receive the
-    /// signals.
+    /// Handles the signals. Call it before there are other threads, which could receive the signals.
     static func onSignals() throws -> Ending {
         let ending = Ending()
         _ = change(SIG_BLOCK)
@@ -121,9 +120,7 @@ package final class Progress: Sendable {
         isShown = Output(.standardError).isTerminal
     }
 
-    /// Prints at most once a second.
-    ///
-    /// - Parameter part: The part of the work that is done, from 0 to 1, if it is known.
+    /// Prints at most once a second. `part` is the part of the work that is done, from 0 to 1, if it is known.
     func show(_ count: UInt64, part: @autoclosure () -> Double? = nil) {
         guard isShown else { return }
         let elapsed = began.duration(to: .now)

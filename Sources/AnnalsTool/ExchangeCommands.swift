@@ -25,19 +25,12 @@ enum ApplyCommand {
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
             Option("context", value: "C", "the context; by default the original context"), .textOrCounts,
-        ], run: run)
-
-    private struct Counts {
-        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
-        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
-        var place: HistoryToken?
-    }
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(["text", "json"])
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
-            throw command.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
+            throw arguments.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
@@ -54,6 +47,12 @@ enum ApplyCommand {
         }
         output.hasChanges = counts.applied > 0
         try output.line(format, json: json(counts), text: sentence(counts))
+    }
+
+    private struct Counts {
+        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
+        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
+        var place: HistoryToken?
     }
 
     private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
@@ -136,18 +135,17 @@ enum ExportCommand {
             Option("to", value: "ID", "the identifier of the receiving store"),
             Option("new-identity", "as transactions of another store; with --after"),
             Option("limit", value: "N", "at most N transactions"),
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let place = try arguments.place(of: "after")
         let target = try target(arguments)
         var left = try arguments.number(of: "limit") ?? .max
         let newIdentity = arguments.has("new-identity")
         guard !newIdentity || !arguments.has("limit") else {
-            throw command.refusal("--new-identity exports everything after its place: leave --limit out.")
+            throw arguments.refusal("--new-identity exports everything after its place: leave --limit out.")
         }
         guard place != nil || !newIdentity else {
-            throw command.refusal(
+            throw arguments.refusal(
                 "--new-identity needs --after: the last transaction that other stores have under the old identity.")
         }
         guard left > 0 else { return }

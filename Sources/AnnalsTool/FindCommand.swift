@@ -34,17 +34,15 @@ enum FindCommand {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"), .asOf,
-            .format("table (the default on a terminal), jsonl, json (one array) or csv"),
-            .bare,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+            .format("table (the default on a terminal), jsonl, json (one array) or csv"), .bare,
+        ]
+    ) { arguments, output in
         let formats = ["jsonl", "json", "csv", "table"]
         let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
         let place = try arguments.place(of: "as-of")
         if arguments.has("count"), arguments.has("explain") {
-            throw command.refusal("“--count” and “--explain” cannot be given together.")
+            throw arguments.refusal("“--count” and “--explain” cannot be given together.")
         }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
         let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }

@@ -6,17 +6,14 @@ internal import Annals
 enum HelpCommand {
     static let command = Command(
         "help", "Explains the tool or one command.", operands: ["[COMMAND…]"],
-        options: [Option("man", "prints the whole help as a manual page: annals help --man | man -l -")],
-        run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws(ToolFailure) -> ExitStatus {
+        options: [Option("man", "prints the whole help as a manual page: annals help --man | man -l -")]
+    ) { arguments, output in
         let words = arguments.operands
         if arguments.has("man") {
             guard words.isEmpty else {
                 throw ToolFailure(.usage, "“--man” prints the help of all commands.", hint: "Try: annals help --man")
             }
-            try output.data(Array(ManualPage.text.utf8))
-            return .done
+            return try output.data(Array(ManualPage.text.utf8))
         }
         guard let first = words.first else { return try overview(output) }
         if let (command, rest) = Commands.find(words), rest.isEmpty { return try explain(command, output) }
@@ -26,19 +23,17 @@ enum HelpCommand {
     }
 
     /// The commands of two words with a common first one.
-    static func list(_ group: [Command], _ output: Output) throws(ToolFailure) -> ExitStatus {
+    static func list(_ group: [Command], _ output: Output) throws(ToolFailure) {
         try table(group.map { ($0.usage, $0.summary) }, output)
-        return .done
     }
 
-    private static func overview(_ output: Output) throws(ToolFailure) -> ExitStatus {
+    private static func overview(_ output: Output) throws(ToolFailure) {
         for line in ["annals: \(purpose)", "", "usage: annals COMMAND [OPTION…] [OPERAND…]", ""] {
             try output.line(line)
         }
         try table(Commands.all.map { ($0.name, $0.summary) }, output)
         for line in [""] + notes + ["", "exit status:"] { try output.line(line) }
         try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, output)
-        return .done
     }
 
     static let purpose = "loads, changes, shows and checks Annals stores"
@@ -49,11 +44,10 @@ enum HelpCommand {
         "“annals --version” prints the version.",
     ]
 
-    static func explain(_ command: Command, _ output: Output) throws(ToolFailure) -> ExitStatus {
+    static func explain(_ command: Command, _ output: Output) throws(ToolFailure) {
         let text = ["usage: " + command.usage, command.summary, command.details].joined(separator: "\n\n")
         for line in wrapped(text) + (command.options.isEmpty ? [] : [""]) { try output.line(line) }
         try table(command.options.map { ($0.usage, $0.summary) }, output)
-        return .done
     }
 
     private static let columns = 80
@@ -123,17 +117,15 @@ enum CompletionCommand {
             SHELL is bash, zsh or fish. To use it now and in each new shell, add one line to the shell's start file.
             For bash, ~/.bashrc: source <(annals completion bash). For zsh, ~/.zshrc, after compinit:
             source <(annals completion zsh). For fish, ~/.config/fish/config.fish: annals completion fish | source.
-            """, operands: ["SHELL"], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+            """, operands: ["SHELL"]
+    ) { arguments, output in
         switch arguments.operands[0] {
         case "bash": try output.data(Array(bash.utf8))
         // zsh runs bash's completion functions.
         case "zsh": try output.data(Array(("autoload -U +X bashcompinit && bashcompinit\n" + bash).utf8))
         case "fish": try output.data(Array(fish.utf8))
         default:
-            throw command.refusal(
-                "“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.")
+            throw arguments.refusal("“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.")
         }
     }
 

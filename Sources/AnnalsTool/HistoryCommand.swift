@@ -52,15 +52,14 @@ enum HistoryCommand {
             .linesOrText, Option("values", "print values before and after"),
             Option("all", "as text: print each change"),
             Option("follow", "continue with new transactions"), .color,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         var run = try HistoryRun(arguments, output)
         try StoreAccess.follow(arguments.operands[0]) { (store, reached) in try run.show(store, &reached) }
     }
 
-    /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
-    /// about cleaned transactions if the request names no place.
+    /// Begins at the oldest place if history no longer has everything after the requested one. Returns a note about
+    /// that, and about cleaned transactions if the request names no place.
     static func continueAtGap(_ request: inout HistoryRequest, _ store: Store) throws -> String? {
         let horizon = try store.horizon
         var first = request
@@ -101,8 +100,7 @@ private struct HistoryRun {
         grouping = try arguments.grouping()
         // These need an end, which new transactions do not have.
         if follows, ["before", "reverse", "net", "count", "summary"].contains(where: arguments.has) {
-            throw arguments.refusal(
-                "“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
+            throw arguments.refusal("“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
         }
         ending = follows ? try Ending.onSignals() : nil
         left = request.limit ?? .max
@@ -133,9 +131,7 @@ private struct HistoryRun {
     }
 
     /// Prints the transactions, and those that come until following ends.
-    private mutating func printAll(
-        _ request: HistoryRequest, _ store: Store, _ reached: inout HistoryToken?
-    ) throws {
+    private mutating func printAll(_ request: HistoryRequest, _ store: Store, _ reached: inout HistoryToken?) throws {
         var (request, watcher) = (request, ChangeWatcher?.none)
         let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
         var text = HistoryText(labels, hasValues: hasValues, isWhole: arguments.has("all"), output)
@@ -205,9 +201,8 @@ enum VersionsCommand {
             object before and after. It follows the links between versions and does not search history. If history
             has no changes of the object, nothing is printed.
             """, operands: ["STORE", "ENTITY", "ID"],
-        options: [Option("limit", value: "N", "at most N"), .linesOrText, .color], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        options: [Option("limit", value: "N", "at most N"), .linesOrText, .color]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         var left = try arguments.number(of: "limit") ?? .max
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)

@@ -31,9 +31,7 @@ package enum HistoryPlace: Equatable, Sendable {
         }
     }
 
-    /// Anything but a token. Nil if the text is none of these.
-    ///
-    /// - Parameter now: Microseconds since 1970.
+    /// Anything but a token; nil for other texts. `now` is in microseconds since 1970.
     package static func short(_ text: String, now: Int64) -> HistoryPlace? {
         switch text {
         case "now": return .back(0)
@@ -91,8 +89,7 @@ extension Store {
 }
 
 extension Arguments {
-    /// The author of a change. Without a name, a tracker that lists authors would never see the changes of the tool.
-    /// Empty for no author.
+    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
     var author: String { value(of: "author") ?? "annals" }
 
     func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
@@ -198,8 +195,7 @@ extension Arguments {
             var places = text.indices.filter { text[$0] == "." }
             if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
             guard let place = places.first else {
-                throw refusal(
-                    "The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
+                throw refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
             }
             attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
         }

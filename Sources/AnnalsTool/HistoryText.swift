@@ -12,9 +12,7 @@ struct HistoryText {
     private let output: Output
     private var table: Table
 
-    /// - Parameters:
-    ///   - hasValues: Whether changes are printed, with values before and after.
-    ///   - isWhole: Whether each change is printed.
+    /// Prints changes if `hasValues`, with values before and after, or `isWhole`, which prints each of them.
     init(_ labels: Labels, hasValues: Bool, isWhole: Bool, _ output: Output) {
         (self.labels, self.hasValues, self.isWhole, self.output) = (labels, hasValues, isWhole, output)
         table = Table(output, ["#number", "time", "author", "changes"], hasHead: false)
@@ -175,9 +173,7 @@ extension HistoryChange.Kind {
 }
 
 enum HistoryJSON {
-    static func print(
-        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
-    ) throws {
+    static func print(_ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output) throws {
         var (line, separator) = (jsonStart(transaction), "")
         try transaction.forEachChange { (change) throws(StoreError) in
             line += (separator + (try json(change, hasValues).json)).utf8
@@ -190,8 +186,7 @@ enum HistoryJSON {
 
     private static let longestHeldLine = 1 << 20
 
-    /// Prints change by change, so that a transaction of millions takes little memory. Errors of a change show before
-    /// anything is printed.
+    /// Prints change by change, to save memory. Errors of a change show before anything is printed.
     private static func printLong(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
     ) throws {
@@ -212,8 +207,7 @@ enum HistoryJSON {
         var line: JSONLine = [
             "number": transaction.number, "token": transaction.token.description,
             "timestamp": Timestamp.text(transaction.microseconds), "author": transaction.author,
-            "context": transaction.contextName, "processID": transaction.processID,
-            "process": transaction.process,
+            "context": transaction.contextName, "processID": transaction.processID, "process": transaction.process,
         ]
         if let origin = try? transaction.origin() { line.add("origin", origin.description) }
         return line
@@ -240,13 +234,9 @@ enum HistoryJSON {
     }
 
     /// An object before and after a change: the changed attributes of an update, or all.
-    static func values(
-        _ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]
-    ) -> JSONLine {
+    static func values(_ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]) -> JSONLine {
         let shown = kind == .update ? attributes : nil
-        return [
-            "before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) },
-        ]
+        return ["before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) }]
     }
 
     /// What is kept of a deleted object, without null values.

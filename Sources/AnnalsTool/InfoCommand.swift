@@ -18,15 +18,14 @@ enum ConsumersCommand {
             Option("register", value: "NAME", "registers a reader"),
             Option("advance", value: "NAME", "moves a consumer to TOKEN, forward or back"),
             Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"), .jsonOrText,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let refusal = arguments.refusal
         let actions = ["register", "advance", "remove"].filter { arguments.has($0) }
         guard actions.count <= 1 else { throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.") }
         let action = actions.first
-        let place = try arguments.operands.dropFirst().first.map { try HistoryPlace($0, "TOKEN", command) }
+        let place = try arguments.operands.dropFirst().first.map { try HistoryPlace($0, "TOKEN", arguments.command) }
         if place == nil, action == "advance" {
             throw refusal("--advance needs the TOKEN of the last transaction that the consumer has read.")
         }
@@ -97,9 +96,7 @@ enum ConsumersCommand {
         ]
     }
 
-    static func json(_ consumer: Consumer) -> JSONLine { json(consumer, parked: []) }
-
-    private static func json(_ consumer: Consumer, parked: [ParkedWork]) -> JSONLine {
+    fileprivate static func json(_ consumer: Consumer, parked: [ParkedWork] = []) -> JSONLine {
         var line: JSONLine = [
             "name": consumer.name, "kind": kinds(consumer),
             "number": consumer.cursor.number, "token": consumer.cursor.description, "lag": consumer.lag,
@@ -115,6 +112,8 @@ enum ConsumersCommand {
             .filter { consumer.kind.contains($0.0) }.map(\.1)
     }
 }
+
+extension Consumer: JSONPart { var json: String { ConsumersCommand.json(self).json } }
 
 /// The state of a store, for `info` and `report`.
 struct StoreFacts {
@@ -138,10 +137,8 @@ struct StoreFacts {
 
 enum InfoCommand {
     static let command = Command(
-        "info", "Prints what a store contains and what takes its space.", operands: ["STORE"],
-        options: [.textOrJSON], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        "info", "Prints what a store contains and what takes its space.", operands: ["STORE"], options: [.textOrJSON]
+    ) { arguments, output in
         let format = try arguments.format(["text", "json"])
         let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try StoreFacts($0) }
         if format == "json" { try output.data(json(facts)) } else { try text(facts, output) }
@@ -214,7 +211,7 @@ enum InfoCommand {
             "entities": facts.entities.map { json($0, objects: statistics.objects[$0.name] ?? 0) },
             "frameBytes": frames, "space": space, "compactionDue": isCompactionDue(statistics),
             "horizon": facts.horizon, "retention": RetentionCommand.json(facts.retention),
-            "consumers": facts.consumers.map(ConsumersCommand.json),
+            "consumers": facts.consumers,
         ]
     }
 

@@ -126,7 +126,6 @@ package struct JSONReader {
         while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { place += 1 }
     }
 
-    /// - Parameter isKept: Whether the text of an object or array is needed.
     private mutating func readValue(isKept: Bool = true) throws(JSONError) -> JSONValue {
         switch next {
         case UInt8(ascii: "\"")?: return .string(try readString())
@@ -149,9 +148,7 @@ package struct JSONReader {
         return value
     }
 
-    /// Reads an object or array, and returns its members or elements. The latter have no names.
-    ///
-    /// - Parameter isKept: Otherwise the result is empty.
+    /// Reads an object or array. Returns its members, or elements without names; nothing unless `isKept`.
     private mutating func readStructure(isKept: Bool) throws(JSONError) -> [JSONMember] {
         let isObject = next == UInt8(ascii: "{")
         let end: Unicode.Scalar = isObject ? "}" : "]"

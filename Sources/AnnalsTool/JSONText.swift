@@ -55,9 +55,8 @@ package enum JSONText {
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
     }
 
-    /// The text of a JSON attribute. A program may have stored a text that is not JSON. It becomes an object with the
-    /// one member `notJSON`, so that it is not taken for a string. A text that looks like such an object is wrapped
-    /// too.
+    /// The text of a JSON attribute. A text that is not JSON becomes an object with the one member `notJSON`, so that
+    /// it is not taken for a string. A text that looks like such an object is wrapped too.
     package static func append(json: String, to bytes: inout [UInt8]) {
         guard let value = try? JSONReader.value(json), unwrapped(value) == nil else {
             append("{\"\(notJSON)\":", to: &bytes)
@@ -103,9 +102,7 @@ package enum JSONText {
     }
 }
 
-protocol JSONPart {
-    var json: String { get }
-}
+protocol JSONPart { var json: String { get } }
 
 /// A JSON object while it is built. Members stay in the order in which they are added.
 struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {

@@ -118,8 +118,7 @@ extension [UInt8] {
 }
 
 package enum CSV {
-    /// Reads the next record, which may have several lines. An empty field without quotes is nil. Returns nil at the
-    /// end.
+    /// The next record, which may have several lines; nil at the end. An empty field without quotes is nil.
     package static func record(_ reader: LineReader) throws(ToolFailure) -> [String?]? {
         guard var line = try reader.next() else { return nil }
         let first = reader.number

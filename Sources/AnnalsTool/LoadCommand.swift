@@ -45,11 +45,9 @@ enum LoadCommand {
                 "type", value: "NAME=TYPE", isRepeatable: true,
                 "the type of a new attribute, or the entity it refers to"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
-            Option("batch", value: "N", "the number of lines in a transaction (1000)"),
-            .textOrCounts,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+            Option("batch", value: "N", "the number of lines in a transaction (1000)"), .textOrCounts,
+        ]
+    ) { arguments, output in
         let format = try arguments.format(["text", "json"])
         let (path, file) = (arguments.operands[0], arguments.operands[1])
         let isDump = !LoadOptions.names.contains { arguments.has($0) }
@@ -69,8 +67,7 @@ enum LoadCommand {
     private static func json(_ counts: LoadCounts) -> JSONLine {
         [
             "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted,
-            "unchanged": counts.unchanged, "transactions": counts.transactions,
-            "token": counts.token?.description,
+            "unchanged": counts.unchanged, "transactions": counts.transactions, "token": counts.token?.description,
         ]
     }
 }

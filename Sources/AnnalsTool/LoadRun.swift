@@ -50,7 +50,10 @@ final class LoadRun {
                 "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
         }
         var batch = try readBatch()
-        guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
+        // Without a line, no store is created (TL3).
+        let present = batch.isEmpty ? try StoreAccess.existing(path, .readWrite) : nil
+        if batch.isEmpty, present == nil { return counts }
+        let store = try present ?? StoreAccess.open(path, .readWrite, creates: true)
         defer { progress.clear() }
         try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
@@ -63,15 +66,6 @@ final class LoadRun {
             counts.token = try store.currentToken
         }
         return counts
-    }
-
-    /// Nil if the store does not exist and need not be created (TL3).
-    private func open(_ path: String, isEmpty: Bool) throws -> Store? {
-        do {
-            return try StoreAccess.open(path, .readWrite, creates: !isEmpty)
-        } catch let error as StoreError where isEmpty && error.code == .notFound {
-            return nil
-        }
     }
 
     // MARK: Reading
@@ -136,8 +130,7 @@ final class LoadRun {
                     "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute")
             }
             guard (1...255).contains(name.utf8.count) else {
-                throw wrong(
-                    reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
+                throw wrong(reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
             }
             return JSONMember(name: name, value: member.value)
         }

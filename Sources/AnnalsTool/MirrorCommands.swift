@@ -42,40 +42,8 @@ enum MirrorCommands {
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
-        ], run: runMirror)
-
-    static let status = Command(
-        "mirror status", "Prints what the mirror of a store has recorded last.",
-        details: """
-            The mirror may run in any process. For each other store of the group: its last transaction that was merged
-            here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
-            and when its last message came.
-            """, operands: ["STORE"], options: [.jsonOrText], run: runStatus)
-
-    static let leave = Command(
-        "mirror leave", "Takes a store out of its group for good.",
-        details: """
-            Waits until the other stores have everything that this one has. Afterwards they do not wait for it any
-            more. The store keeps its objects. Only a new store can join the group again. End the process that mirrors
-            the store first.
-            """, operands: ["STORE"], options: connection, run: runLeave)
-
-    static let forget = Command(
-        "mirror forget", "Declares that a store of the group is lost.",
-        details: """
-            PEER is its identifier or its name in “annals mirror status”. The group does not wait for it any more.
-            Transactions that no other store has are lost for the group. It joins again with a new store. End the
-            process that mirrors STORE first, or run this for another store of the group.
-            """, operands: ["STORE", "PEER"], options: connection, run: runForget)
-
-    static let adopt = Command(
-        "mirror adopt", "Makes a copied store the one that takes part in its group.",
-        details: """
-            Only if the original is gone for good: it was moved here, or is lost. Otherwise two stores would publish
-            under one name.
-            """, operands: ["STORE"], run: runAdopt)
-
-    private static func runMirror(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
@@ -101,20 +69,14 @@ enum MirrorCommands {
         }
     }
 
-    /// Prints a state of a mirror, and each error and weak point that the state before it did not have.
-    private static func show(_ status: Mirror.Status, after shown: Mirror.Status?, _ format: String) throws {
-        guard shown != status else { return }
-        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
-            try Output.report("annals: weak point: " + weakness)
-        }
-        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
-        let output = Output(.standardOutput)
-        let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-        try output.line(format, json: json, text: MirrorStatusText.line(status))
-        try output.finish()
-    }
-
-    private static func runStatus(_ arguments: Arguments, _ output: Output) throws {
+    static let status = Command(
+        "mirror status", "Prints what the mirror of a store has recorded last.",
+        details: """
+            The mirror may run in any process. For each other store of the group: its last transaction that was merged
+            here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
+            and when its last message came.
+            """, operands: ["STORE"], options: [.jsonOrText]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
         if format == "json" { return try output.data(MirrorStatusText.recorded(status)) }
@@ -122,12 +84,26 @@ enum MirrorCommands {
         try output.line("This store was never mirrored. To begin: annals help mirror run")
     }
 
-    private static func runLeave(_ arguments: Arguments, _ output: Output) throws {
+    static let leave = Command(
+        "mirror leave", "Takes a store out of its group for good.",
+        details: """
+            Waits until the other stores have everything that this one has. Afterwards they do not wait for it any
+            more. The store keeps its objects. Only a new store can join the group again. End the process that mirrors
+            the store first.
+            """, operands: ["STORE"], options: connection
+    ) { arguments, output in
         try change(arguments) { try await $0.leave() }
         try output.line("The store has left the group.")
     }
 
-    private static func runForget(_ arguments: Arguments, _ output: Output) throws {
+    static let forget = Command(
+        "mirror forget", "Declares that a store of the group is lost.",
+        details: """
+            PEER is its identifier or its name in “annals mirror status”. The group does not wait for it any more.
+            Transactions that no other store has are lost for the group. It joins again with a new store. End the
+            process that mirrors STORE first, or run this for another store of the group.
+            """, operands: ["STORE", "PEER"], options: connection
+    ) { arguments, output in
         let wanted = arguments.operands[1]
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
         let found = (status?.peers ?? []).filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
@@ -140,9 +116,28 @@ enum MirrorCommands {
         try output.line("The group does not wait for the store \(peer.identifier) any more.")
     }
 
-    private static func runAdopt(_ arguments: Arguments, _ output: Output) throws {
+    static let adopt = Command(
+        "mirror adopt", "Makes a copied store the one that takes part in its group.",
+        details: """
+            Only if the original is gone for good: it was moved here, or is lost. Otherwise two stores would publish
+            under one name.
+            """, operands: ["STORE"]
+    ) { arguments, output in
         try StoreAccess.with(arguments.operands[0], .readWrite) { store in try Mirror.adopt(store) }
         try output.line("This store takes part in its group.")
+    }
+
+    /// Prints a state of a mirror, and each error and weak point that the state before it did not have.
+    private static func show(_ status: Mirror.Status, after shown: Mirror.Status?, _ format: String) throws {
+        guard shown != status else { return }
+        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
+            try Output.report("annals: weak point: " + weakness)
+        }
+        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
+        let output = Output(.standardOutput)
+        let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
+        try output.line(format, json: json, text: MirrorStatusText.line(status))
+        try output.finish()
     }
 
     /// Runs the mirror until `body` has changed the group, or SIGTERM or SIGINT comes. Shows its errors.
@@ -225,9 +220,7 @@ enum MirrorStatusText {
         ["mirrored": status != nil] + (status.map(facts) ?? [:])
     }
 
-    /// The state of a running mirror.
-    ///
-    /// - Parameter count: The number of conflicts that earlier lines had.
+    /// The state of a running mirror, with the conflicts after the first `count` ones.
     static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
         ["running": status.isRunning, "bytesSent": status.bytesSent, "bytesReceived": status.bytesReceived]
             + facts(status) + [
@@ -258,8 +251,7 @@ enum MirrorStatusText {
     private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
         [
             "object": conflict.object?.description, "attribute": conflict.attribute, "reason": "\(conflict.reason)",
-            "kept": conflict.kept, "lost": conflict.lost,
-            "loser": conflict.loser.uuidString,
+            "kept": conflict.kept, "lost": conflict.lost, "loser": conflict.loser.uuidString,
         ]
     }
 

@@ -12,7 +12,13 @@ enum EditCommands {
             A VALUE is JSON, or a plain text: name=Ada rank=3 flag=true since=2026-01-02. null is no value, and '"null"'
             is that text. A reference is an ID or a label. Other attributes get their default, or null. The store, the
             entity and the attributes must exist: “annals load” creates them.
-            """, operands: ["STORE", "ENTITY", "[NAME=VALUE…]"], options: origin, run: runInsert)
+            """, operands: ["STORE", "ENTITY", "[NAME=VALUE…]"], options: origin
+    ) { arguments, output in
+        let assignments = arguments.operands.dropFirst(2)
+        try edit(assignments, arguments, output) { transaction, entity, snapshot in
+            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
+        }
+    }
 
     static let set = Command(
         "set", "Changes attributes of an object, and prints the token after it.",
@@ -20,20 +26,8 @@ enum EditCommands {
             The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
             its first unique text. A VALUE is as for “insert”; null removes a value. If nothing differs, nothing is
             written and nothing is printed.
-            """, operands: ["STORE", "ENTITY", "ID", "NAME=VALUE…"], options: origin, run: runSet)
-
-    static let delete = Command(
-        "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
-        options: origin, run: runDelete)
-
-    static func runInsert(_ arguments: Arguments, _ output: Output) throws {
-        let assignments = arguments.operands.dropFirst(2)
-        try edit(assignments, arguments, output) { transaction, entity, snapshot in
-            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
-        }
-    }
-
-    static func runSet(_ arguments: Arguments, _ output: Output) throws {
+            """, operands: ["STORE", "ENTITY", "ID", "NAME=VALUE…"], options: origin
+    ) { arguments, output in
         let assignments = arguments.operands.dropFirst(3)
         try edit(assignments, arguments, output) { transaction, entity, snapshot in
             let object = try entity.object(arguments.operands[2], in: snapshot)
@@ -42,7 +36,10 @@ enum EditCommands {
         }
     }
 
-    static func runDelete(_ arguments: Arguments, _ output: Output) throws {
+    static let delete = Command(
+        "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
+        options: origin
+    ) { arguments, output in
         try edit([], arguments, output) { transaction, entity, snapshot in
             try transaction.delete(try entity.object(arguments.operands[2], in: snapshot))
             return nil
@@ -150,16 +147,8 @@ enum GetCommand {
             value; the attribute must be indexed or unique: --key url=https://swift.org. Ends with status 1 if an object
             does not exist.
             """, operands: ["STORE", "ENTITY", "[ID…]"],
-        options: [Option("key", value: "NAME=VALUE", "the objects with this value"), .bare], run: runGet)
-
-    static let count = Command(
-        "count", "Prints how many objects each entity has, or one entity.",
-        details: "With an entity, prints its number of objects. Otherwise each entity and its count.",
-        operands: ["STORE", "[ENTITY]"],
-        options: [.format("table (the default on a terminal), or jsonl")],
-        run: runCount)
-
-    static func runGet(_ arguments: Arguments, _ output: Output) throws {
+        options: [Option("key", value: "NAME=VALUE", "the objects with this value"), .bare]
+    ) { arguments, output in
         let ids = arguments.operands.dropFirst(2)
         let keys = (arguments.values(of: "key") ?? [])[...]
         try EditCommands.requireAssignments(keys, arguments)
@@ -182,16 +171,11 @@ enum GetCommand {
         }
     }
 
-    private static func objects(
-        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle, _ snapshot: Snapshot
-    ) throws -> [ObjectID] {
-        let found = try EditCommands.values(keys, of: entity, in: snapshot).flatMap {
-            try snapshot.objects(of: entity, where: $0.key, equals: $0.value)
-        }
-        return try ids.map { try entity.object($0, in: snapshot) } + found
-    }
-
-    static func runCount(_ arguments: Arguments, _ output: Output) throws {
+    static let count = Command(
+        "count", "Prints how many objects each entity has, or one entity.",
+        details: "With an entity, prints its number of objects. Otherwise each entity and its count.",
+        operands: ["STORE", "[ENTITY]"], options: [.format("table (the default on a terminal), or jsonl")]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"])
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
@@ -204,5 +188,14 @@ enum GetCommand {
             }
             for (name, count) in counts { try output.data(["entity": name, "count": count]) }
         }
+    }
+
+    private static func objects(
+        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle, _ snapshot: Snapshot
+    ) throws -> [ObjectID] {
+        let found = try EditCommands.values(keys, of: entity, in: snapshot).flatMap {
+            try snapshot.objects(of: entity, where: $0.key, equals: $0.value)
+        }
+        return try ids.map { try entity.object($0, in: snapshot) } + found
     }
 }

@@ -17,9 +17,7 @@ struct Labels {
         self.known = known
     }
 
-    /// Such as `swift (1:12)`, or the ID alone if the object has no label.
-    ///
-    /// - Parameter row: The object's values at another time; nil for those of the state.
+    /// Such as `swift (1:12)`, or the ID alone without a label. `row` has the object's values at another time.
     func text(_ object: ObjectID, _ row: Row? = nil) -> String {
         guard let label = label(object, row) else { return object.description }
         return "\(Terminal.cut(label, to: Self.longest)) (\(object))"

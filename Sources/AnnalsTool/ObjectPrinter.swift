@@ -4,9 +4,7 @@
 internal import Annals
 
 struct ObjectPrinter {
-    enum Format: String {
-        case jsonl, csv, table, json
-    }
+    enum Format: String { case jsonl, csv, table, json }
 
     private let entity: EntityHandle
     private let format: Format
@@ -21,12 +19,8 @@ struct ObjectPrinter {
     private var failure: ToolFailure?
     private var isFirst = true
 
-    /// Prints the first line of CSV.
-    ///
-    /// - Parameters:
-    ///   - isBare: Leaves out “_entity” and “_id”.
-    ///   - columns: The positions of the attributes to print, in their order; nil for all.
-    ///   - labels: For the references in a table.
+    /// Prints the first line of CSV. `columns` are the positions of the attributes to print; nil for all. A table shows
+    /// references by `labels`.
     init(
         _ entity: EntityHandle, _ format: Format, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil,
         _ output: Output
@@ -45,8 +39,7 @@ struct ObjectPrinter {
         if format == .csv { try print((isBare ? [] : ["_entity", "_id"]) + names) }
     }
 
-    /// Prints an object, for a closure that the library calls. Returns whether more objects can be printed: `finish`
-    /// throws a failure.
+    /// Prints an object. Returns false after a failure, which `finish` throws.
     mutating func print(_ row: borrowing RowView) -> Bool {
         do {
             switch format {
@@ -56,8 +49,7 @@ struct ObjectPrinter {
             case .csv:
                 let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
                 try print((isBare ? [] : [entity.name, row.id.description]) + fields)
-            case .table:
-                try table.add((isBare ? [] : [row.id.description]) + values(of: row).map(cell))
+            case .table: try table.add((isBare ? [] : [row.id.description]) + values(of: row).map(cell))
             }
         } catch {
             failure = ToolFailure(error)
@@ -112,10 +104,8 @@ struct ObjectPrinter {
     }
 }
 
-/// The names of attributes as members of dumps. The names “_entity” and “_id” belong to the dump itself.
-///
-/// If an attribute has one of the dump's own names, with or without more “_” before it, dumps write one more “_” before
-/// it. Loads remove it again.
+/// The names of attributes as members of dumps, to which “_entity” and “_id” belong. If an attribute has one of these
+/// names, with or without more “_” before it, dumps write one more “_” before it. Loads remove it again.
 package enum MemberNames {
     package static func dumped(_ attribute: String) -> String { isOwn(attribute) ? "_" + attribute : attribute }
 
@@ -155,11 +145,8 @@ enum DumpCommand {
             Option("entity", value: "NAME", "only the objects of this entity"),
             Option("schema", "print the schema first, so that “load” can make the same store"),
             .asOf, .format("jsonl (the default), or csv"), .bare,
-        ], run: run)
-
-    static let schemaMember = "_schema"
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(["jsonl", "csv"])
         let place = try arguments.place(of: "as-of")
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
@@ -170,11 +157,11 @@ enum DumpCommand {
         // An entity whose history does not reach back refuses to be read. Then nothing is printed.
         for entity in entities { try snapshot.forEachRow(of: entity) { _ in false } }
         guard format == "jsonl" || entities.count <= 1 else {
-            throw command.refusal("The store has several entities: choose one with “--entity”.")
+            throw arguments.refusal("The store has several entities: choose one with “--entity”.")
         }
         if arguments.has("schema") {
             guard format == "jsonl", !arguments.has("bare"), !arguments.has("entity") else {
-                throw command.refusal("“--schema” is for a whole dump in jsonl, without --entity and --bare.")
+                throw arguments.refusal("“--schema” is for a whole dump in jsonl, without --entity and --bare.")
             }
             let schema = SchemaCommand.json(try snapshot.entities, version: snapshot.schemaVersion)
             try output.data([schemaMember: schema])
@@ -194,4 +181,6 @@ enum DumpCommand {
             try printer.finish()
         }
     }
+
+    static let schemaMember = "_schema"
 }

@@ -50,9 +50,7 @@ package final class Output {
     }
 
     /// Prints a line of text. Control characters are escaped.
-    package func line(_ text: String = "") throws(ToolFailure) {
-        try data(Array((Self.escaped(text) + "\n").utf8))
-    }
+    package func line(_ text: String = "") throws(ToolFailure) { try data(Array((Self.escaped(text) + "\n").utf8)) }
 
     /// Prints a line of text in parts. Control characters are escaped.
     package func line(_ parts: [StyledText]) throws(ToolFailure) {
@@ -171,9 +169,7 @@ package enum Terminal {
         return result + "…"
     }
 
-    /// Nil if the variable is missing or empty.
-    ///
-    /// Sound because the string is copied at once, and nothing here changes it at the same time.
+    /// Nil if it is missing or empty. Sound: the string is copied at once, while nothing changes it.
     static func environment(_ name: String) -> String? {
         guard let value = getenv(name), value.pointee != 0 else { return nil }
         return String(validatingCString: value)
@@ -181,9 +177,7 @@ package enum Terminal {
 }
 
 extension Output {
-    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager.
-    ///
-    /// - Parameter isLong: Whether people read a lot of text.
+    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
     func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
         let when = arguments.value(of: "color") ?? "auto"
         guard ["always", "never", "auto"].contains(when) else {
@@ -230,8 +224,7 @@ enum Pager {
 
     static var isRunning: Bool { process.load(ordering: .relaxed) != 0 }
 
-    /// Waits until the pager has ended. Returns the status of the tool: the pager's end is no failure, unless it could
-    /// not begin.
+    /// Waits for the pager, and returns the tool's status: the pager's end is no failure, unless it could not begin.
     static func end(_ status: ExitStatus) -> ExitStatus {
         let started = process.exchange(0, ordering: .relaxed)
         guard started != 0 else { return status }

@@ -20,10 +20,8 @@ enum ReportCommand {
             An earlier report of the same name is replaced. Another file is not. If FILE is “-”, the page is printed.
             PLACE is a token, the number of a transaction, or a moment, as for “annals history”.
             """, operands: ["STORE", "FILE"],
-        options: [Option("since", value: "PLACE", "of history, only transactions after this place")],
-        run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        options: [Option("since", value: "PLACE", "of history, only transactions after this place")]
+    ) { arguments, output in
         let file = arguments.operands[1]
         let since = try arguments.place(of: "since")
         let (page, number) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in

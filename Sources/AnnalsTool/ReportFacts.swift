@@ -128,8 +128,7 @@ struct Timeline {
         var fileEnd: UInt64 = 0
     }
 
-    /// The length of a period in seconds or months, and how many last characters of a time, such as
-    /// 2026-01-02T03:04:05.Z, a label does not show.
+    /// A period in seconds or months. A label hides the last characters of a time such as 2026-01-02T03:04:05.Z.
     private typealias Unit = (name: String, seconds: Int64, months: Int64, hidden: Int)
 
     private static let units: [Unit] = [
@@ -221,8 +220,7 @@ struct Histogram {
     private static let second: Int64 = 1_000_000
 }
 
-/// Finds the objects that occur most, with a bounded number of counters: the algorithm of Misra and Gries, for many
-/// objects at a time.
+/// Finds the objects that occur most with a bounded number of counters, by the algorithm of Misra and Gries.
 struct FrequentObjects {
     static let capacity = 4096
 

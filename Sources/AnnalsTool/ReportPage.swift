@@ -104,8 +104,7 @@ struct ReportPage {
                 note: """
                     The \(bytes(statistics.fileBytes)) of the file by use. All but “reserved” are estimates. History is
                     changes, and rows that newer ones have replaced. Compaction frees the garbage.
-                    """),
-            "<details><summary>The file by kinds of frames</summary>\(frames.html)</details>")
+                    """), "<details><summary>The file by kinds of frames</summary>\(frames.html)</details>")
     }
 
     // MARK: Authors over time
@@ -132,9 +131,7 @@ struct ReportPage {
         let rest = facts.authors.names.indices.filter { !shownAuthors.contains($0) }
         let parts = shownAuthors.map { [$0] } + (rest.isEmpty ? [] : [rest])
         let names = shownAuthors.map(name) + (rest.isEmpty ? [] : [count(UInt64(rest.count), "other author")])
-        let sums = periods.map { period in
-            parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } }
-        }
+        let sums = periods.map { period in parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } } }
         let rows = zip(periods, sums).map { (period, sums) -> [any ReportCell] in [period.label] + sums }
         let table = ReportTable(id: title.lowercased() + "-over-time", columns: ["from"] + names, rows: rows)
         return Picture.figure(
@@ -160,8 +157,7 @@ struct ReportPage {
         let largest = String(grouped: UInt64(facts.sizes.largest))
         return section(
             "Sizes: most often \(usual.label) \(usual.label == "1" ? "change" : "changes") in a transaction, at most "
-                + largest,
-            histogram("sizes", "changes", facts.sizes, "Transactions by their number of changes"),
+                + largest, histogram("sizes", "changes", facts.sizes, "Transactions by their number of changes"),
             facts.transactions < 2
                 ? "" : histogram("gaps", "time", facts.gaps, "Transactions by the time since the one before"))
     }

@@ -26,18 +26,15 @@ enum RestoreCommand {
             Option("to", value: "PLACE", "the state to bring back"),
             Option("from", value: "BACKUP", "a backup that has the state; without --to, its newest"),
             Option("dry-run", "prints the differences, and writes nothing"), .author, .context,
-            .format("text or json; with --dry-run text (the default on a terminal) or jsonl"),
-            .color,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+            .format("text or json; with --dry-run text (the default on a terminal) or jsonl"), .color,
+        ]
+    ) { arguments, output in
         let isDry = arguments.has("dry-run")
         let dry = output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]
         let format = try arguments.format(isDry ? dry : ["text", "json"])
         let place = try arguments.place(of: "to")
         guard place != nil || arguments.has("from") else {
-            throw command.refusal(
-                "“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
+            throw arguments.refusal("“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
         }
         let backup = try arguments.value(of: "from").map { try StoreAccess.open($0, .readOnly) }
         defer { try? backup?.close() }
@@ -123,9 +120,7 @@ enum RestoreCommand {
     }
 
     /// A failure to print notes must not hide that the store was changed.
-    private static func warn(_ notes: [String]) {
-        for note in notes { try? Output.report("note: " + note) }
-    }
+    private static func warn(_ notes: [String]) { for note in notes { try? Output.report("note: " + note) } }
 }
 
 enum RevertCommand {
@@ -137,15 +132,11 @@ enum RevertCommand {
             conflict. Conflicts are listed, and nothing is written; with --skip the rest is undone. Conflicts end
             the command with status 1 in both cases. Give the transaction's number or its token.
             """, operands: ["STORE", "NUMBER|TOKEN"],
-        options: [
-            .author, .context,
-            Option("skip", "undo what can be undone"),
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
-        let place = try HistoryPlace(arguments.operands[1], "NUMBER|TOKEN", command)
+        options: [.author, .context, Option("skip", "undo what can be undone")]
+    ) { arguments, output -> ExitStatus in
+        let place = try HistoryPlace(arguments.operands[1], "NUMBER|TOKEN", arguments.command)
         if case .moment = place {
-            throw command.refusal("A moment is not a transaction: “annals history STORE” prints their numbers.")
+            throw arguments.refusal("A moment is not a transaction: “annals history STORE” prints their numbers.")
         }
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             let (author, context) = (arguments.author, arguments.value(of: "context"))

@@ -211,8 +211,7 @@ final class RestorePlan {
 
     // MARK: References
 
-    /// A kept value without references to objects that the restore deletes. Otherwise a delete rule could delete the
-    /// object, against RB1.
+    /// A kept value without references to objects that the restore deletes: delete rules could act against RB1.
     private func withoutRemoved(_ value: Value) throws -> Value {
         func isLeft(_ target: ObjectID) throws -> Bool {
             let isSelected = selected?.contains(target) ?? (pairs[target.entityNumber] != nil)

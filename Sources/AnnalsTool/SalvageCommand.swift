@@ -13,9 +13,8 @@ enum SalvageCommand {
 
             STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
             one to the same name removes it.
-            """, operands: ["STORE", "NEW"], options: [.jsonOrText], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
+            """, operands: ["STORE", "NEW"], options: [.jsonOrText]
+    ) { arguments, output -> ExitStatus in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()

@@ -27,16 +27,15 @@ enum SchemaCommand {
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
             Option("author", value: "A", "with --apply: the author of the change in history (annals)"),
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         if arguments.has("apply") { return try apply(arguments, output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw command.refusal("“--\(option)” can only be given with “--apply”.")
+            throw arguments.refusal("“--\(option)” can only be given with “--apply”.")
         }
         let format = try arguments.format(["text", "json"])
         if arguments.has("swift"), arguments.has("format") {
-            throw command.refusal("“--swift” and “--format” cannot be given together.")
+            throw arguments.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
@@ -60,15 +59,13 @@ enum SchemaCommand {
         for option in ["swift", "format"] where arguments.has(option) {
             throw command.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
-        if arguments.operands.count > 1 {
-            throw command.refusal("“--apply” takes no entity: the file names them.")
-        }
+        if arguments.operands.count > 1 { throw command.refusal("“--apply” takes no entity: the file names them.") }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
         var difference: SchemaDifference?
         var token: HistoryToken?
         if isDry {
-            let store = try existing(path)
+            let store = try StoreAccess.existing(path, .readOnly) ?? Store(inMemory: [EntityDescription]())
             difference = try SchemaDifference(file, to: try store.snapshot().entities, prunes: prunes)
             try store.snapshot().requirePossible(difference?.changes ?? [])
             try store.close()
@@ -87,15 +84,6 @@ enum SchemaCommand {
         let lines = difference?.lines ?? []
         for line in lines.isEmpty ? ["nothing to change"] : lines { try output.line(line) }
         if let token { try output.line(token.description) }
-    }
-
-    /// The store, or an empty one if it does not exist.
-    private static func existing(_ path: String) throws -> Store {
-        do {
-            return try StoreAccess.open(path, .readOnly)
-        } catch let error as StoreError where error.code == .notFound {
-            return try Store(inMemory: [EntityDescription]())
-        }
     }
 
     private static func content(_ path: String) throws -> [UInt8] {
@@ -134,9 +122,7 @@ enum SchemaCommand {
     }
 
     static func parts(of entity: EntityDescription) -> JSONLine {
-        let keys = entity.keys.map { key -> JSONLine in
-            ["attributes": key.attributes, "unique": key.isUnique]
-        }
+        let keys = entity.keys.map { key -> JSONLine in ["attributes": key.attributes, "unique": key.isUnique] }
         return ["attributes": entity.attributes.map(json), "keys": keys]
     }
 

@@ -39,8 +39,7 @@ extension ToolFailure {
         }
     }
 
-    /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
-    /// status.
+    /// `{"error":{"code":…,"message":…}}` and more. The code is the library's, or the name of the exit status.
     var json: JSONLine {
         var line: JSONLine = [
             // Only “diff” fails with this status.
@@ -51,8 +50,7 @@ extension ToolFailure {
             "hint": hint, "path": error?.path, "offset": error?.offset, "entity": error?.entity,
             "attributes": error.flatMap { $0.attributes.isEmpty ? nil : $0.attributes },
             "object": error?.object?.description, "oldestNumber": error?.oldestToken?.number,
-            "oldestToken": error?.oldestToken?.description,
-            "lockHolder": error?.lockHolder.map { Int($0.processID) },
+            "oldestToken": error?.oldestToken?.description, "lockHolder": error?.lockHolder.map { Int($0.processID) },
             "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
         ])
         return ["error": line]
@@ -144,6 +142,15 @@ enum StoreAccess {
         return try Store(at: path, options: options)
     }
 
+    /// The store; nil if it does not exist.
+    static func existing(_ path: String, _ access: Store.Access) throws -> Store? {
+        do {
+            return try open(path, access)
+        } catch let error as StoreError where error.code == .notFound {
+            return nil
+        }
+    }
+
     /// Runs `body` and closes the store. If `body` fails, removes a store that was created for it and has nothing yet.
     static func change(_ store: Store, _ body: () throws -> Void) throws {
         do {
@@ -171,9 +178,8 @@ enum StoreAccess {
         }
     }
 
-    /// Runs `body` with the store; again, with a note on standard error, each time another file has replaced it.
-    ///
-    /// - Parameter body: Notes the place that it has reached, and continues after it if there is one.
+    /// Runs `body` with the store; again, with a note on standard error, each time another file has replaced it. `body`
+    /// notes the place that it has reached, and continues after it if there is one.
     static func follow(_ path: String, _ body: (Store, inout HistoryToken?) throws -> Void) throws {
         var reached: HistoryToken?
         var store = try open(path, .readOnly)

@@ -1,7 +1,6 @@
 // A table for people: columns as wide as their content, cut to the width of the terminal.
 
-/// Prints rows as they come. The first ones decide the widths, so memory is bounded. Later ones widen a column if there
-/// is room.
+/// Prints rows as they come. The first ones decide the widths, and later ones widen a column if there is room.
 struct Table {
     typealias Cell = [StyledText]
 
@@ -17,9 +16,7 @@ struct Table {
     private var sample: [[Cell]] = []
     private var widths: [Int]?
 
-    /// - Parameters:
-    ///   - names: The columns. A name that begins with “#” is one of numbers, aligned right, and shown without it.
-    ///   - hasHead: Whether the names are shown, above the first row.
+    /// A name that begins with “#” is that of a column of numbers, aligned right, and shown without it.
     init(_ output: Output, _ names: [String], hasHead: Bool = true, indent: Int = 0) {
         self.output = output
         isNumber = names.map { $0.hasPrefix("#") }

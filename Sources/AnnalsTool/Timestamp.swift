@@ -12,8 +12,7 @@ package import FoundationEssentials
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
 
-    /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and as many digits as they
-    /// need.
+    /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and all their digits.
     package static func text(_ microseconds: Int64) -> String {
         let seconds = seconds(microseconds)
         // The product may overflow, and the difference is still right.
@@ -41,8 +40,7 @@ package enum Timestamp {
         [fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec]
     }
 
-    /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
-    /// anything else.
+    /// Parses the texts of `text` for the years 0 to 9999, with at most six digits after the point.
     package static func microseconds(_ text: String) -> Int64? { parts(text).flatMap(microseconds) }
 
     private static func microseconds(_ seconds: Int64, _ fraction: String) -> Int64? {
@@ -99,9 +97,7 @@ package enum Timestamp {
         return Int64(mktime(&fields))
     }
 
-    /// The beginning of a local day, in microseconds since 1970.
-    ///
-    /// - Parameter days: How many days before the one of `now`.
+    /// The beginning of the local day that is so many days before the one of `now`, in microseconds since 1970.
     static func midnight(_ days: Int32, before now: Int64) -> Int64 {
         guard var fields = fields(of: seconds(now), localtime_r) else { return now }
         (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
@@ -170,8 +166,7 @@ package enum DateText {
         return calendarText(seconds) ?? reference.text + (seconds.sign == .minus ? "" : "+") + "\(seconds)s"
     }
 
-    /// Nil if the calendar's text would need too many digits. The digits are those of the shortest number that is read
-    /// as these seconds.
+    /// Has the digits of the shortest number that is read as these seconds; nil if these are too many.
     private static func calendarText(_ seconds: Double) -> String? {
         guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus else { return nil }
         let parts = "\(seconds.magnitude)".split(separator: "e")
@@ -191,8 +186,7 @@ package enum DateText {
 
     private static func power(_ exponent: Int) -> Int128 { (0..<exponent).reduce(1) { power, _ in power * 10 } }
 
-    /// The date of a text that `text` writes, of any number of digits up to 25: the nearest one to that moment. Nil for
-    /// anything else.
+    /// The nearest date to the moment of a text that `text` writes, with up to 25 digits after the point.
     package static func date(_ text: String) -> Date? {
         if let seconds = JSONText.notFinite[text] { return Date(timeIntervalSinceReferenceDate: seconds) }
         if text.hasPrefix(reference.text), text.hasSuffix("s") {
@@ -203,8 +197,7 @@ package enum DateText {
         return Timestamp.parts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
     }
 
-    /// The date of a moment as a user writes it: as `Timestamp.moment`, but UTC without a zone, as dates are printed,
-    /// and with up to 25 digits.
+    /// As `Timestamp.moment`, but UTC without a zone, as dates are printed, and with up to 25 digits.
     package static func moment(_ text: String) -> Date? {
         Timestamp.momentParts(text, isLocal: false).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
             ?? date(text)

@@ -10,7 +10,7 @@ internal import Annals
 
 /// The commands, in the order of help.
 enum Commands {
-    static let all = [
+    static let all: [Command] = [
         LoadCommand.command, EditCommands.insert, EditCommands.set, EditCommands.delete, GetCommand.get,
         FindCommand.command, GetCommand.count, DumpCommand.command, SchemaCommand.command, HistoryCommand.command,
         DiffCommand.command, WatchCommand.command, VersionsCommand.command, RevertCommand.command,
@@ -121,20 +121,21 @@ enum Commands {
         guard let first = arguments.first else {
             throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
         }
-        let rest = Array(arguments.dropFirst())
-        if first == "--help" || first == "-h" {
-            return try HelpCommand.run(Arguments(rest, for: HelpCommand.command), output)
-        }
         if first == "--version" {
             try output.line("annals \(version)")
             return .done
         }
-        guard let (command, rest) = Commands.find(arguments) else {
+        let words = ["--help", "-h"].contains(first) ? ["help"] + arguments.dropFirst() : arguments
+        guard let (command, rest) = Commands.find(words) else {
             let group = Commands.beginning(with: first)
-            if !group.isEmpty, Arguments.askForHelp(rest) { return try HelpCommand.list(group, output) }
-            throw Commands.unknown(arguments)
+            guard !group.isEmpty, Arguments.askForHelp(Array(arguments.dropFirst())) else {
+                throw Commands.unknown(arguments)
+            }
+            try HelpCommand.list(group, output)
+            return .done
         }
-        if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, output) }
-        return try command.run(Arguments(rest, for: command), output)
+        guard Arguments.askForHelp(rest) else { return try command.run(Arguments(rest, for: command), output) }
+        try HelpCommand.explain(command, output)
+        return .done
     }
 }

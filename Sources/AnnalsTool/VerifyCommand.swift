@@ -17,16 +17,15 @@ enum VerifyCommand {
         options: [
             Option("explain", value: "RULE", "the meaning of a rule, the cause of a breach, and the remedy"),
             .textOrJSON,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
+        ]
+    ) { arguments, output -> ExitStatus in
         let format = try arguments.format(["text", "json"])
         if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
             try explain(try RuleExplanation(rule), format, output)
             return .done
         }
         guard let path = arguments.operands.first, !arguments.has("explain") else {
-            throw command.refusal("“annals verify” needs either STORE or --explain RULE.")
+            throw arguments.refusal("“annals verify” needs either STORE or --explain RULE.")
         }
         var options = CheckOptions()
         options.spillDirectory = Terminal.environment("TMPDIR") ?? "/tmp"
@@ -223,9 +222,8 @@ enum FramesCommand {
             .format("text (the default), or jsonl: one JSON object per line"),
             Option("after", value: "OFFSET", "only frames that begin after this offset"),
             Option("limit", value: "N", "at most N frames"),
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
+        ]
+    ) { arguments, output -> ExitStatus in
         let format = try arguments.format(["text", "jsonl"])
         let after = try arguments.number(of: "after")
         var left = try arguments.number(of: "limit") ?? .max

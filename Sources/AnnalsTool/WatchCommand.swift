@@ -20,15 +20,14 @@ enum WatchCommand {
             Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
             Option("not-context", value: "NAME", isRepeatable: true, "no transactions with this context name"),
             Option("top", "a screen of rates, lags, size and lock waits, each second"), .linesOrText,
-        ], run: run)
-
-    static func run(_ arguments: Arguments, _ output: Output) throws {
+        ]
+    ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         let after = try arguments.place(of: "after")
         let authors = Set(arguments.values(of: "not-author") ?? [])
         let contexts = Set(arguments.values(of: "not-context") ?? [])
         if arguments.has("top"), after != nil || !authors.isEmpty || !contexts.isEmpty {
-            throw command.refusal(
+            throw arguments.refusal(
                 "“--top” counts all transactions from now on: leave --after, --not-author and --not-context out.")
         }
         let ending = try Ending.onSignals()
@@ -50,9 +49,8 @@ enum WatchCommand {
 
     private static func json(_ signal: ChangeSignal) -> JSONLine {
         [
-            "first": signal.numbers.lowerBound, "last": signal.numbers.upperBound,
-            "authors": signal.authors, "entities": signal.entities,
-            "processIDs": signal.processIDs, "token": signal.token.description,
+            "first": signal.numbers.lowerBound, "last": signal.numbers.upperBound, "authors": signal.authors,
+            "entities": signal.entities, "processIDs": signal.processIDs, "token": signal.token.description,
         ]
     }
 
@@ -157,7 +155,7 @@ enum WatchTop {
             "authors": sorted(second.authors).map { ["author": $0.name, "transactions": $0.count] as JSONLine },
             "fileBytes": second.fileBytes, "lockHeldPercent": second.held * 100 / samples,
             "lockAwaitedPercent": second.awaited * 100 / samples,
-            "consumers": second.consumers.map(ConsumersCommand.json),
+            "consumers": second.consumers,
         ]
     }
 
