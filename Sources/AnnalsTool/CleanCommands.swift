@@ -45,7 +45,7 @@ enum CleanCommands {
             return outcome
         }
         output.hasChanges = !isDry
-        try show(outcome, isDry, format, output)
+        show(outcome, isDry, format, output)
     }
 
     static let compact = Command(
@@ -68,7 +68,7 @@ enum CleanCommands {
         }
         output.hasChanges = true
         let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
-        try output.line(
+        output.line(
             format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
             text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
     }
@@ -96,7 +96,7 @@ enum CleanCommands {
             }
         }
         output.hasChanges = true
-        try output.line(
+        output.line(
             format, json: ["file": file, "number": token.number, "token": token.description],
             text: "\(file): a copy as of transaction \(token.number), token \(token)")
     }
@@ -118,20 +118,20 @@ enum CleanCommands {
             overtaken: plan.overtaken)
     }
 
-    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: Output) throws {
+    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: Output) {
         if format == "json" {
-            return try output.data([
+            return output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
                 "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor,
                 "overtaken": outcome.overtaken, "dryRun": isDry,
             ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
-        try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
-        if let bytes = outcome.regainedBytes { try output.line("Compaction then frees about \(bytes) bytes in all.") }
-        if outcome.hasNoReaders { try output.line("No consumer is registered: choose with --before how far to clean.") }
-        for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
-        for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
+        output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
+        if let bytes = outcome.regainedBytes { output.line("Compaction then frees about \(bytes) bytes in all.") }
+        if outcome.hasNoReaders { output.line("No consumer is registered: choose with --before how far to clean.") }
+        for consumer in outcome.waitingFor { output.line("waiting for " + ConsumersCommand.text(consumer)) }
+        for consumer in outcome.overtaken { output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
 
     private static func number(of place: HistoryPlace, in store: Store) throws -> UInt64 {
@@ -203,9 +203,9 @@ enum RetentionCommand {
             return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
         }
         output.hasChanges = isChange
-        if format == "json" { return try output.line((json(kept) + ["entitiesOff": off]).json) }
-        try output.line("History is kept for \(text(kept)).")
-        for name in off { try output.line("No history of \(name) is kept.") }
+        if format == "json" { return output.line((json(kept) + ["entitiesOff": off]).json) }
+        output.line("History is kept for \(text(kept)).")
+        for name in off { output.line("No history of \(name) is kept.") }
     }
 
     private static func policy(_ arguments: Arguments) throws -> HistoryPolicy? {
@@ -250,15 +250,15 @@ enum RetentionCommand {
             count = try oldest.map(store.transactionCount) ?? 0
         }
         let errors = Output(.standardError)
-        try errors.line(
+        errors.line(
             "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
                 + "transactions. The objects stay.")
         try errors.finish()
         guard !arguments.has("yes"), Terminal.isInput else { return }
-        try errors.data(Array("Turn its history off? [y/N] ".utf8))
+        errors.data(Array("Turn its history off? [y/N] ".utf8))
         try errors.finish()
         let answer = readLine()
-        if answer == nil { try errors.line() }
+        if answer == nil { errors.line() }
         guard ["y", "yes"].contains(answer?.lowercased()) else { throw ToolFailure(.failed, "Nothing was changed.") }
     }
 

@@ -106,17 +106,13 @@ package struct Arguments: Sendable {
     /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
         self.command = command
-        var rest = arguments[...]
-        var optionsMayFollow = true
+        let sides = arguments.split(separator: "--", maxSplits: 1, omittingEmptySubsequences: false)
+        var rest = sides[0]
         while let argument = rest.popFirst() {
             // -1 is a place in history.
             let isPlace = argument.dropFirst().utf8.first?.isDigit == true
-            if !optionsMayFollow || argument == "-" || !argument.hasPrefix("-") || isPlace {
+            if argument == "-" || !argument.hasPrefix("-") || isPlace {
                 operands.append(argument)
-                continue
-            }
-            if argument == "--" {
-                optionsMayFollow = false
                 continue
             }
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -143,6 +139,7 @@ package struct Arguments: Sendable {
                 throw refusal("The option “--\(name)” needs a value.")
             }
         }
+        operands += sides.dropFirst().joined()
         if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
             !Self.isJSON(format)
         {

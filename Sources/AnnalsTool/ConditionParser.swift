@@ -77,8 +77,6 @@ package struct ConditionParser {
         return condition
     }
 
-    // MARK: Conditions
-
     private mutating func condition() throws(ConditionError) -> WrittenCondition {
         var parts = [try conjunction()]
         while takeWord("or") { parts.append(try conjunction()) }
@@ -133,8 +131,6 @@ package struct ConditionParser {
         guard takeSign(")") else { throw error("“,” or “)”") }
         return values
     }
-
-    // MARK: Names and values
 
     private mutating func name() throws(ConditionError) -> String {
         skipSpace()
@@ -194,8 +190,6 @@ package struct ConditionParser {
         place = range.upperBound
         return json
     }
-
-    // MARK: Scalars
 
     private mutating func skipSpace() {
         while place < scalars.count, scalars[place].properties.isWhitespace { place += 1 }

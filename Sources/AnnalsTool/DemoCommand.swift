@@ -28,6 +28,8 @@ enum DemoCommand {
                 throw arguments.refusal("demo: ROLE is app, share or import, and STORE is a path.")
             }
             let path = arguments.operands[1]
+            // The process that shows all three blocks them for itself.
+            Ending.change(SIG_UNBLOCK)
             try ToolTask.wait { try await DemoPlayer(role, path).play() }
             return
         }
@@ -38,7 +40,7 @@ enum DemoCommand {
         try FileManager.default.createDirectory(
             atPath: base, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         let path = try AppGroup("demo", in: base).storePath(named: "demo")
-        try output.line("Three processes share \(path).")
+        output.line("Three processes share \(path).")
         try output.finish()
         let players = try DemoRole.allCases.map { role in try start(role, path) }
         ending.then { for player in players { kill(player, SIGTERM) } }
@@ -52,16 +54,8 @@ enum DemoCommand {
     private static func start(_ role: DemoRole, _ path: String) throws -> pid_t {
         let strings = ["annals", "demo", role.rawValue, path].map { (word: String) in strdup(word) }
         defer { for string in strings { free(string) } }
-        // They must end on signals, which this process blocks for itself.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var process: pid_t = 0
-        let failure = posix_spawn(&process, "/proc/self/exe", nil, &attributes, strings + [nil], environ)
+        let failure = posix_spawn(&process, "/proc/self/exe", nil, nil, strings + [nil], environ)
         guard failure == 0 else {
             throw ToolFailure(.failed, "A process could not be started: \(String(cString: strerror(failure))).")
         }
@@ -87,12 +81,12 @@ enum DemoCommand {
             try store.consumers.map(\.name).sorted() == ["app", "share"],
             "Not exactly the app and the share extension are consumers of history.")
         let result = try store.compact()
-        try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
+        output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
         try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
         try expect(try store.snapshot().count(of: "Clip") == expected, "Compaction lost clips.")
         try store.close()
         try expect(try Checker.check(path, files: RealFileSystem()).isIntact, "The store is not intact.")
-        try output.line("Everything is as it should be.")
+        output.line("Everything is as it should be.")
     }
 
     static func expect(_ holds: Bool, _ sentence: String) throws {
@@ -270,7 +264,7 @@ actor DemoPlayer {
     private func say(_ sentence: String) throws {
         let output = Output(.standardOutput)
         let space = String(repeating: " ", count: 8 - role.rawValue.count)
-        try output.line(role.rawValue + space + sentence)
+        output.line(role.rawValue + space + sentence)
         try output.finish()
     }
 }

@@ -59,9 +59,10 @@ enum DiffCommand {
         let report = DiffReport(isJSON: format == "jsonl", before.labels, after.labels, output)
         let comparison = DiffComparison(before: before, after: after, key: key, report: report)
         try comparison.requireKey()
-        try comparison.compareSchemas()
+        comparison.compareSchemas()
         if second == nil { try comparison.compareHistory(of: first, wanted) } else { try comparison.compareObjects() }
-        try report.finish()
+        report.finish()
+        try output.finish()
         return report.hasDifferences ? .failed : .done
     }
 
@@ -147,10 +148,10 @@ private struct DiffComparison {
         }
     }
 
-    func compareSchemas() throws {
+    func compareSchemas() {
         let (old, new) = (Set(before.lines), Set(after.lines))
-        for line in before.lines where !new.contains(line) { try report.add(schema: line.text, isNew: false) }
-        for line in after.lines where !old.contains(line) { try report.add(schema: line.text, isNew: true) }
+        for line in before.lines where !new.contains(line) { report.add(schema: line.text, isNew: false) }
+        for line in after.lines where !old.contains(line) { report.add(schema: line.text, isNew: true) }
     }
 
     func compareObjects() throws {
@@ -207,12 +208,10 @@ final class DiffReport {
     }
 
     /// Adds a part of a description of the schema that only one of both has.
-    func add(schema line: String, isNew: Bool) throws(ToolFailure) {
+    func add(schema line: String, isNew: Bool) {
         hasDifferences = true
-        if isJSON {
-            return try output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil])
-        }
-        try output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
+        if isJSON { return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil]) }
+        output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
     }
 
     func add(
@@ -220,19 +219,21 @@ final class DiffReport {
         _ new: Row?
     ) throws(ToolFailure) {
         hasDifferences = true
+        // Comparing more would be in vain.
+        if output.hasFailed { try output.finish() }
         if isJSON {
             let head = HistoryJSON.head(kind, entity, object, attributes)
-            return try output.data(head + HistoryJSON.values(old, new, of: kind, attributes))
+            return output.data(head + HistoryJSON.values(old, new, of: kind, attributes))
         }
         let sign = kind == .insert ? "+" : kind == .update ? " " : "-"
         let label = old.map { before.text(object, $0) } ?? after.text(object, new)
         let head: [Table.Cell] = [[StyledText(sign, kind.style)], [StyledText("\(entity) \(label)", kind.style)]]
-        if attributes.isEmpty { try table.add(head + [[], [], []]) }
+        if attributes.isEmpty { table.add(head + [[], [], []]) }
         for (index, name) in attributes.enumerated() {
             let values = [name, before.text(old?[name] ?? .null), after.text(new?[name] ?? .null)]
-            try table.add((index == 0 ? head : [[], []]) + values.map { [StyledText($0)] })
+            table.add((index == 0 ? head : [[], []]) + values.map { [StyledText($0)] })
         }
     }
 
-    func finish() throws(ToolFailure) { try table.show() }
+    func finish() { table.show() }
 }

@@ -26,7 +26,7 @@ final class Ending: Sendable {
     /// Handles the signals. Call it before there are other threads, which could receive the signals.
     static func onSignals() throws -> Ending {
         let ending = Ending()
-        _ = change(SIG_BLOCK)
+        change(SIG_BLOCK)
         // A thread that waits for signals may call anything; a signal handler may not.
         _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
         return ending
@@ -55,7 +55,7 @@ final class Ending: Sendable {
             return (state.action, state.isHeldBack)
         }
         if !isHeldBack {
-            _ = Self.change(SIG_UNBLOCK)
+            Self.change(SIG_UNBLOCK)
             raise(number)
         }
         action?()
@@ -63,7 +63,7 @@ final class Ending: Sendable {
         var silence = timespec(tv_sec: 0, tv_nsec: 200_000_000)
         while sigtimedwait(&signals, nil, &silence) > 0 {}
         // The next signal is delivered to this thread, unless it is blocked.
-        _ = Self.change(SIG_UNBLOCK)
+        Self.change(SIG_UNBLOCK)
         while true { pause() }
     }
 
@@ -75,9 +75,10 @@ final class Ending: Sendable {
         return signals
     }
 
-    private static func change(_ how: Int32) -> Int32 {
+    /// Blocks or unblocks the signals, for this thread and those that it starts.
+    static func change(_ how: Int32) {
         var signals = signals
-        return pthread_sigmask(how, &signals, nil)
+        pthread_sigmask(how, &signals, nil)
     }
 }
 
@@ -158,7 +159,7 @@ package final class Progress: Sendable {
 
     private func print(_ text: String) {
         let errors = Output(.standardError)
-        try? errors.data(Array(text.utf8))
+        errors.data(Array(text.utf8))
         try? errors.finish()
     }
 }

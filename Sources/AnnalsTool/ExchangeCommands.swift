@@ -46,7 +46,7 @@ enum ApplyCommand {
             }
         }
         output.hasChanges = counts.applied > 0
-        try output.line(format, json: json(counts), text: sentence(counts))
+        output.line(format, json: json(counts), text: sentence(counts))
     }
 
     private struct Counts {
@@ -157,9 +157,9 @@ enum ExportCommand {
             ) { transaction in
                 var line: [UInt8] = []
                 JSONText.appendRaw(transaction.jsonLine, to: &line)
-                try output.data(line + [UInt8(ascii: "\n")])
+                output.data(line + [UInt8(ascii: "\n")])
                 left -= 1
-                return left > 0
+                return left > 0 && !output.hasFailed
             }
         } catch {
             var failure = ToolFailure(error)

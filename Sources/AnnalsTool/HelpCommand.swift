@@ -13,27 +13,23 @@ enum HelpCommand {
             guard words.isEmpty else {
                 throw ToolFailure(.usage, "“--man” prints the help of all commands.", hint: "Try: annals help --man")
             }
-            return try output.data(Array(ManualPage.text.utf8))
+            return output.data(Array(ManualPage.text.utf8))
         }
-        guard let first = words.first else { return try overview(output) }
-        if let (command, rest) = Commands.find(words), rest.isEmpty { return try explain(command, output) }
+        guard let first = words.first else { return overview(output) }
+        if let (command, rest) = Commands.find(words), rest.isEmpty { return explain(command, output) }
         let group = Commands.beginning(with: first)
-        if words.count == 1, !group.isEmpty { return try list(group, output) }
+        if words.count == 1, !group.isEmpty { return list(group, output) }
         throw Commands.unknown(words)
     }
 
     /// The commands of two words with a common first one.
-    static func list(_ group: [Command], _ output: Output) throws(ToolFailure) {
-        try table(group.map { ($0.usage, $0.summary) }, output)
-    }
+    static func list(_ group: [Command], _ output: Output) { table(group.map { ($0.usage, $0.summary) }, output) }
 
-    private static func overview(_ output: Output) throws(ToolFailure) {
-        for line in ["annals: \(purpose)", "", "usage: annals COMMAND [OPTION…] [OPERAND…]", ""] {
-            try output.line(line)
-        }
-        try table(Commands.all.map { ($0.name, $0.summary) }, output)
-        for line in [""] + notes + ["", "exit status:"] { try output.line(line) }
-        try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, output)
+    private static func overview(_ output: Output) {
+        for line in ["annals: \(purpose)", "", "usage: annals COMMAND [OPTION…] [OPERAND…]", ""] { output.line(line) }
+        table(Commands.all.map { ($0.name, $0.summary) }, output)
+        for line in [""] + notes + ["", "exit status:"] { output.line(line) }
+        table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, output)
     }
 
     static let purpose = "loads, changes, shows and checks Annals stores"
@@ -44,20 +40,20 @@ enum HelpCommand {
         "“annals --version” prints the version.",
     ]
 
-    static func explain(_ command: Command, _ output: Output) throws(ToolFailure) {
+    static func explain(_ command: Command, _ output: Output) {
         let text = ["usage: " + command.usage, command.summary, command.details].joined(separator: "\n\n")
-        for line in wrapped(text) + (command.options.isEmpty ? [] : [""]) { try output.line(line) }
-        try table(command.options.map { ($0.usage, $0.summary) }, output)
+        for line in wrapped(text) + (command.options.isEmpty ? [] : [""]) { output.line(line) }
+        table(command.options.map { ($0.usage, $0.summary) }, output)
     }
 
     private static let columns = 80
 
-    private static func table(_ rows: [(String, String)], _ output: Output) throws(ToolFailure) {
+    private static func table(_ rows: [(String, String)], _ output: Output) {
         let width = rows.map(\.0.count).max() ?? 0
         for (left, right) in rows {
             var start = "  " + left + String(repeating: " ", count: width - left.count + 2)
             for line in wrapped(right, columns - start.count) {
-                try output.line(start + line)
+                output.line(start + line)
                 start = String(repeating: " ", count: start.count)
             }
         }
@@ -120,10 +116,10 @@ enum CompletionCommand {
             """, operands: ["SHELL"]
     ) { arguments, output in
         switch arguments.operands[0] {
-        case "bash": try output.data(Array(bash.utf8))
+        case "bash": output.data(Array(bash.utf8))
         // zsh runs bash's completion functions.
-        case "zsh": try output.data(Array(("autoload -U +X bashcompinit && bashcompinit\n" + bash).utf8))
-        case "fish": try output.data(Array(fish.utf8))
+        case "zsh": output.data(Array(("autoload -U +X bashcompinit && bashcompinit\n" + bash).utf8))
+        case "fish": output.data(Array(fish.utf8))
         default:
             throw arguments.refusal("“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.")
         }

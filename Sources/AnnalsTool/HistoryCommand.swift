@@ -117,9 +117,9 @@ private struct HistoryRun {
         let gap = isText ? try HistoryCommand.continueAtGap(&request, store) : nil
         // It is printed in the place of the missing transactions.
         let note = arguments.has("count") ? nil : gap.map { [StyledText($0, .faint)] }
-        if let note, request.order == .oldestFirst { try output.line(note) }
+        if let note, request.order == .oldestFirst { output.line(note) }
         if arguments.has("count") {
-            try output.line(String(try count(request, store)))
+            output.line(String(try count(request, store)))
         } else if let grouping {
             try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, output)
         } else if arguments.has("net") {
@@ -127,7 +127,7 @@ private struct HistoryRun {
         } else {
             try printAll(request, store, &reached)
         }
-        if let note, request.order == .newestFirst { try output.line(note) }
+        if let note, request.order == .newestFirst { output.line(note) }
     }
 
     /// Prints the transactions, and those that come until following ends.
@@ -138,13 +138,13 @@ private struct HistoryRun {
         while true {
             // Everything that the filter skips is after the position too.
             let snapshot = try store.snapshot()
-            try store.visitTransactions(request, in: snapshot) { transaction in
-                guard left > 0, ending?.isAsked != true else { return false }
+            try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+                guard left > 0, ending?.isAsked != true, !output.hasFailed else { return false }
                 left -= 1
                 if isText { try text.print(transaction) } else { try HistoryJSON.print(transaction, hasValues, output) }
                 return true
             }
-            try text.show()
+            text.show()
             guard let ending else { return }
             let watching = try watcher ?? store.changeWatcher(after: .token(snapshot.token))
             if watcher == nil { ending.then { watching.stop() } }
@@ -161,11 +161,11 @@ private struct HistoryRun {
         let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
         try store.forEachNetChange(request, includingValues: hasValues) { change in
             if isText {
-                for line in HistoryText.lines(change, hasValues, labels) { try output.line(line) }
+                for line in HistoryText.lines(change, hasValues, labels) { output.line(line) }
             } else {
-                try output.data(HistoryJSON.json(change, hasValues))
+                output.data(HistoryJSON.json(change, hasValues))
             }
-            return true
+            return !output.hasFailed
         }
     }
 
@@ -213,20 +213,14 @@ enum VersionsCommand {
         guard left > 0 else { return }
         try output.begin(arguments, isLong: format == "text")
         var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true, output)
-        var failure: (any Error)?
         try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
-            do {
-                if format == "text" {
-                    try text.print(transaction, only: change)
-                } else {
-                    try output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
-                }
-            } catch {
-                failure = error
+            if format == "text" {
+                try text.print(transaction, only: change)
+            } else {
+                output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
             }
             left -= 1
-            return failure == nil && left > 0
+            return left > 0 && !output.hasFailed
         }
-        if let failure { throw failure }
     }
 }

@@ -76,17 +76,17 @@ enum HistorySummary {
         for index in sorted {
             let (name, group) = (names[index], groups.groups[index])
             if isJSON {
-                try output.data([
+                output.data([
                     grouping.rawValue: name, "transactions": group.transactions, "changes": group.changes,
                     "inserts": group.inserts, "updates": group.updates, "deletes": group.deletes,
                     "first": Timestamp.text(group.first), "last": Timestamp.text(group.last),
                 ])
             } else {
-                try table.add(
+                table.add(
                     [name.isEmpty ? "-" : name] + group.numbers.map { String(grouped: $0) }
                         + [group.first, group.last].map(Timestamp.local))
             }
         }
-        try table.show()
+        table.show()
     }
 }

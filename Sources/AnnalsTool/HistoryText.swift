@@ -20,24 +20,27 @@ struct HistoryText {
 
     private var hasChanges: Bool { hasValues || isWhole }
 
-    mutating func print(_ transaction: borrowing HistoryTransactionView) throws {
-        try begin(transaction, try Self.summary(transaction))
+    mutating func print(_ transaction: borrowing HistoryTransactionView) throws(StoreError) {
+        begin(transaction, try Self.summary(transaction))
         guard hasChanges else { return }
         var changes = Changes(labels, hasValues, isWhole, output)
-        try transaction.visitChanges { try changes.add($0) }
-        try changes.finish()
+        try transaction.forEachChange { (change) throws(StoreError) in
+            try changes.add(change)
+            return !output.hasFailed
+        }
+        changes.finish()
     }
 
     mutating func print(
         _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView
-    ) throws {
-        try begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
+    ) throws(StoreError) {
+        begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
         var changes = Changes(labels, true, true, output)
         try changes.add(change)
-        try changes.finish()
+        changes.finish()
     }
 
-    private mutating func begin(_ transaction: borrowing HistoryTransactionView, _ summary: Table.Cell) throws {
+    private mutating func begin(_ transaction: borrowing HistoryTransactionView, _ summary: Table.Cell) {
         let context = transaction.contextName.map { " (\($0))" } ?? ""
         let row: [Table.Cell] = [
             [StyledText(String(transaction.number), .number)], [StyledText(Timestamp.local(transaction.microseconds))],
@@ -45,14 +48,14 @@ struct HistoryText {
         ]
         // With changes below, a column of its own would not be seen.
         if hasChanges {
-            try output.line(Array(row.joined(separator: [StyledText("  ")])))
+            output.line(Array(row.joined(separator: [StyledText("  ")])))
         } else {
-            try table.add(row)
+            table.add(row)
         }
     }
 
     /// Prints what waits until the widths of the columns are known.
-    mutating func show() throws(ToolFailure) { try table.show() }
+    mutating func show() { table.show() }
 
     /// How many objects of each entity have changed, by kind.
     private static func summary(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Table.Cell {
@@ -97,14 +100,14 @@ struct HistoryText {
             table = Table(output, names, hasHead: false, indent: 6)
         }
 
-        mutating func add(_ change: borrowing HistoryChangeView) throws {
+        mutating func add(_ change: borrowing HistoryChangeView) throws(StoreError) {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
             if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
                 run.attributes == attributes, !isWhole
             {
                 self.objects = (objects.first, change.object, objects.count + 1)
             } else {
-                try flush()
+                flush()
                 (run, objects) = ((kind, entity, attributes), (change.object, change.object, 1))
             }
             if objects?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
@@ -125,21 +128,21 @@ struct HistoryText {
             return values.enumerated().map { index, value in [index == 0 ? head : []] + value.map { [StyledText($0)] } }
         }
 
-        private mutating func flush() throws(ToolFailure) {
+        private mutating func flush() {
             defer { rows = [] }
             guard let run, let objects, objects.count > HistoryText.longestRun else {
-                for row in rows { try table.add(row) }
+                for row in rows { table.add(row) }
                 return
             }
             let text = " \(String(grouped: objects.count)) \(run.entity) \(objects.first) to \(objects.last)"
             var row: [Table.Cell] = [[StyledText(run.kind.rawValue, run.kind.style), StyledText(text)]]
             row += [[StyledText(run.attributes.joined(separator: ", "))]] + (hasValues ? [[], []] : [])
-            try table.add(row)
+            table.add(row)
         }
 
-        mutating func finish() throws(ToolFailure) {
-            try flush()
-            try table.show()
+        mutating func finish() {
+            flush()
+            table.show()
         }
     }
 
@@ -173,7 +176,9 @@ extension HistoryChange.Kind {
 }
 
 enum HistoryJSON {
-    static func print(_ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output) throws {
+    static func print(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
+    ) throws(StoreError) {
         var (line, separator) = (jsonStart(transaction), "")
         try transaction.forEachChange { (change) throws(StoreError) in
             line += (separator + (try json(change, hasValues).json)).utf8
@@ -181,7 +186,7 @@ enum HistoryJSON {
             return line.count <= longestHeldLine
         }
         if line.count > longestHeldLine { return try printLong(transaction, hasValues, output) }
-        try output.data(line + Array("]}\n".utf8))
+        output.data(line + Array("]}\n".utf8))
     }
 
     private static let longestHeldLine = 1 << 20
@@ -189,14 +194,18 @@ enum HistoryJSON {
     /// Prints change by change, to save memory. Errors of a change show before anything is printed.
     private static func printLong(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
-    ) throws {
-        try transaction.visitChanges { _ = try json($0, hasValues) }
-        var separator = jsonStart(transaction)
-        try transaction.visitChanges { change in
-            try output.data(separator + Array(try json(change, hasValues).json.utf8))
-            separator = [UInt8(ascii: ",")]
+    ) throws(StoreError) {
+        try transaction.forEachChange { (change) throws(StoreError) in
+            _ = try json(change, hasValues)
+            return true
         }
-        try output.data(Array("]}\n".utf8))
+        var separator = jsonStart(transaction)
+        try transaction.forEachChange { (change) throws(StoreError) in
+            output.data(separator + Array(try json(change, hasValues).json.utf8))
+            separator = [UInt8(ascii: ",")]
+            return !output.hasFailed
+        }
+        output.data(Array("]}\n".utf8))
     }
 
     private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {

@@ -37,14 +37,14 @@ enum ConsumersCommand {
         }
         output.hasChanges = access == .readWrite
         if format == "json" {
-            for (consumer, parked) in listed { try output.data(json(consumer, parked: parked)) }
+            for (consumer, parked) in listed { output.data(json(consumer, parked: parked)) }
             return
         }
-        try table(listed.map(\.0), output)
+        table(listed.map(\.0), output)
         for (consumer, parked) in listed {
-            for work in parked { try output.line("\(consumer.name): \(text(work))") }
+            for work in parked { output.line("\(consumer.name): \(text(work))") }
             if consumer.isLost {
-                try output.line("\(consumer.name): cleaning has passed it; it must read everything again")
+                output.line("\(consumer.name): cleaning has passed it; it must read everything again")
             }
         }
     }
@@ -64,7 +64,7 @@ enum ConsumersCommand {
         }
     }
 
-    static func table(_ consumers: [Consumer], _ output: Output) throws {
+    static func table(_ consumers: [Consumer], _ output: Output) {
         let rows = consumers.map { consumer in
             [
                 consumer.name, kinds(consumer).joined(separator: ", "), String(consumer.cursor.number),
@@ -72,7 +72,7 @@ enum ConsumersCommand {
                 String(consumer.processID),
             ]
         }
-        try output.table(["consumer", "kind", "#place", "#behind", "last seen", "#process"], rows)
+        output.table(["consumer", "kind", "#place", "#behind", "last seen", "#process"], rows)
     }
 
     static func text(_ consumer: Consumer) -> String {
@@ -141,37 +141,37 @@ enum InfoCommand {
     ) { arguments, output in
         let format = try arguments.format(["text", "json"])
         let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try StoreFacts($0) }
-        if format == "json" { try output.data(json(facts)) } else { try text(facts, output) }
+        if format == "json" { output.data(json(facts)) } else { text(facts, output) }
     }
 
-    private static func text(_ facts: StoreFacts, _ output: Output) throws {
+    private static func text(_ facts: StoreFacts, _ output: Output) {
         let statistics = facts.statistics
-        try output.line("\(facts.path): store \(facts.identifier)")
-        try output.line("\(String(grouped: statistics.fileBytes)) bytes, the end at \(statistics.endBytes)")
-        try output.line(
+        output.line("\(facts.path): store \(facts.identifier)")
+        output.line("\(String(grouped: statistics.fileBytes)) bytes, the end at \(statistics.endBytes)")
+        output.line(
             "\(statistics.transactions) transactions, the last \(facts.token.number), durable to "
                 + "\(facts.durable.number)")
-        try output.line("token \(facts.token)")
-        try output.line(
+        output.line("token \(facts.token)")
+        output.line(
             "history begins after transaction \(facts.horizon), and is kept for "
                 + "\(RetentionCommand.text(facts.retention))")
-        try output.line()
+        output.line()
         let entities = facts.entities.map { entity in
             let counts = [statistics.objects[entity.name] ?? 0, UInt64(entity.attributes.count)]
             return [entity.name] + counts.map { String(grouped: $0) } + [entity.history.rawValue]
         }
-        try output.table(["entity", "#objects", "#attributes", "history"], entities)
+        output.table(["entity", "#objects", "#attributes", "history"], entities)
         if !facts.consumers.isEmpty {
-            try output.line()
-            try ConsumersCommand.table(facts.consumers, output)
+            output.line()
+            ConsumersCommand.table(facts.consumers, output)
         }
-        try output.line()
-        try output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.0, String(grouped: $0.1)] })
-        try output.line()
-        try output.table(["frames", "#bytes"], kinds(statistics).map { [$0.kind, String(grouped: $0.bytes)] })
+        output.line()
+        output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.0, String(grouped: $0.1)] })
+        output.line()
+        output.table(["frames", "#bytes"], kinds(statistics).map { [$0.kind, String(grouped: $0.bytes)] })
         if isCompactionDue(statistics) {
-            try output.line()
-            try output.line(
+            output.line()
+            output.line(
                 "compaction is due: a program that writes to the store compacts it after a while; without such a "
                     + "program, run “annals compact”, which compacts it or reports why it fails")
         }
@@ -210,8 +210,7 @@ enum InfoCommand {
             "token": facts.token.description, "durableToken": facts.durable.description,
             "entities": facts.entities.map { json($0, objects: statistics.objects[$0.name] ?? 0) },
             "frameBytes": frames, "space": space, "compactionDue": isCompactionDue(statistics),
-            "horizon": facts.horizon, "retention": RetentionCommand.json(facts.retention),
-            "consumers": facts.consumers,
+            "horizon": facts.horizon, "retention": RetentionCommand.json(facts.retention), "consumers": facts.consumers,
         ]
     }
 

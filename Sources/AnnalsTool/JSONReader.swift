@@ -80,8 +80,6 @@ package struct JSONReader {
         }
     }
 
-    // MARK: Whole texts
-
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
         try whole(bytes) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
@@ -110,8 +108,6 @@ package struct JSONReader {
         guard reader.next == nil else { throw reader.error("more text follows the value") }
         return result
     }
-
-    // MARK: Values
 
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
     private func error(_ message: String) -> JSONError { JSONError(message: message, column: place + 1) }
@@ -187,8 +183,6 @@ package struct JSONReader {
         return name
     }
 
-    // MARK: Numbers
-
     private mutating func readNumber() throws(JSONError) -> JSONValue {
         let start = place
         _ = take("-")
@@ -221,8 +215,6 @@ package struct JSONReader {
         while let byte = next, byte.isDigit { place += 1 }
         guard place > start else { throw error("a digit was expected") }
     }
-
-    // MARK: Strings
 
     private mutating func readString() throws(JSONError) -> String {
         place += 1

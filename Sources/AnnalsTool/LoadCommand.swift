@@ -56,7 +56,7 @@ enum LoadCommand {
             ? try LoadDump(file).load(into: path, author: arguments.author, context: arguments.value(of: "context"))
             : try LoadRun(LoadOptions(arguments), LineReader(file)).load(into: path)
         output.hasChanges = counts.transactions > 0
-        try output.line(format, json: json(counts), text: text(counts))
+        output.line(format, json: json(counts), text: text(counts))
     }
 
     private static func text(_ counts: LoadCounts) -> String {
@@ -124,10 +124,7 @@ struct LoadOptions {
 }
 
 struct LoadCounts {
-    var inserted: UInt64 = 0
-    var updated: UInt64 = 0
-    var deleted: UInt64 = 0
-    var unchanged: UInt64 = 0
+    var (inserted, updated, deleted, unchanged): (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var transactions: UInt64 = 0
     var token: HistoryToken?
 

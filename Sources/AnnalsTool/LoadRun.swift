@@ -68,8 +68,6 @@ final class LoadRun {
         return counts
     }
 
-    // MARK: Reading
-
     /// The types in the batches before the first line that cannot be read. That line is read (TL2) again, and reported,
     /// in its batch.
     private func readTypes() throws -> TypeGuesses {
@@ -161,8 +159,6 @@ final class LoadRun {
         return failure
     }
 
-    // MARK: Rows
-
     /// Writes a batch in one transaction: TL1.
     private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
         var guesses = TypeGuesses()
@@ -209,8 +205,6 @@ final class LoadRun {
         if token != nil { counts.transactions += 1 }
         return result
     }
-
-    // MARK: Pruning
 
     /// An empty file is more often a failed download than a store without objects.
     private func refusePruningAll(_ store: Store) throws {

@@ -79,9 +79,9 @@ enum MirrorCommands {
     ) { arguments, output in
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
-        if format == "json" { return try output.data(MirrorStatusText.recorded(status)) }
-        if let status { return try MirrorStatusText.print(status, output) }
-        try output.line("This store was never mirrored. To begin: annals help mirror run")
+        if format == "json" { return output.data(MirrorStatusText.recorded(status)) }
+        if let status { return MirrorStatusText.print(status, output) }
+        output.line("This store was never mirrored. To begin: annals help mirror run")
     }
 
     static let leave = Command(
@@ -93,7 +93,7 @@ enum MirrorCommands {
             """, operands: ["STORE"], options: connection
     ) { arguments, output in
         try change(arguments) { try await $0.leave() }
-        try output.line("The store has left the group.")
+        output.line("The store has left the group.")
     }
 
     static let forget = Command(
@@ -113,7 +113,7 @@ enum MirrorCommands {
                 hint: "Try: annals mirror status \(arguments.operands[0])")
         }
         try change(arguments) { try await $0.forget(peer.identifier) }
-        try output.line("The group does not wait for the store \(peer.identifier) any more.")
+        output.line("The group does not wait for the store \(peer.identifier) any more.")
     }
 
     static let adopt = Command(
@@ -124,7 +124,7 @@ enum MirrorCommands {
             """, operands: ["STORE"]
     ) { arguments, output in
         try StoreAccess.with(arguments.operands[0], .readWrite) { store in try Mirror.adopt(store) }
-        try output.line("This store takes part in its group.")
+        output.line("This store takes part in its group.")
     }
 
     /// Prints a state of a mirror, and each error and weak point that the state before it did not have.
@@ -136,7 +136,7 @@ enum MirrorCommands {
         if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
         let output = Output(.standardOutput)
         let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-        try output.line(format, json: json, text: MirrorStatusText.line(status))
+        output.line(format, json: json, text: MirrorStatusText.line(status))
         try output.finish()
     }
 
@@ -271,19 +271,19 @@ enum MirrorStatusText {
             .joined(separator: "; ")
     }
 
-    static func print(_ status: Mirror.Status, _ output: Output) throws {
-        try output.line(
+    static func print(_ status: Mirror.Status, _ output: Output) {
+        output.line(
             "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
                 + "\(count(status.conflicts, "conflict")).")
-        if let error = status.lastError { try output.line("Last error: \(error.description)") }
+        if let error = status.lastError { output.line("Last error: \(error.description)") }
         if !status.localEntities.isEmpty {
-            try output.line("Only in this store: \(status.localEntities.joined(separator: ", ")).")
+            output.line("Only in this store: \(status.localEntities.joined(separator: ", ")).")
         }
         for parked in status.parked {
             let writer = status.peers.first { $0.identifier == parked.store }?.name ?? parked.store.uuidString
-            try output.line("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
+            output.line("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
         }
-        if !status.peers.isEmpty { try output.line() }
+        if !status.peers.isEmpty { output.line() }
         let rows = status.peers.map { peer in
             [
                 peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
@@ -294,7 +294,7 @@ enum MirrorStatusText {
         }
         // An identifier is useful as a whole only.
         let names = ["name", "#merged", "#newest", "#lag", "#seconds", "#confirmed", "last seen", "#identifier"]
-        try output.table(names, rows)
+        output.table(names, rows)
     }
 
     private static func count(_ number: Int, _ noun: String) -> String {

@@ -62,9 +62,9 @@ enum EditCommands {
         output.hasChanges = token != nil
         if format == "json" {
             let id: JSONLine = object.map { ["_id": $0.description] } ?? [:]
-            try output.data(id + ["token": token?.description])
+            output.data(id + ["token": token?.description])
         } else {
-            for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
+            for id in [object?.description, token?.description].compactMap(\.self) { output.line(id) }
         }
     }
 
@@ -158,11 +158,13 @@ enum GetCommand {
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
             let entity = try snapshot.entity(arguments.operands[1])
-            var printer = try ObjectPrinter(entity, .jsonl, isBare: arguments.has("bare"), output)
+            var printer = ObjectPrinter(entity, .jsonl, isBare: arguments.has("bare"), output)
             let found = try objects(ids, keys, entity, snapshot)
             for object in found {
-                let isThere = try snapshot.withRow(object, in: entity) { row in _ = printer.print(row) }
-                try printer.finish()
+                let isThere = try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                    _ = try printer.print(row)
+                }
+                printer.finish()
                 guard isThere else {
                     throw ToolFailure(.failed, "There is no object \(object): “annals dump” lists those that exist.")
                 }
@@ -179,14 +181,12 @@ enum GetCommand {
         let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"])
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
-            if let name = arguments.operands.dropFirst().first {
-                return try output.line("\(try snapshot.count(of: name))")
-            }
+            if let name = arguments.operands.dropFirst().first { return output.line("\(try snapshot.count(of: name))") }
             let counts = try snapshot.entities.map { ($0.name, try snapshot.count(of: $0.name)) }
             if format == "table" {
-                return try output.table(["entity", "#objects"], counts.map { [$0.0, String(grouped: $0.1)] })
+                return output.table(["entity", "#objects"], counts.map { [$0.0, String(grouped: $0.1)] })
             }
-            for (name, count) in counts { try output.data(["entity": name, "count": count]) }
+            for (name, count) in counts { output.data(["entity": name, "count": count]) }
         }
     }
 

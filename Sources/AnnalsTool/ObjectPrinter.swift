@@ -16,7 +16,6 @@ struct ObjectPrinter {
     private let start: String
     private var line: [UInt8] = []
     private var table: Table
-    private var failure: ToolFailure?
     private var isFirst = true
 
     /// Prints the first line of CSV. `columns` are the positions of the attributes to print; nil for all. A table shows
@@ -24,7 +23,7 @@ struct ObjectPrinter {
     init(
         _ entity: EntityHandle, _ format: Format, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil,
         _ output: Output
-    ) throws(ToolFailure) {
+    ) {
         (self.entity, self.format, self.isBare, self.labels, self.output) = (entity, format, isBare, labels, output)
         let positions = columns ?? Array(entity.attributes.indices)
         let names = positions.map { MemberNames.dumped(entity.attributes[$0]) }
@@ -36,33 +35,28 @@ struct ObjectPrinter {
         }
         // An ID is useful as a whole only.
         table = Table(output, (isBare ? [] : ["#id"]) + titles)
-        if format == .csv { try print((isBare ? [] : ["_entity", "_id"]) + names) }
+        if format == .csv { print((isBare ? [] : ["_entity", "_id"]) + names) }
     }
 
-    /// Prints an object. Returns false after a failure, which `finish` throws.
-    mutating func print(_ row: borrowing RowView) -> Bool {
-        do {
-            switch format {
-            case .jsonl: try output.data(try bytes(of: row))
-            // One array, with an object in each line.
-            case .json: try output.data([UInt8(ascii: isFirst ? "[" : ",")] + bytes(of: row))
-            case .csv:
-                let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
-                try print((isBare ? [] : [entity.name, row.id.description]) + fields)
-            case .table: try table.add((isBare ? [] : [row.id.description]) + values(of: row).map(cell))
-            }
-        } catch {
-            failure = ToolFailure(error)
+    /// Prints an object. Returns whether it is of use to print more.
+    mutating func print(_ row: borrowing RowView) throws(StoreError) -> Bool {
+        switch format {
+        case .jsonl: output.data(try bytes(of: row))
+        // One array, with an object in each line.
+        case .json: output.data([UInt8(ascii: isFirst ? "[" : ",")] + (try bytes(of: row)))
+        case .csv:
+            let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
+            print((isBare ? [] : [entity.name, row.id.description]) + fields)
+        case .table: table.add((isBare ? [] : [row.id.description]) + (try values(of: row)).map(cell))
         }
         isFirst = false
-        return failure == nil
+        return !output.hasFailed
     }
 
-    /// Prints the rows that wait, or throws the failure that has ended the printing.
-    mutating func finish() throws(ToolFailure) {
-        if let failure { throw failure }
-        if format == .json { try output.data(Array((isFirst ? "[]\n" : "]\n").utf8)) }
-        try table.show()
+    /// Prints the rows that wait.
+    mutating func finish() {
+        if format == .json { output.data(Array((isFirst ? "[]\n" : "]\n").utf8)) }
+        table.show()
     }
 
     private func values(of row: borrowing RowView) throws(StoreError) -> [Value] {
@@ -79,9 +73,9 @@ struct ObjectPrinter {
     }
 
     /// Prints CSV: unchanged for other programs; on a terminal, without control characters.
-    private func print(_ fields: [String?]) throws(ToolFailure) {
+    private func print(_ fields: [String?]) {
         let line = CSV.line(fields)
-        if output.isTerminal { try output.line(String(line.dropLast())) } else { try output.data(Array(line.utf8)) }
+        if output.isTerminal { output.line(String(line.dropLast())) } else { output.data(Array(line.utf8)) }
     }
 
     private mutating func bytes(of row: borrowing RowView) throws(StoreError) -> [UInt8] {
@@ -164,21 +158,20 @@ enum DumpCommand {
                 throw arguments.refusal("“--schema” is for a whole dump in jsonl, without --entity and --bare.")
             }
             let schema = SchemaCommand.json(try snapshot.entities, version: snapshot.schemaVersion)
-            try output.data([schemaMember: schema])
+            output.data([schemaMember: schema])
         }
         let progress = Progress("objects")
         defer { progress.clear() }
         let total = progress.isShown && place == nil ? try names.reduce(0) { try $0 + snapshot.count(of: $1) } : 0
         var count: UInt64 = 0
         for entity in entities {
-            var printer = try ObjectPrinter(
-                entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), output)
-            try snapshot.forEachRow(of: entity) { row in
+            var printer = ObjectPrinter(entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), output)
+            try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
                 count += 1
                 progress.show(count, of: total)
-                return printer.print(row)
+                return try printer.print(row)
             }
-            try printer.finish()
+            printer.finish()
         }
     }
 

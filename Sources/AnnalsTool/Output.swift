@@ -2,7 +2,6 @@
 // characters.
 
 internal import Annals
-internal import Synchronization
 
 #if canImport(Glibc)
     internal import Glibc
@@ -38,7 +37,9 @@ package final class Output {
     private let stream: Stream
     private var buffer: [UInt8] = []
     /// After the first failure nothing more is written: it would look as if it directly followed the earlier output.
-    package private(set) var hasFailed = false
+    private var failure: ToolFailure?
+    /// Whether printing more is in vain. `finish` throws the failure.
+    var hasFailed: Bool { failure != nil }
     /// Whether the command has changed something. A failure to print does not undo that, as its message explains.
     package var hasChanges = false
     package let isTerminal: Bool
@@ -50,48 +51,50 @@ package final class Output {
     }
 
     /// Prints a line of text. Control characters are escaped.
-    package func line(_ text: String = "") throws(ToolFailure) { try data(Array((Self.escaped(text) + "\n").utf8)) }
+    package func line(_ text: String = "") { data(Array((Self.escaped(text) + "\n").utf8)) }
 
     /// Prints a line of text in parts. Control characters are escaped.
-    package func line(_ parts: [StyledText]) throws(ToolFailure) {
+    package func line(_ parts: [StyledText]) {
         for part in parts {
             let text = Self.escaped(part.text)
             buffer += (hasColors && part.style != .plain ? "\u{1b}[\(part.style.rawValue)m\(text)\u{1b}[m" : text).utf8
         }
-        try data([UInt8(ascii: "\n")])
+        data([UInt8(ascii: "\n")])
     }
 
     /// Prints bytes unchanged: for other programs, or if they were escaped already.
-    package func data(_ bytes: [UInt8]) throws(ToolFailure) {
+    package func data(_ bytes: [UInt8]) {
         buffer += bytes
-        if buffer.count >= Self.bufferBytes { try finish() }
+        if buffer.count >= Self.bufferBytes { flush() }
     }
 
-    func data(_ line: JSONLine) throws(ToolFailure) { try data(Array((line.json + "\n").utf8)) }
+    func data(_ line: JSONLine) { data(Array((line.json + "\n").utf8)) }
 
     /// Prints a result in one of the formats json and text.
-    func line(
-        _ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String
-    ) throws(ToolFailure) {
-        try line(Arguments.isJSON(format) ? json().json : text())
+    func line(_ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
+        line(Arguments.isJSON(format) ? json().json : text())
     }
 
     static func report(_ lines: String...) throws(ToolFailure) {
         let errors = Output(.standardError)
-        for line in lines { try errors.line(line) }
+        for line in lines { errors.line(line) }
         try errors.finish()
     }
 
     /// Writes the rest of the buffer. A command has succeeded only if this has.
     package func finish() throws(ToolFailure) {
+        flush()
+        if let failure { throw failure }
+    }
+
+    private func flush() {
         defer { buffer.removeAll(keepingCapacity: true) }
         var sent = 0
         while sent < buffer.count && !hasFailed {
             do throws(SystemError) {
                 sent += try SystemCalls.writeSome(stream.rawValue, buffer[sent...])
             } catch {
-                hasFailed = true
-                throw ToolFailure(
+                failure = ToolFailure(
                     error.number == EPIPE ? .closedPipe : .failed,
                     "The output could not be written and is incomplete: \(reason(error))."
                         + (hasChanges ? " The command has still made its changes." : ""))
@@ -191,29 +194,19 @@ extension Output {
 
 /// The user's pager. It gets everything that the tool prints from its start on.
 enum Pager {
-    private static let process = Atomic<pid_t>(0)
+    /// Waits for the end of the pager. Sound without a lock, because only the main thread uses it.
+    nonisolated(unsafe) private static var wait: (() -> Int32)?
 
     /// Starts the pager of ANNALS_PAGER or PAGER, or `less`. `cat` is none, and so is an empty variable.
     static func start() {
-        guard let command, command != "cat", process.load(ordering: .relaxed) == 0 else { return }
-        var ends: [Int32] = [0, 0]
-        guard pipe(&ends) == 0 else { return }
-        defer { for end in ends { close(end) } }
+        guard let command, command != "cat", !isRunning else { return }
         // As `git` has it: quit if the text fits on the screen, show colours, leave the text there.
         setenv("LESS", "FRX", 0)
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
-        for end in ends { posix_spawn_file_actions_addclose(&actions, end) }
-        var arguments = ["/bin/sh", "-c", command].map { (text: String) in strdup(text) } + [nil]
-        defer { for argument in arguments { free(argument) } }
-        var started: pid_t = 0
-        guard posix_spawn(&started, "/bin/sh", &actions, nil, &arguments, environ) == 0 else { return }
-        dup2(ends[1], 1)
+        guard let pager = popen(command, "w") else { return }
+        dup2(fileno(pager), 1)
         // It is for the pager, which stays.
         signal(SIGINT, SIG_IGN)
-        process.store(started, ordering: .relaxed)
+        wait = { pclose(pager) }
     }
 
     private static var command: String? {
@@ -222,15 +215,13 @@ enum Pager {
         return folders.contains { access("\($0)/less", X_OK) == 0 } ? "less" : nil
     }
 
-    static var isRunning: Bool { process.load(ordering: .relaxed) != 0 }
+    static var isRunning: Bool { wait != nil }
 
     /// Waits for the pager, and returns the tool's status: the pager's end is no failure, unless it could not begin.
     static func end(_ status: ExitStatus) -> ExitStatus {
-        let started = process.exchange(0, ordering: .relaxed)
-        guard started != 0 else { return status }
+        guard let wait else { return status }
         close(1)
-        var ending: Int32 = 0
-        while waitpid(started, &ending, 0) < 0, errno == EINTR {}
+        let ending = wait()
         // As the shell reports a command that it cannot find, or run.
         if [126, 127].contains(ending >> 8 & 0xFF) {
             try? Output.report("annals: The pager could not run: set PAGER to another one, or to cat.")

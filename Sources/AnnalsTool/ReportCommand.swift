@@ -29,10 +29,10 @@ enum ReportCommand {
             let facts = try ReportFacts(store, since: since)
             return (Array(ReportPage(facts).html.text.utf8), facts.state.token.number)
         }
-        if file == "-" { return try output.data(page) }
+        if file == "-" { return output.data(page) }
         try write(page, to: file)
         output.hasChanges = true
-        try output.line("\(file): a report as of transaction \(number)")
+        output.line("\(file): a report as of transaction \(number)")
     }
 
     /// The bytes that the disk of a file has left; nil if unknown.

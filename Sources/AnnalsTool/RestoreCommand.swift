@@ -102,7 +102,7 @@ enum RestoreCommand {
         output.hasChanges = token != nil
         warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
-        try output.line(
+        output.line(
             format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
@@ -116,7 +116,7 @@ enum RestoreCommand {
         try plan.forEachEffect { step in
             try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored)
         }
-        try report.finish()
+        report.finish()
     }
 
     /// A failure to print notes must not hide that the store was changed.
@@ -147,11 +147,11 @@ enum RevertCommand {
             return try store.revert(try store.token(of: place), author: author, contextName: context, conflicts: policy)
         }
         output.hasChanges = outcome.token != nil
-        for conflict in outcome.conflicts { try output.line("conflict: " + sentence(conflict)) }
+        for conflict in outcome.conflicts { output.line("conflict: " + sentence(conflict)) }
         if let token = outcome.token {
-            try output.line(token.description)
+            output.line(token.description)
         } else if outcome.conflicts.isEmpty {
-            try output.line("Nothing is left to undo.")
+            output.line("Nothing is left to undo.")
         } else if arguments.has("skip") {
             throw ToolFailure(.failed, "Nothing was written, because nothing else is left to undo.")
         } else {

@@ -29,7 +29,7 @@ enum SalvageCommand {
             throw failure
         }
         output.hasChanges = true
-        for line in format == "json" ? [json(report, target).json] : text(report, target) { try output.line(line) }
+        for line in format == "json" ? [json(report, target).json] : text(report, target) { output.line(line) }
         return report.hasLosses ? .losses : .done
     }
 

@@ -26,8 +26,6 @@ struct SchemaDifference {
         }
     }
 
-    // MARK: Renaming
-
     private mutating func rename(_ entity: SchemaFile.Entity) throws {
         let name = entity.description.name
         if index(of: name) == nil, let former = entity.formerName, let index = index(of: former) {
@@ -83,8 +81,6 @@ struct SchemaDifference {
         }
     }
 
-    // MARK: Removing
-
     private mutating func removeParts(of entity: SchemaFile.Entity) {
         let declared = entity.description
         guard let index = index(of: declared.name) else { return }
@@ -127,8 +123,6 @@ struct SchemaDifference {
             changes.append(.removeEntity(next.name))
         }
     }
-
-    // MARK: Adding and changing
 
     private mutating func add(_ entity: SchemaFile.Entity) throws {
         let declared = entity.description
@@ -191,8 +185,6 @@ struct SchemaDifference {
     }
 
     private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }
-
-    // MARK: Text
 
     var lines: [String] { changes.flatMap(Self.lines) }
 

@@ -101,33 +101,6 @@ extension Snapshot {
     }
 }
 
-extension Store {
-    /// Lends the requested transactions, until `body` returns false. It may throw any error.
-    func visitTransactions(
-        _ request: HistoryRequest, in snapshot: Snapshot? = nil,
-        _ body: (borrowing HistoryTransactionView) throws -> Bool
-    ) throws {
-        var failure: (any Error)?
-        try forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
-            do { return try body(transaction) } catch { failure = error }
-            return false
-        }
-        if let failure { throw failure }
-    }
-}
-
-extension HistoryTransactionView {
-    /// Lends the changes of the transaction. `body` may throw any error.
-    func visitChanges(_ body: (borrowing HistoryChangeView) throws -> Void) throws {
-        var failure: (any Error)?
-        try forEachChange { (change) throws(StoreError) in
-            do { try body(change) } catch { failure = error }
-            return failure == nil
-        }
-        if let failure { throw failure }
-    }
-}
-
 enum StoreAccess {
     /// Opens a store by copies, so that truncating it cannot end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {

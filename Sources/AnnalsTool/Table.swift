@@ -24,20 +24,20 @@ struct Table {
         self.indent = String(repeating: " ", count: indent)
     }
 
-    mutating func add(_ row: [String]) throws(ToolFailure) { try add(row.map { [StyledText($0)] }) }
+    mutating func add(_ row: [String]) { add(row.map { [StyledText($0)] }) }
 
-    mutating func add(_ row: [Cell]) throws(ToolFailure) {
+    mutating func add(_ row: [Cell]) {
         // The terminal's columns are those of the escaped text.
         let row = row.map { $0.map { StyledText(Output.escaped($0.text), $0.style) } }
         if widths != nil {
             widen(for: row)
-            return try print(row, widths ?? [])
+            return print(row, widths ?? [])
         }
         sample.append(row)
-        if sample.count == Self.sampleRows { try show() }
+        if sample.count == Self.sampleRows { show() }
     }
 
-    mutating func show() throws(ToolFailure) {
+    mutating func show() {
         guard widths == nil, !sample.isEmpty else { return }
         var widths = isNumber.indices.map { column in
             max(
@@ -46,8 +46,8 @@ struct Table {
         }
         if let room { Self.shrink(&widths, isNumber, to: room) }
         self.widths = widths
-        if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths) }
-        for row in sample { try print(row, widths) }
+        if !names.isEmpty { print(names.map { [StyledText($0, .strong)] }, widths) }
+        for row in sample { print(row, widths) }
         sample = []
     }
 
@@ -91,7 +91,7 @@ struct Table {
         return result
     }
 
-    private func print(_ row: [Cell], _ widths: [Int]) throws(ToolFailure) {
+    private func print(_ row: [Cell], _ widths: [Int]) {
         var line = [StyledText(indent)]
         for (column, cell) in row.enumerated() {
             let cell = isNumber[column] ? cell : Self.cut(cell, to: widths[column])
@@ -101,15 +101,15 @@ struct Table {
         }
         // Nothing needs space at the end of a line.
         while let last = line.last, last.text.allSatisfy({ $0 == " " }), line.count > 1 { line.removeLast() }
-        try output.line(line)
+        output.line(line)
     }
 }
 
 extension Output {
-    func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) throws(ToolFailure) {
+    func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) {
         var table = Table(self, names, hasHead: hasHead)
-        for row in rows { try table.add(row) }
-        try table.show()
+        for row in rows { table.add(row) }
+        table.show()
     }
 }
 

@@ -96,9 +96,8 @@ enum Commands {
             guard let arguments else {
                 throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
             }
-            var status = try dispatch(arguments, to: output)
+            let status = try dispatch(arguments, to: output)
             try output.finish()
-            if status == .done && output.hasFailed { status = .failed }
             return status
         } catch {
             // The output from before the failure is still useful. If writing it fails too, the first failure is
@@ -107,10 +106,10 @@ enum Commands {
             if error.status == .closedPipe { return error.status }
             let errors = Output(.standardError)
             if ToolFailure.isJSONWanted(arguments ?? []) {
-                try? errors.line(error.json.json)
+                errors.line(error.json.json)
             } else {
-                try? errors.line("annals: " + error.message)
-                if let hint = error.hint { try? errors.line(hint) }
+                errors.line("annals: " + error.message)
+                if let hint = error.hint { errors.line(hint) }
             }
             try? errors.finish()
             return error.status
@@ -122,7 +121,7 @@ enum Commands {
             throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
         }
         if first == "--version" {
-            try output.line("annals \(version)")
+            output.line("annals \(version)")
             return .done
         }
         let words = ["--help", "-h"].contains(first) ? ["help"] + arguments.dropFirst() : arguments
@@ -131,11 +130,11 @@ enum Commands {
             guard !group.isEmpty, Arguments.askForHelp(Array(arguments.dropFirst())) else {
                 throw Commands.unknown(arguments)
             }
-            try HelpCommand.list(group, output)
+            HelpCommand.list(group, output)
             return .done
         }
         guard Arguments.askForHelp(rest) else { return try command.run(Arguments(rest, for: command), output) }
-        try HelpCommand.explain(command, output)
+        HelpCommand.explain(command, output)
         return .done
     }
 }

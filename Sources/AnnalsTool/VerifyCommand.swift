@@ -21,7 +21,7 @@ enum VerifyCommand {
     ) { arguments, output -> ExitStatus in
         let format = try arguments.format(["text", "json"])
         if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
-            try explain(try RuleExplanation(rule), format, output)
+            explain(try RuleExplanation(rule), format, output)
             return .done
         }
         guard let path = arguments.operands.first, !arguments.has("explain") else {
@@ -35,51 +35,51 @@ enum VerifyCommand {
             defer { progress.clear() }
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
-        if format == "json" { try output.data(json(report, path)) } else { try text(report, path, output) }
+        if format == "json" { output.data(json(report, path)) } else { text(report, path, output) }
         if report.hasDamage { return .damaged }
         return report.isIntact ? .done : .failed
     }
 
-    private static func explain(_ rule: RuleExplanation, _ format: String, _ output: Output) throws {
+    private static func explain(_ rule: RuleExplanation, _ format: String, _ output: Output) {
         guard format == "text" else {
-            return try output.data([
+            return output.data([
                 "rule": rule.rule, "meaning": rule.meaning, "cause": rule.cause, "remedy": rule.remedy,
             ])
         }
         for text in ["\(rule.rule): \(rule.meaning)", "Cause: " + rule.cause, "Remedy: " + rule.remedy] {
-            for line in HelpCommand.wrapped(text) { try output.line(line) }
+            for line in HelpCommand.wrapped(text) { output.line(line) }
         }
     }
 
-    private static func text(_ report: CheckReport, _ path: String, _ output: Output) throws {
-        try output.line("\(path): \(summary(report))")
+    private static func text(_ report: CheckReport, _ path: String, _ output: Output) {
+        output.line("\(path): \(summary(report))")
         for finding in report.findings {
             let kind = finding.isDamage ? "damage" : "notice"
-            try output.line("  \(kind), \(finding.rule), offset \(finding.offset): \(finding.sentence)")
+            output.line("  \(kind), \(finding.rule), offset \(finding.offset): \(finding.sentence)")
         }
-        if report.omittedFindings > 0 { try output.line("  and \(report.omittedFindings) more") }
-        if let stopped = report.stoppedAt { try output.line("  Nothing from offset \(stopped) on was checked.") }
+        if report.omittedFindings > 0 { output.line("  and \(report.omittedFindings) more") }
+        if let stopped = report.stoppedAt { output.line("  Nothing from offset \(stopped) on was checked.") }
         if let tail = report.tornTail {
-            try output.line(
+            output.line(
                 "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, "
                     + "with reserved space.")
         }
         guard let header = report.header else { return }
-        try output.line("store \(header.storeID.text), generation \(header.generation)")
+        output.line("store \(header.storeID.text), generation \(header.generation)")
         let end =
             report.stoppedAt == nil
             ? "the end at \(report.end), \(report.isSealed ? "closed cleanly" : "not closed")"
             : "of which the first \(report.end) were checked:"
-        try output.line("\(report.fileBytes) bytes, \(end)")
+        output.line("\(report.fileBytes) bytes, \(end)")
         let counts = report.counts
-        try output.line(
+        output.line(
             "\(counts.transactions) transactions, the last \(report.lastNumber); schema version "
                 + "\(report.schemaVersion)")
-        try output.line(
+        output.line(
             "\(counts.frames) frames, \(counts.changes) changes, \(counts.rows) rows, \(counts.values) values, "
                 + "\(counts.largeValues) large values")
         for kind in FrameKind.allCases where counts.bytes(of: kind) > 0 {
-            try output.line(String(counts.bytes(of: kind)).leftPadded(to: 16) + " bytes of \(kind) frames")
+            output.line(String(counts.bytes(of: kind)).leftPadded(to: 16) + " bytes of \(kind) frames")
         }
     }
 
@@ -229,13 +229,13 @@ enum FramesCommand {
         var left = try arguments.number(of: "limit") ?? .max
         let path = arguments.operands[0]
         let lister = try FrameLister(path, files: RealFileSystem())
-        while left > 0, let frame = try lister.next() {
+        while left > 0, !output.hasFailed, let frame = try lister.next() {
             if let after, frame.offset <= after { continue }
             left -= 1
-            try output.line(format, json: json(frame), text: text(frame))
+            output.line(format, json: json(frame), text: text(frame))
         }
         guard let end = lister.ending else { return .done }
-        try output.line(format, json: json(end), text: text(end))
+        output.line(format, json: json(end), text: text(end))
         return switch end.verdict {
         case .end, .tornTail: .done
         case .damage: .damaged

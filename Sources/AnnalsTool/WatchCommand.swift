@@ -40,7 +40,7 @@ enum WatchCommand {
             let watcher = try store.changeWatcher(after: place, excluding: authors, excludingContextNames: contexts)
             ending.then { watcher.stop() }
             while let signal = try watcher.next() {
-                try output.line(format, json: json(signal), text: text(signal))
+                output.line(format, json: json(signal), text: text(signal))
                 try output.finish()
                 reached = signal.token
             }
@@ -93,9 +93,9 @@ enum WatchTop {
                 reached = last
                 totals.merge(second.authors) { $0 + $1 }
                 if isScreen {
-                    try screen(path, second, totals, output)
+                    screen(path, second, totals, output)
                 } else {
-                    try output.line(isJSON ? json(second).json : text(second))
+                    output.line(isJSON ? json(second).json : text(second))
                 }
                 try output.finish()
             }
@@ -154,17 +154,14 @@ enum WatchTop {
             "transactions": second.transactions, "changes": second.changes,
             "authors": sorted(second.authors).map { ["author": $0.name, "transactions": $0.count] as JSONLine },
             "fileBytes": second.fileBytes, "lockHeldPercent": second.held * 100 / samples,
-            "lockAwaitedPercent": second.awaited * 100 / samples,
-            "consumers": second.consumers,
+            "lockAwaitedPercent": second.awaited * 100 / samples, "consumers": second.consumers,
         ]
     }
 
-    private static func screen(
-        _ path: String, _ second: Second, _ totals: [ExactText: UInt64], _ output: Output
-    ) throws {
-        try output.data(Array("\u{1b}[H\u{1b}[2J".utf8))
-        try output.line("\(path)  \(Timestamp.local(Timestamp.now))  (Ctrl-C ends)")
-        try output.line()
+    private static func screen(_ path: String, _ second: Second, _ totals: [ExactText: UInt64], _ output: Output) {
+        output.data(Array("\u{1b}[H\u{1b}[2J".utf8))
+        output.line("\(path)  \(Timestamp.local(Timestamp.now))  (Ctrl-C ends)")
+        output.line()
         let facts = [
             ["transactions a second", String(grouped: second.transactions)],
             ["changes a second", String(grouped: second.changes)],
@@ -172,20 +169,20 @@ enum WatchTop {
             ["bytes of the file", String(grouped: second.fileBytes)],
             ["writer lock held", percent(second.held)], ["writer lock awaited", percent(second.awaited)],
         ]
-        try output.table(["", "#"], hasHead: false, facts)
+        output.table(["", "#"], hasHead: false, facts)
         if !totals.isEmpty {
-            try output.line()
+            output.line()
             let rows = sorted(totals).prefix(shownRows).map { name, count in
                 let now = second.authors[ExactText(name)] ?? 0
                 return [name.isEmpty ? "-" : name, String(grouped: now), String(grouped: count)]
             }
-            try output.table(["author", "#a second", "#since start"], rows)
+            output.table(["author", "#a second", "#since start"], rows)
         }
         if !second.consumers.isEmpty {
-            try output.line()
+            output.line()
             let consumers = second.consumers.sorted { $0.lag > $1.lag }.prefix(shownRows)
             let rows = consumers.map { [$0.name, String(grouped: $0.cursor.number), String(grouped: $0.lag)] }
-            try output.table(["consumer", "#place", "#behind"], rows)
+            output.table(["consumer", "#place", "#behind"], rows)
         }
     }
 }
