@@ -203,7 +203,7 @@ enum RetentionCommand {
             return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
         }
         output.hasChanges = isChange
-        if format == "json" { return output.line((json(kept) + ["entitiesOff": off]).json) }
+        if format == "json" { return output.data(json(kept) + ["entitiesOff": off]) }
         output.line("History is kept for \(text(kept)).")
         for name in off { output.line("No history of \(name) is kept.") }
     }

@@ -1,4 +1,5 @@
 // `annals find STORE ENTITY`: prints the objects that satisfy a condition, through the same indexes as typed fetching.
+// Gives written conditions the attributes that they name, and values the types of these attributes.
 
 internal import Annals
 internal import FoundationEssentials
@@ -55,7 +56,10 @@ enum FindCommand {
         let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
         let columns = try arguments.value(of: "columns").map { try positions(names($0), of: entity) }
-        let sort = try translator.columns(sortKeys(arguments.value(of: "sort")))
+        let keys = names(arguments.value(of: "sort")).map { name in
+            name.hasPrefix("-") ? (attribute: String(name.dropFirst()), isDescending: true) : (name, false)
+        }
+        let sort = try translator.columns(keys)
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
@@ -83,10 +87,6 @@ enum FindCommand {
                 "The condition “\(excerpt)” is malformed at character \(error.position): "
                     + "expected \(error.expected), found \(found).")
         }
-    }
-
-    private static func sortKeys(_ text: String?) -> [(attribute: String, isDescending: Bool)] {
-        names(text).map { $0.hasPrefix("-") ? (String($0.dropFirst()), true) : ($0, false) }
     }
 
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {

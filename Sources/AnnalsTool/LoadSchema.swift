@@ -1,4 +1,5 @@
-// The schema changes that the lines of a batch need: the entity, new attributes, wider types, a unique key.
+// The schema changes that the lines of a batch need: the entity, new attributes, wider types, a unique key. And the
+// type of an attribute that fits all values seen so far exactly.
 
 package import Annals
 
@@ -189,14 +190,12 @@ package struct TypeGuess: Equatable, Sendable {
 }
 
 /// The guesses for all attributes, in the order of their first appearance.
-package struct TypeGuesses: Sendable {
-    package private(set) var names: [String] = []
+struct TypeGuesses {
+    private(set) var names: [String] = []
     private var guesses: [TypeGuess] = []
     private var places: [ExactText: Int] = [:]
 
-    package init() {}
-
-    package mutating func add(_ members: [JSONMember]) {
+    mutating func add(_ members: [JSONMember]) {
         for (index, member) in members.enumerated() {
             // Most lines have the same names in the same order.
             let isInOrder = index < names.count && names[index].isExactly(member.name)
@@ -212,5 +211,5 @@ package struct TypeGuesses: Sendable {
         return names.count - 1
     }
 
-    package subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
+    subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
 }

@@ -1,5 +1,5 @@
-// The tool's output. It goes through one buffer, so that every failure to print is noticed, and without control
-// characters.
+// The tool's output, the terminal that shows it, and the pager of long output. Output goes through one buffer, so that
+// every failure to print is noticed, and has no control characters.
 
 internal import Annals
 

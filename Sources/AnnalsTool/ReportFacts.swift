@@ -94,7 +94,6 @@ struct ReportFacts {
         let (number, time, fileEnd) = (transaction.number, transaction.microseconds, transaction.fileEnd)
         let author = authors.index(of: transaction.author ?? "")
         authors.groups[author].count(nil, in: number, at: time)
-        if transaction.changesSchema { attributes.forgetPositions() }
         var count: UInt64 = 0
         try transaction.forEachChange { (change) throws(StoreError) in
             let (kind, object) = (change.kind, change.object)
@@ -249,31 +248,17 @@ struct FrequentObjects {
 struct AttributeCounts {
     private struct Name: Hashable { var (entity, attribute): (Int, ExactText) }
 
-    private var indices: [Name: Int] = [:]
-    private var counts: [(entity: Int, attribute: String, count: UInt64)] = []
-    /// By the number of the entity and the position. Valid until the schema changes.
-    private var positions: [UInt32: Int] = [:]
-
-    mutating func forgetPositions() { positions = [:] }
+    private var counts: [Name: UInt64] = [:]
 
     mutating func add(_ change: borrowing HistoryChangeView, _ entity: Int) throws(StoreError) {
-        let changed = change.attributePositions
-        for place in changed.indices {
-            let key = UInt32(change.object.entityNumber) << 16 | UInt32(truncatingIfNeeded: changed[place])
-            if positions[key] == nil { positions[key] = index(of: try change.attributes()[place], entity) }
-            if let index = positions[key] { counts[index].count += 1 }
+        for name in try change.attributes() {
+            counts[Name(entity: entity, attribute: ExactText(name)), default: 0] += 1
         }
     }
 
-    private mutating func index(of attribute: String, _ entity: Int) -> Int {
-        let name = Name(entity: entity, attribute: ExactText(attribute))
-        if let index = indices[name] { return index }
-        indices[name] = counts.count
-        counts.append((entity, attribute, 0))
-        return counts.count - 1
-    }
-
     func most(_ count: Int) -> [(entity: Int, attribute: String, count: UInt64)] {
-        Array(counts.sorted { ($1.count, $0.attribute) < ($0.count, $1.attribute) }.prefix(count))
+        let all = counts.map { (entity: $0.key.entity, attribute: $0.key.attribute.text, count: $0.value) }
+        let sorted = all.sorted { ($1.count, $0.attribute, $0.entity) < ($0.count, $1.attribute, $1.entity) }
+        return Array(sorted.prefix(count))
     }
 }

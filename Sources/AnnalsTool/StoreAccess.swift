@@ -40,7 +40,7 @@ extension ToolFailure {
     }
 
     /// `{"error":{"code":…,"message":…}}` and more. The code is the library's, or the name of the exit status.
-    var json: JSONLine {
+    var json: String {
         var line: JSONLine = [
             // Only “diff” fails with this status.
             "code": error?.code.rawValue ?? "\(status == .losses ? .failed : status)",
@@ -53,7 +53,7 @@ extension ToolFailure {
             "oldestToken": error?.oldestToken?.description, "lockHolder": error?.lockHolder.map { Int($0.processID) },
             "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
         ])
-        return ["error": line]
+        return (["error": line] as JSONLine).json
     }
 
     /// Whether the command line requests JSON, so that failures are printed as JSON too.

@@ -106,7 +106,7 @@ enum Commands {
             if error.status == .closedPipe { return error.status }
             let errors = Output(.standardError)
             if ToolFailure.isJSONWanted(arguments ?? []) {
-                errors.line(error.json.json)
+                errors.line(error.json)
             } else {
                 errors.line("annals: " + error.message)
                 if let hint = error.hint { errors.line(hint) }
