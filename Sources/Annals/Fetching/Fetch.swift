@@ -106,6 +106,14 @@ package struct FetchRun {
             }
         }
         let layout = plan.layout
+        if tests.count == 1 {
+            // A reference outside of a list is not counted for each row, which took a fifth of the time of a scan.
+            let (test, isNegated) = (tests[0].test, tests[0].isNegated)
+            return try plan.forEachCandidate(view, isWhole: page.isOpen) { (object, row) throws(StoreError) in
+                touched &+= 1
+                return try test.matches(row, object, view, layout) == isNegated ? true : body(object, row)
+            }
+        }
         try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
             try plan.forEachCandidate(view, isWhole: page.isOpen) { (object, row) throws(StoreError) in
                 touched &+= 1

@@ -25,7 +25,8 @@ package struct EngineOptions: Sendable {
     /// The part of a new index that is written at once, while other writers wait. Whole nodes.
     package var indexSliceBytes = 1 << 20
 
-    /// Reading by copies drops them when they take this memory and no thread reads.
+    /// Reading by copies forgets them when they take this memory and no thread reads. Pages kept for the next copies
+    /// count, too.
     package var copiedBytes: UInt64 = 64 << 20
 
     /// Whether history beyond the store's retention is cleaned automatically.

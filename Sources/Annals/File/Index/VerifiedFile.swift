@@ -24,7 +24,7 @@ public enum FileReading: Sendable, Hashable {
 }
 
 /// Sound although it is shared: bits and borders are atomic; other variables are touched only with `monitor` locked;
-/// copied memory is cleared only without readers (`beginReading`).
+/// copies are forgotten only without readers (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
     /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, usually one.
     private static let blockBits: UInt64 = 14
@@ -34,8 +34,8 @@ final class VerifiedFile: @unchecked Sendable {
     let salt: UInt64
     private let headerChecksum: UInt64
     private let path: String
-    private let copies: PrivateMemory?
-    /// The limit above which copies are forgotten.
+    private let copies: CopyMemory?
+    /// The memory above which copies are forgotten.
     private let maximumCopiedBytes: UInt64
     private let base: UnsafeRawPointer
     private let capacity: UInt64
@@ -48,7 +48,6 @@ final class VerifiedFile: @unchecked Sendable {
     private let monitor = Monitor()
     private var landmarks = Landmarks()
     private var readers = 0
-    private var copiedBytes: UInt64 = 0
     /// The verified part of the block that contains the end.
     private var tail: Range<UInt64> = 0..<0
     /// The highest frames that were verified one after the other, from `start` to `end`. The next read usually lies
@@ -71,7 +70,7 @@ final class VerifiedFile: @unchecked Sendable {
             capacity = UInt64(mapping.bytes.count)
         } else {
             guard let memory = reserve(), let start = memory.bytes.baseAddress else { throw Self.noAddresses }
-            copies = memory
+            copies = CopyMemory(memory, limit: maximumCopiedBytes)
             base = UnsafeRawPointer(start)
             capacity = UInt64(memory.bytes.count)
         }
@@ -137,7 +136,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func beginCopying() {
         monitor.withLock {
-            if readers == 0, copiedBytes > maximumCopiedBytes { forgetCopies() }
+            if readers == 0, let copies, copies.heldBytes > maximumCopiedBytes { forgetCopies() }
             readers += 1
         }
     }
@@ -147,8 +146,7 @@ final class VerifiedFile: @unchecked Sendable {
         tail = 0..<0
         (run, adopted) = (nil, nil)
         marks.clear()
-        copies?.clear()
-        copiedBytes = 0
+        copies?.forget()
     }
 
     /// Verified bytes of the committed part. They live until the section ends in which they were requested.
@@ -259,8 +257,7 @@ final class VerifiedFile: @unchecked Sendable {
         monitor.withLock {
             noteAdopted()
             assert(frame.end <= capacity, "V4: a copy is longer than the private memory.")
-            copies.bytes.slice(Int(frame.offset), frame.bytes.count).copyMemory(from: frame.bytes)
-            copiedBytes += UInt64(frame.bytes.count)
+            copies.write(frame.bytes, at: Int(frame.offset))
             if adopted?.append(frame, counts: counts) != true { adopted = AdoptedFrames(frame, counts: counts) }
         }
     }
@@ -422,9 +419,7 @@ final class VerifiedFile: @unchecked Sendable {
             let end = min(frameEnd, (block + 1) << Self.blockBits)
             if tail.contains(place) { place = min(end, tail.upperBound) }
             if !has(.verified, block), place < end {
-                let count = Int(end - place)
-                copies.bytes.slice(Int(place), count).copyMemory(from: bytes.slice(Int(place - position), count))
-                copiedBytes += UInt64(count)
+                copies.write(bytes.slice(Int(place - position), Int(end - place)), at: Int(place))
             }
             place = end
         }
