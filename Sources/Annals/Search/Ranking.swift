@@ -34,6 +34,9 @@ package struct Ranking {
 
     private let weights: [Double]
     private let averageLengths: [Double]
+    /// The factors of short texts, by attribute: `knownLengths` of each.
+    private let lengthFactors: [Double]
+    private static let knownLengths = 512
     /// By leaf; nil for leaves that do not count.
     private let rarities: [Double?]
 
@@ -43,12 +46,16 @@ package struct Ranking {
         averageLengths = statistics.totalLengths.map { total in
             statistics.objects == 0 ? 0 : Double(total) / Double(statistics.objects)
         }
+        lengthFactors = averageLengths.flatMap { average in
+            (0..<Self.knownLengths).map { Self.lengthFactor(UInt32($0), average) }
+        }
         rarities = zip(plan.leaves, statistics.containing).map { leaf, containing in
             leaf.isScored ? Self.rarity(containing, of: statistics.objects) : nil
         }
     }
 
     /// The score of an object with these frequencies by leaf and attribute, and these lengths by attribute.
+    @inline(__always)
     package func score(
         frequency: (_ leaf: Int, _ attribute: Int) -> UInt32, length: (_ attribute: Int) -> UInt32
     ) -> Double {
@@ -66,9 +73,14 @@ package struct Ranking {
         return score
     }
 
+    @inline(__always)
     private func lengthFactor(_ attribute: Int, _ length: UInt32) -> Double {
-        let average = averageLengths[attribute]
-        return average == 0 ? 1 : 1 - Self.b + Self.b * Double(length) / average
+        if length < Self.knownLengths { return lengthFactors[attribute &* Self.knownLengths &+ Int(length)] }
+        return Self.lengthFactor(length, averageLengths[attribute])
+    }
+
+    private static func lengthFactor(_ length: UInt32, _ average: Double) -> Double {
+        average == 0 ? 1 : 1 - b + b * Double(length) / average
     }
 
     private static func rarity(_ containing: UInt64, of objects: UInt64) -> Double {

@@ -83,14 +83,14 @@ private struct SearchChecker {
     /// For each object of a segment, the sum over its terms.
     private static func sums(of segment: SearchIndex.Segment) throws(StoreError) -> [UInt64] {
         var sums = [UInt64](repeating: 0, count: segment.objects)
-        var positions: [UInt32] = []
+        var positions = PostingPositions()
         try segment.reader.forEachList(of: UnsafeRawBufferPointer(start: nil, count: 0), isPrefix: true) {
             (term, attribute, list) throws(StoreError) in
             let base = hash(term, attribute)
             var postings = list.iterator()
             while try postings.next() {
                 try postings.readPositions(&positions)
-                for position in positions { sums[postings.ordinal] &+= mixed(base &+ UInt64(position)) }
+                for position in positions.values { sums[postings.ordinal] &+= mixed(base &+ UInt64(position)) }
             }
             return true
         }

@@ -9,20 +9,28 @@ extension SearchLeaf {
     /// - Words near each other: the number of positions of the first pattern for which each other pattern matches at
     ///   most `distance` positions before or after. One position can serve several patterns.
     package func frequency(_ positions: [[UInt32]]) -> UInt32 {
-        assert(positions.count == patterns.count, "Each pattern has its positions.")
         var next = [Int](repeating: 0, count: positions.count)
+        return frequency(positions, &next)
+    }
+
+    /// The same with memory for a number for each pattern, which a caller can use again.
+    func frequency(_ positions: [[UInt32]], _ next: inout [Int]) -> UInt32 {
+        assert(positions.count == patterns.count, "Each pattern has its positions.")
+        for pattern in next.indices { next[pattern] = 0 }
         var frequency: UInt32 = 0
-        for first in positions[0] {
-            let isMatch = positions.indices.dropFirst().allSatisfy { pattern in
-                let (earliest, latest) = window(of: pattern, around: Int(first))
-                while next[pattern] < positions[pattern].count, positions[pattern][next[pattern]] < earliest {
-                    next[pattern] += 1
-                }
-                return next[pattern] < positions[pattern].count && positions[pattern][next[pattern]] <= latest
-            }
-            if isMatch { frequency += 1 }
-        }
+        for first in positions[0] where areNear(Int(first), positions, &next) { frequency += 1 }
         return frequency
+    }
+
+    /// Whether all patterns match, if the first one matches at a position. Positions come in ascending order.
+    private func areNear(_ first: Int, _ positions: [[UInt32]], _ next: inout [Int]) -> Bool {
+        for pattern in 1..<positions.count {
+            let (earliest, latest) = window(of: pattern, around: first)
+            let count = positions[pattern].count
+            while next[pattern] < count, positions[pattern][next[pattern]] < earliest { next[pattern] &+= 1 }
+            guard next[pattern] < count, positions[pattern][next[pattern]] <= latest else { return false }
+        }
+        return true
     }
 
     /// The positions at which a pattern may match, if the first one matches at `first`.

@@ -32,7 +32,7 @@ struct SearchRun {
     /// The matches that are not in the index.
     private var loose: SearchMatches
     /// Of each segment, the matches that were kept after counting.
-    private var indexed: [SearchMatches?] = []
+    private var indexed: [SegmentMatches?] = []
 
     /// Matches of segments that are kept between counting and scoring. Beyond it they are found again.
     private static let keptBytes = 16 << 20
@@ -56,11 +56,11 @@ struct SearchRun {
         guard plan.root != .nothing, most > 0 else { return [] }
         return try reading { (run, index) throws(StoreError) in
             var best = BestMatches(limit: most)
-            let ranking = Ranking(run.plan, run.statistics, weights: run.scope.weights)
-            try run.forEachMatch(index) { (matches, place) throws(StoreError) in
-                let (score, object) = (matches.score(place, ranking), matches.objects[place])
-                guard best.accepts(score: score, number: object), try isWanted(ObjectID(checked: object)) else { return }
-                best.add(score: score, number: object)
+            try run.forEachMatch(index) { (score, object) throws(StoreError) in
+                guard best.accepts(score: score, number: .max) else { return }
+                let object = try object()
+                guard best.accepts(score: score, number: object.rawValue), try isWanted(object) else { return }
+                best.add(score: score, number: object.rawValue)
             }
             return best.sorted().map { FoundObject(object: ObjectID(checked: $0.number), score: $0.score) }
         }
@@ -71,10 +71,7 @@ struct SearchRun {
         var scores: [ObjectID: Double] = [:]
         guard plan.root != .nothing else { return scores }
         try reading { (run, index) throws(StoreError) in
-            let ranking = Ranking(run.plan, run.statistics, weights: run.scope.weights)
-            try run.forEachMatch(index) { (matches, place) in
-                scores[ObjectID(checked: matches.objects[place])] = matches.score(place, ranking)
-            }
+            try run.forEachMatch(index) { (score, object) throws(StoreError) in scores[try object()] = score }
         }
         return scores
     }
@@ -84,8 +81,8 @@ struct SearchRun {
         guard plan.root != .nothing else { return 0 }
         return try reading { (run, index) throws(StoreError) in
             var count = 0
-            try run.forEachMatch(index) { (matches, place) throws(StoreError) in
-                if try isWanted(ObjectID(checked: matches.objects[place])) { count += 1 }
+            try run.forEachMatch(index) { (_, object) throws(StoreError) in
+                if try isWanted(object()) { count += 1 }
             }
             return count
         }
@@ -121,10 +118,10 @@ struct SearchRun {
             for (column, attribute) in index.columns.enumerated() {
                 statistics.totalLengths[column] += segment.lengths[attribute]
             }
-            let found = try SegmentSearch(plan, scope, segment, index.columns).matches()
+            let found = try SegmentSearch(plan, segment, index.columns).matches()
             for leaf in plan.leaves.indices { statistics.containing[leaf] += found.containing[leaf] }
-            kept += found.matches.byteCount
-            indexed.append(kept <= Self.keptBytes ? found.matches : nil)
+            kept += found.byteCount
+            indexed.append(kept <= Self.keptBytes ? found : nil)
         }
     }
 
@@ -173,16 +170,26 @@ struct SearchRun {
 
     // MARK: Matches
 
+    /// Calls `body` with each match and its score, in no order. The object is asked for if it is needed.
     private func forEachMatch(
-        _ index: SearchIndex?, _ body: (borrowing SearchMatches, Int) throws(StoreError) -> Void
+        _ index: SearchIndex?,
+        _ body: (_ score: Double, _ object: () throws(StoreError) -> ObjectID) throws(StoreError) -> Void
     ) throws(StoreError) {
-        for place in loose.objects.indices { try body(loose, place) }
+        let ranking = Ranking(plan, statistics, weights: scope.weights)
+        for place in loose.objects.indices {
+            try body(loose.score(place, ranking)) { () throws(StoreError) in ObjectID(checked: loose.objects[place]) }
+        }
         guard let index else { return }
         for (number, segment) in index.segments.enumerated() {
-            var found = indexed[number]
-            if found == nil { found = try SegmentSearch(plan, scope, segment, index.columns).matches().matches }
-            guard let matches = found else { continue }
-            for place in matches.objects.indices { try body(matches, place) }
+            let matches: SegmentMatches
+            if let kept = indexed[number] {
+                matches = kept
+            } else {
+                matches = try SegmentSearch(plan, segment, index.columns).matches()
+            }
+            try matches.forEachScore(ranking) { (ordinal, score) throws(StoreError) in
+                try body(score) { () throws(StoreError) in try scope.object(segment.reader.number(of: ordinal)) }
+            }
         }
     }
 }
@@ -198,25 +205,12 @@ struct SearchMatches {
 
     init(_ plan: SearchPlan, _ scope: SearchedEntity) { (columns, leaves) = (scope.columns.count, plan.leaves.count) }
 
-    var byteCount: Int { objects.count * 8 + facts.count * 4 }
-
     mutating func add(_ object: UInt64, _ document: borrowing DocumentTerms) {
         objects.append(object)
         for column in 0..<columns { facts.append(document.lengths[column]) }
         for leaf in 0..<leaves {
             for column in 0..<columns { facts.append(document.frequency(leaf, column)) }
         }
-    }
-
-    /// Adds an object without frequencies: `setLast` sets them.
-    mutating func add(_ object: UInt64, length: (Int) throws(StoreError) -> UInt32) throws(StoreError) {
-        objects.append(object)
-        for column in 0..<columns { facts.append(try length(column)) }
-        for _ in 0..<columns * leaves { facts.append(0) }
-    }
-
-    mutating func setLast(_ frequency: UInt32, leaf: Int, column: Int) {
-        facts[(objects.count - 1) * stride + columns * (1 + leaf) + column] = frequency
     }
 
     func score(_ place: Int, _ ranking: borrowing Ranking) -> Double {

@@ -33,6 +33,14 @@ struct SearchedEntity {
         self.init(layout, columns)
     }
 
+    /// The object with a number. Throws `damaged` if there can be none.
+    func object(_ number: UInt64) throws(StoreError) -> ObjectID {
+        guard let object = ObjectID(entityNumber: entity, number: number) else {
+            throw SearchBlocks.damaged("the number of an object")
+        }
+        return object
+    }
+
     /// Calls `body` with each text of a row, by the number of its column.
     func forEachText(
         _ row: borrowing RowView, _ body: (Int, UnsafeRawBufferPointer) -> Void

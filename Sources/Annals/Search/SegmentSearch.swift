@@ -53,7 +53,7 @@ struct OrdinalSet: Equatable {
 }
 
 /// The objects of a segment in which a leaf occurs.
-private struct LeafHits {
+struct LeafHits {
     var objects: OrdinalSet
     /// Ascending.
     var ordinals: [UInt32] = []
@@ -61,10 +61,47 @@ private struct LeafHits {
     var frequencies: [UInt32] = []
 }
 
+/// The matches in one segment.
+struct SegmentMatches {
+    fileprivate(set) var objects: OrdinalSet
+    /// By leaf.
+    fileprivate let hits: [LeafHits]
+    /// By leaf: the number of objects in which it occurs.
+    let containing: [UInt64]
+    fileprivate let reader: SegmentReader
+    fileprivate let attributes: [Int]
+
+    var byteCount: Int { hits.reduce(0) { $0 + 4 * ($1.ordinals.count + $1.frequencies.count) } }
+
+    /// Calls `body` with the ordinal of each match, ascending, and its score.
+    func forEachScore(
+        _ ranking: Ranking, _ body: (_ ordinal: Int, _ score: Double) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let (reader, attributes, hits) = (reader, attributes, hits)
+        var next = [Int](repeating: 0, count: hits.count)
+        var lengths = [UInt32](repeating: 0, count: attributes.count)
+        // By leaf, then by column.
+        var frequencies = [UInt32](repeating: 0, count: hits.count * attributes.count)
+        try objects.forEach { (ordinal) throws(StoreError) in
+            for column in attributes.indices { lengths[column] = try reader.length(ordinal, attributes[column]) }
+            for leaf in hits.indices {
+                let isHit = hits[leaf].objects.contains(ordinal)
+                if isHit { while hits[leaf].ordinals[next[leaf]] < ordinal { next[leaf] &+= 1 } }
+                for column in attributes.indices {
+                    let place = next[leaf] &* attributes.count &+ column
+                    frequencies[leaf &* attributes.count &+ column] = isHit ? hits[leaf].frequencies[place] : 0
+                }
+            }
+            let score = ranking.score(
+                frequency: { frequencies[$0 &* attributes.count &+ $1] }, length: { lengths[$0] })
+            try body(ordinal, score)
+        }
+    }
+}
+
 /// A search in one segment.
 struct SegmentSearch {
     private let plan: SearchPlan
-    private let scope: SearchedEntity
     private let segment: SearchIndex.Segment
     /// By attribute of the segment: the column; nil if it is not searched.
     private var columns: [Int?]
@@ -72,14 +109,13 @@ struct SegmentSearch {
     private var columnCount: Int { attributes.count }
 
     /// - Parameter attributes: The segment's attribute of each column.
-    init(_ plan: SearchPlan, _ scope: SearchedEntity, _ segment: SearchIndex.Segment, _ attributes: [Int]) {
-        (self.plan, self.scope, self.segment, self.attributes) = (plan, scope, segment, attributes)
+    init(_ plan: SearchPlan, _ segment: SearchIndex.Segment, _ attributes: [Int]) {
+        (self.plan, self.segment, self.attributes) = (plan, segment, attributes)
         columns = [Int?](repeating: nil, count: segment.reader.descriptor.attributes)
         for (column, attribute) in attributes.enumerated() { columns[attribute] = column }
     }
 
-    /// The matches, and for each leaf the number of objects that contain it.
-    func matches() throws(StoreError) -> (matches: SearchMatches, containing: [UInt64]) {
+    func matches() throws(StoreError) -> SegmentMatches {
         var alive = OrdinalSet(count: segment.objects, isFull: true)
         alive.subtract(segment.dead)
         var hits: [LeafHits] = []
@@ -91,9 +127,10 @@ struct SegmentSearch {
             containing.append(UInt64(found.objects.size))
             hits.append(found)
         }
-        var result = self.result(plan.root, hits)
-        result.formIntersection(alive)
-        return (try matches(result, hits), containing)
+        var objects = result(plan.root, hits)
+        objects.formIntersection(alive)
+        return SegmentMatches(
+            objects: objects, hits: hits, containing: containing, reader: segment.reader, attributes: attributes)
     }
 
     private func result(_ node: SearchNode, _ hits: [LeafHits]) -> OrdinalSet {
@@ -110,26 +147,6 @@ struct SegmentSearch {
         case .not(let node): return result(node, hits).complement
         case .nothing: return OrdinalSet(count: segment.objects)
         }
-    }
-
-    private func matches(_ objects: OrdinalSet, _ hits: [LeafHits]) throws(StoreError) -> SearchMatches {
-        var matches = SearchMatches(plan, scope)
-        var next = [Int](repeating: 0, count: hits.count)
-        let (reader, attributes) = (segment.reader, attributes)
-        let entity = UInt64(scope.entity) << 48
-        try objects.forEach { (ordinal) throws(StoreError) in
-            try matches.add(entity | reader.number(of: ordinal)) { (column) throws(StoreError) in
-                try reader.length(ordinal, attributes[column])
-            }
-            for leaf in hits.indices where hits[leaf].objects.contains(ordinal) {
-                while hits[leaf].ordinals[next[leaf]] < ordinal { next[leaf] += 1 }
-                for column in attributes.indices {
-                    let frequency = hits[leaf].frequencies[next[leaf] * attributes.count + column]
-                    if frequency > 0 { matches.setLast(frequency, leaf: leaf, column: column) }
-                }
-            }
-        }
-        return matches
     }
 
     // MARK: Words
@@ -150,27 +167,31 @@ struct SegmentSearch {
     private func word(_ leaf: SearchLeaf) throws(StoreError) -> LeafHits {
         var hits = LeafHits(objects: OrdinalSet(count: segment.objects))
         let lists = try lists(leaf.patterns[0], leaf)
+        if lists.isEmpty { return hits }
         if lists.count == 1, columnCount == 1 {
+            let count = try lists[0].1.count()
+            hits.ordinals.reserveCapacity(count)
+            hits.frequencies.reserveCapacity(count)
             var postings = lists[0].1.iterator()
-            while try postings.next() {
-                hits.objects.insert(postings.ordinal)
-                hits.ordinals.append(UInt32(postings.ordinal))
-                hits.frequencies.append(UInt32(postings.frequency))
+            try postings.forEachPosting { (ordinal, frequency) in
+                hits.objects.insert(ordinal)
+                hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
+                hits.frequencies.append(UInt32(truncatingIfNeeded: frequency))
             }
             return hits
         }
-        if lists.isEmpty { return hits }
+        let columnCount = columnCount
         var frequencies = [UInt32](repeating: 0, count: segment.objects * columnCount)
         for (column, list) in lists {
             var postings = list.iterator()
-            while try postings.next() {
-                hits.objects.insert(postings.ordinal)
-                frequencies[postings.ordinal * columnCount + column] &+= UInt32(postings.frequency)
+            try postings.forEachPosting { (ordinal, frequency) in
+                hits.objects.insert(ordinal)
+                frequencies[ordinal &* columnCount &+ column] &+= UInt32(truncatingIfNeeded: frequency)
             }
         }
         try hits.objects.forEach { (ordinal) in
-            hits.ordinals.append(UInt32(ordinal))
-            hits.frequencies += frequencies[ordinal * columnCount..<(ordinal + 1) * columnCount]
+            hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
+            for column in 0..<columnCount { hits.frequencies.append(frequencies[ordinal &* columnCount &+ column]) }
         }
         return hits
     }
@@ -179,20 +200,23 @@ struct SegmentSearch {
 
     private func phrase(_ leaf: SearchLeaf) throws(StoreError) -> LeafHits {
         var hits = LeafHits(objects: OrdinalSet(count: segment.objects))
-        var frequencies: [UInt64: UInt32] = [:]
         let lists = try leaf.patterns.map { (pattern) throws(StoreError) in try self.lists(pattern, leaf) }
+        var byColumn = [[(ordinal: Int, frequency: UInt32)]](repeating: [], count: columnCount)
         for column in 0..<columnCount where leaf.allows(column) {
             let patterns = lists.map { $0.filter { $0.0 == column }.map(\.1) }
             if patterns.contains(where: \.isEmpty) { continue }
             try forEachOccurrence(leaf, patterns) { (ordinal, frequency) in
                 hits.objects.insert(ordinal)
-                frequencies[UInt64(ordinal * columnCount + column)] = frequency
+                byColumn[column].append((ordinal, frequency))
             }
         }
+        var next = [Int](repeating: 0, count: columnCount)
         try hits.objects.forEach { (ordinal) in
-            hits.ordinals.append(UInt32(ordinal))
-            for column in 0..<columnCount {
-                hits.frequencies.append(frequencies[UInt64(ordinal * columnCount + column)] ?? 0)
+            hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
+            for column in byColumn.indices {
+                let isThere = next[column] < byColumn[column].count && byColumn[column][next[column]].ordinal == ordinal
+                hits.frequencies.append(isThere ? byColumn[column][next[column]].frequency : 0)
+                if isThere { next[column] += 1 }
             }
         }
         return hits
@@ -203,40 +227,41 @@ struct SegmentSearch {
         _ leaf: SearchLeaf, _ patterns: [[PostingList]], _ body: (Int, UInt32) -> Void
     ) throws(StoreError) {
         var candidates = OrdinalSet(count: segment.objects, isFull: true)
+        candidates.subtract(segment.dead)
         for lists in patterns {
             var objects = OrdinalSet(count: segment.objects)
             for list in lists {
                 var postings = list.iterator()
-                while try postings.next() { objects.insert(postings.ordinal) }
+                try postings.forEachPosting { (ordinal, _) in objects.insert(ordinal) }
             }
             candidates.formIntersection(objects)
         }
-        candidates.subtract(segment.dead)
-        var readers = try patterns.map { (lists) throws(StoreError) in try PositionsReader(lists) }
+        let readers = patterns.map { PositionsReader($0) }
         var positions = [[UInt32]](repeating: [], count: patterns.count)
+        var places = [Int](repeating: 0, count: patterns.count)
         try candidates.forEach { (ordinal) throws(StoreError) in
             for index in readers.indices { try readers[index].read(ordinal, &positions[index]) }
-            let frequency = leaf.frequency(positions)
+            let frequency = leaf.frequency(positions, &places)
             if frequency > 0 { body(ordinal, frequency) }
         }
     }
 }
 
 /// Reads the positions of all terms that match a pattern, object by object.
-private struct PositionsReader {
-    private var postings: [PostingIterator] = []
-    private var part: [UInt32] = []
+private final class PositionsReader {
+    @exclusivity(unchecked) private var postings: [PostingIterator] = []
+    @exclusivity(unchecked) private var part = PostingPositions()
 
-    init(_ lists: [PostingList]) throws(StoreError) { postings = lists.map { $0.iterator() } }
+    init(_ lists: [PostingList]) { postings = lists.map { $0.iterator() } }
 
     /// Sets `positions` to those in an object, ascending. Objects come in ascending order.
-    mutating func read(_ ordinal: Int, _ positions: inout [UInt32]) throws(StoreError) {
+    func read(_ ordinal: Int, _ positions: inout [UInt32]) throws(StoreError) {
         positions.removeAll(keepingCapacity: true)
         var terms = 0
         for index in postings.indices {
             guard try postings[index].skip(to: ordinal), postings[index].ordinal == ordinal else { continue }
             try postings[index].readPositions(&part)
-            positions += part
+            positions.append(contentsOf: part.values)
             terms += 1
         }
         if terms > 1 { positions.sort() }
