@@ -90,6 +90,20 @@ extension Snapshot {
     }
 }
 
+extension SearchQuery {
+    /// The query about some of the searchable properties: `SearchQuery("swift").in(\Note.title)`. Properties that an
+    /// inner query names count only if they are among these, too.
+    public func `in`<E: Entity, V: TextProperty>(_ paths: any KeyPath<E, V> & Sendable...) -> Self {
+        let names = paths.map { path in
+            guard let index = E.model.index(of: path as PartialKeyPath<E>) else {
+                preconditionFailure("A search is in stored properties, and \(path) is none.")
+            }
+            return E.model.properties[index].name
+        }
+        return inAttributes(names)
+    }
+}
+
 extension SearchedEntity {
     /// The searchable properties of a type. Throws `modelInvalid` if it has none.
     init(_ binding: EntityBinding, _ layout: RowLayout) throws(StoreError) {

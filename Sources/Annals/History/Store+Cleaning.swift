@@ -58,31 +58,6 @@ extension Store {
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }
 
-    /// Writes the store to a new file, without data that can no longer be read: cleaned history, the history of
-    /// entities whose history is or was off, rows that only such history kept, and old indexes. The new file then
-    /// replaces the old one.
-    ///
-    /// Other handles can read and write at the same time. Writers wait for the last piece. If they are about as fast as
-    /// compaction, they also wait for 10 of every 12 milliseconds until it has caught up, and longer if single
-    /// transactions are very large. Snapshots and histories in use stay valid, and keep the old file's space until they
-    /// end. This needs space for the new file next to the old one. Its name is the store's with `.compacting` at the
-    /// end. If compaction is killed, cancelled or out of space, the store does not change.
-    ///
-    /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
-    ///
-    /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or keeps the writer lock), `noSpace`,
-    /// `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that is not from a compaction
-    /// has the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `cancelled`. Linear
-    /// in the data that stays.
-    @discardableResult
-    public func compact(
-        progress: (@Sendable (CompactionProgress) -> Bool)? = nil
-    ) throws -> CompactionResult {
-        var chosen = CompactionOptions()
-        chosen.progress = progress
-        return try handle.compact(chosen)
-    }
-
     /// Writes a copy of the store's present state to a new file. This and other handles may read and write at the same
     /// time. The copy is compacted.
     ///

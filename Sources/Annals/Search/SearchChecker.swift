@@ -31,7 +31,9 @@ extension Store {
         guard let blocks = try SearchBlocks(snapshot.view) else { return [] }
         var faults: [SearchIndexFault] = []
         for record in try blocks.records() {
-            guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else { continue }
+            guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
+                continue
+            }
             let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
             var checker = SearchChecker(snapshot, scope)
             do throws(StoreError) {
@@ -103,7 +105,8 @@ private struct SearchChecker {
         let (snapshot, layout) = (snapshot, scope.layout)
         let loose = Set(index.changed)
         var (compared, found) = (0, 0)
-        try snapshot.view.scan(entity: scope.entity, through: index.firstUnbuilt - 1) { (object, row) throws(StoreError) in
+        let last = index.firstUnbuilt - 1
+        try snapshot.view.scan(entity: scope.entity, through: last) { (object, row) throws(StoreError) in
             if loose.contains(object) { return true }
             compared += 1
             if compared % Self.objectsBetweenReports == 0 { progress(layout.entity.name.text, compared) }
@@ -154,8 +157,8 @@ extension SearchIndex {
     fileprivate func holders(of object: ObjectID) throws(StoreError) -> [(segment: Int, ordinal: Int)] {
         var holders: [(segment: Int, ordinal: Int)] = []
         for (number, segment) in segments.enumerated() {
-            guard let ordinal = try segment.reader.ordinal(of: object.number), !segment.isDead(ordinal) else { continue }
-            holders.append((number, ordinal))
+            guard let ordinal = try segment.reader.ordinal(of: object.number) else { continue }
+            if !segment.isDead(ordinal) { holders.append((number, ordinal)) }
         }
         return holders
     }

@@ -1,8 +1,8 @@
 // Keeps the search indexes of a store up to date.
 //
 // Invariants:
-// SW1  Nothing waits for the indexer, and nothing depends on it: a search looks at the rows of what it has not done.
-// SW2  The consumer's cursor is never after the place of an index, so cleaning leaves the history that a step reads.
+// XW1  Nothing waits for the indexer, and nothing depends on it: a search looks at the rows of what it has not done.
+// XW2  The consumer's cursor is never after the place of an index, so cleaning leaves the history that a step reads.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -50,9 +50,23 @@ final class SearchUpdates: Sendable {
         return progress
     }
 
+    /// Moves the indexes to the newest state, and writes the segments with dead objects again without them. So a deleted
+    /// word is in no index.
+    func forgetDeadObjects(_ limits: SearchLimits = SearchLimits()) throws {
+        for entity in try entities() {
+            while try moveOn(entity, limits).isBuilding {}
+            var progress: SearchProgress
+            repeat {
+                progress = try step(entity, limits) { (step) throws(StoreError) in
+                    SearchProgress(hasWritten: try step.rewrite())
+                }
+            } while progress.hasWritten
+        }
+    }
+
     // MARK: The consumer
 
-    /// Moves the cursor in the step's transaction (SW2).
+    /// Moves the cursor in the step's transaction (XW2).
     private func advance(
         _ draft: Draft, _ engine: Engine, _ entity: UInt16, _ place: TransactionPlace
     ) throws(StoreError) {
@@ -114,14 +128,17 @@ final class SearchIndexer: SearchUpkeep {
     /// The last failure, which is reported once.
     private let failure = Guarded<StoreError?>(nil)
 
-    init(_ updates: SearchUpdates) { self.updates = updates }
+    init(_ updates: SearchUpdates) {
+        self.updates = updates
+        updates.handle.current.options.searchBell.answer { [weak self] in self?.wake() }
+    }
 
     deinit { stop() }
 
-    func noteChanges(_ count: Int) {
-        let sum = changes.wrappingAdd(count, ordering: .relaxed).newValue
-        if sum >= Self.changesBetweenSteps { wake() }
-    }
+    func noteChanges(_ count: Int) { changes.wrappingAdd(count, ordering: .relaxed) }
+
+    /// Before this, a step would not find the changes.
+    func noteCommit() { if changes.load(ordering: .relaxed) >= Self.changesBetweenSteps { wake() } }
 
     func wake() {
         // A thread cannot follow a simulated clock.
@@ -159,7 +176,9 @@ final class SearchIndexer: SearchUpkeep {
             defer { last = error }
             return last != error
         }
-        if isNew { StandardError.log("A search index could not be brought up to date, so searches take longer. \(error)") }
+        if isNew {
+            StandardError.log("A search index could not be brought up to date, so searches take longer. \(error)")
+        }
     }
 
     func stop() {

@@ -1,9 +1,9 @@
 // One search in one state: which objects match, in which order, and how many.
 //
 // Invariants:
-// SR1  Each object of the entity counts once: with the texts of the caller if it has changed them, otherwise with those
+// XR1  Each object of the entity counts once: with the texts of the caller if it has changed them, otherwise with those
 //      of its row or with those that the index has.
-// SR2  A score depends on all objects of the entity, and not on what the index has or what the caller asks for.
+// XR2  A score depends on all objects of the entity, and not on what the index has or what the caller asks for.
 
 /// Uncommitted changes of a transaction or a context, which replace objects of the state.
 struct SearchedChanges {
@@ -33,6 +33,9 @@ struct SearchRun {
     private var loose: SearchMatches
     /// Of each segment, the matches that were kept after counting.
     private var indexed: [SegmentMatches?] = []
+
+    private var rowsRead = 0
+    private static let manyRows = 2048
 
     /// Matches of segments that are kept between counting and scoring. Beyond it they are found again.
     private static let keptBytes = 16 << 20
@@ -106,9 +109,15 @@ struct SearchRun {
             for (object, texts) in changes.texts { read(object, texts) }
             for object in index?.changed ?? [] { try readRow(object) }
             try readRows(from: index?.firstUnbuilt ?? 1)
+            ringIfLong()
             if let index { try countSegments(index) }
             return try body(&self, index)
         }
+    }
+
+    /// Asks for an index of the rows that searches read, if they are many.
+    private func ringIfLong() {
+        if rowsRead >= Self.manyRows { snapshot.engine.options.searchBell.ring() }
     }
 
     private mutating func countSegments(_ index: SearchIndex) throws(StoreError) {
@@ -144,6 +153,7 @@ struct SearchRun {
     }
 
     private mutating func read(_ row: borrowing RowView) throws(StoreError) {
+        rowsRead += 1
         document.reset()
         try scope.forEachText(row) { document.read($1, attribute: $0) }
         note(row.id)

@@ -11,10 +11,10 @@
 // attribute), the size of its descriptor (UInt16), and the descriptor.
 //
 // Invariants:
-// SI1  Each object of the entity with a number below `nextToBuild` that exists after `place` is alive in exactly one
+// XS1  Each object of the entity with a number below `nextToBuild` that exists after `place` is alive in exactly one
 //      segment, with the terms of its texts in that state, unless a transaction after the place has changed it.
-// SI2  The numbers of a segment's blocks are consecutive, in the order of the descriptor.
-// SI3  The attributes ascend by number.
+// XS2  The numbers of a segment's blocks are consecutive, in the order of the descriptor.
+// XS3  The attributes ascend by number.
 
 extension ReservedEntity {
     /// One record for each entity that is searched.
@@ -86,7 +86,7 @@ struct SearchState {
             let number = try reader.readUInt16()
             let weight = Double(bitPattern: try reader.readUInt64())
             guard attributes.last.map({ $0.number < number }) ?? true, weight > 0, weight.isFinite else {
-                throw reader.damaged("SI3: the attributes of a search index are not in order.")
+                throw reader.damaged("XS3: the attributes of a search index are not in order.")
             }
             attributes.append(Attribute(number: number, weight: weight))
         }
@@ -104,7 +104,7 @@ struct SearchState {
         let descriptor = try SegmentDescriptor(from: &part)
         guard part.isAtEnd, descriptor.attributes == attributes, dead < descriptor.objectCount, (deadRow == 0) == (dead == 0),
             first > 0, first < FormatLimits.maximumObjectNumber
-        else { throw reader.damaged("SI1: a segment of a search index has impossible counts.") }
+        else { throw reader.damaged("A segment of a search index has impossible counts.") }
         var segment = Segment(firstBlock: first, descriptor: descriptor)
         (segment.deadRow, segment.deadObjects, segment.deadLengths) = (deadRow, dead, lengths)
         return segment

@@ -1,9 +1,9 @@
 // One step of an index, in one transaction: over the objects that have changed, and over the next ones to build.
 //
 // Invariants:
-// SU1  The record, new blocks and new lists of dead objects are one transaction, which sets the place to the state that
+// XU1  The record, new blocks and new lists of dead objects are one transaction, which sets the place to the state that
 //      it began with. If another transaction has changed the record since, the step is done again.
-// SU2  A step builds at most one segment of objects that were not built yet, so building can go on after any crash.
+// XU2  A step builds at most one segment of objects that were not built yet, so building can go on after any crash.
 
 /// The largest sizes of a step and of its results.
 struct SearchLimits {
@@ -160,7 +160,15 @@ struct SearchStep {
     /// Joins segments of about the same size if there are enough of them, or one with many dead objects. Returns false
     /// if there is nothing to join.
     mutating func join() throws(StoreError) -> Bool {
-        let chosen = limits.segmentsToJoin(state.segments)
+        try join(limits.segmentsToJoin(state.segments))
+    }
+
+    /// Writes a segment with dead objects again, without them. Returns false if there is none.
+    mutating func rewrite() throws(StoreError) -> Bool {
+        try join(state.segments.firstIndex { $0.deadObjects > 0 }.map { [$0] } ?? [])
+    }
+
+    private mutating func join(_ chosen: [Int]) throws(StoreError) -> Bool {
         guard state.isReadable, !chosen.isEmpty else { return false }
         return try view.core.reading { () throws(StoreError) in
             let open = try chosen.map { (index) throws(StoreError) in try blocks.open(state.segments[index]) }

@@ -1,11 +1,11 @@
 // The objects that have changed since a place in history: a search reads their rows, and the index is moved over them.
 //
 // Invariants:
-// ST1  The list has every object of the entity that a transaction after the place has inserted, changed or deleted. If
+// XT1  The list has every object of the entity that a transaction after the place has inserted, changed or deleted. If
 //      history cannot tell, there is no list.
 
 extension Snapshot {
-    /// The objects of an entity that transactions after a place have changed up to this state, by ascending ID (ST1).
+    /// The objects of an entity that transactions after a place have changed up to this state, by ascending ID (XT1).
     /// Nil if history does not reach back to the place, lacks changes of the entity, or has more than `most` objects.
     func objects(
         of entity: UInt16, changedAfter place: TransactionPlace, atMost most: Int

@@ -1,8 +1,8 @@
 // Finds the matches in one segment: each leaf of the plan as a set of objects, and then the whole plan.
 //
 // Invariants:
-// SS1  The frequency of a leaf in an attribute is what `DocumentTerms` counts in the object's text.
-// SS2  Dead objects are neither matches nor counted.
+// XG1  The frequency of a leaf in an attribute is what `DocumentTerms` counts in the object's text.
+// XG2  Dead objects are neither matches nor counted.
 
 /// A set of ordinals of a segment.
 struct OrdinalSet: Equatable {
@@ -122,7 +122,7 @@ struct SegmentSearch {
         var containing: [UInt64] = []
         for leaf in plan.leaves {
             var found = leaf.patterns.count == 1 ? try word(leaf) : try phrase(leaf)
-            // SS2.
+            // XG2.
             found.objects.formIntersection(alive)
             containing.append(UInt64(found.objects.size))
             hits.append(found)

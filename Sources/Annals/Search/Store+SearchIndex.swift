@@ -67,7 +67,7 @@ extension Store {
         try step.declare(Self.union(state.attributes, declaration, layout))
     }
 
-    /// Known attributes and declared ones, which set the weight. (SI3)
+    /// Known attributes and declared ones, which set the weight. (XS3)
     private static func union(
         _ known: [SearchState.Attribute], _ declaration: SearchDeclaration, _ layout: RowLayout
     ) -> [SearchState.Attribute] {

@@ -34,7 +34,9 @@ extension Store {
     }
 
     private func status(_ record: SearchBlocks.Record, _ snapshot: Snapshot) throws(StoreError) -> SearchIndexStatus? {
-        guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else { return nil }
+        guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
+            return nil
+        }
         let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
         let all = try snapshot.view.count(entity: record.entity)
         var unindexed: Int?
@@ -57,8 +59,8 @@ extension Store {
             terms: terms)
     }
 
-    /// Makes attributes of an entity searchable, for programs without types; those that are already stay so. With types,
-    /// the option `.searchable` does this. Their index is built by `updateSearchIndexes`.
+    /// Makes attributes of an entity searchable, for programs without types; those that are already stay so. With
+    /// types, the option `.searchable` does this. Their index is built by `updateSearchIndexes`.
     ///
     /// Throws `StoreError`: `unknownEntity`, `unknownAttribute`, `typeMismatch` for an attribute that is no text,
     /// `invalidArgument` for a weight that is not above 0 and up to 1000, `readOnly`, and errors of `write`.
@@ -108,6 +110,8 @@ extension Store {
     /// Throws `StoreError`: `unknownEntity`, `notFound` if it has none, and errors of `write`.
     public func removeSearchIndex(of entity: String) throws {
         try change(indexOf: entity) { (step) throws(StoreError) in try step.remove() }
+        // Otherwise history would wait for nothing.
+        if try searchUpdates.entities().isEmpty { try removeConsumer(SearchUpdates.name) }
     }
 
     /// One step, or one joining, of each index, with segments of another size.
@@ -115,7 +119,7 @@ extension Store {
         var limits = SearchLimits()
         (limits.termsPerSegment, limits.segmentsPerMerge) = (termsPerSegment, 2)
         for entity in try searchUpdates.entities() {
-            _ = try joins ? searchUpdates.join(entity, limits) : searchUpdates.moveOn(entity, limits)
+            _ = joins ? try searchUpdates.join(entity, limits) : try searchUpdates.moveOn(entity, limits)
         }
     }
 

@@ -31,6 +31,7 @@ extension Store {
             let (result, appended) = try handle.write(
                 author: author, context: contextName, durability: (durability ?? options.durability)
             ) { draft in try Transaction.run(draft, self, body) }
+            if extensions.hasWork { extensions.indexer?.noteCommit() }
             return (result, appended.map(token))
         } catch let error as StoreError {
             throw consumerError(error)
@@ -51,6 +52,7 @@ extension Store {
             let (result, appended) = try handle.commit(
                 author: author, context: contextName, durability: (durability ?? options.durability)
             ) { draft in try Transaction.run(draft, self, body) }
+            if extensions.hasWork { extensions.indexer?.noteCommit() }
             return (result, appended.map(token))
         } catch let error as StoreError {
             throw consumerError(error)
@@ -73,6 +75,7 @@ extension Store {
             }
             return result
         }
+        if extensions.hasWork { extensions.indexer?.noteCommit() }
         return (result, appended.map(token))
     }
 

@@ -28,6 +28,8 @@ class TransactionAttachment {
 protocol SearchUpkeep: AnyObject, Sendable {
     /// So many objects are about to be changed.
     func noteChanges(_ count: Int)
+    /// A transaction of this store was committed.
+    func noteCommit()
     /// A search has met many changes.
     func wake()
     /// Waits for the step under way, and begins no other.

@@ -39,6 +39,9 @@ package struct EngineOptions: Sendable {
     /// The hub that delivers change signals; nil for the one of the process.
     package var hub: ChangeHub?
 
+    /// Rung by a search that had to read many rows.
+    package let searchBell = UpkeepBell()
+
     /// Layouts of rows, shared by all files that replace one another.
     package var layouts = LayoutPool()
 

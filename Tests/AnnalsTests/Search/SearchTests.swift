@@ -1,0 +1,274 @@
+// Searching through the store's own functions: in each kind of state, by each way of writing, and with each setting.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct SearchTests: StoreSuite {
+    let folder: StoreFolder
+    let store: Store
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try Store(at: folder.path, entities: [Note.self], options: Store.Options(durability: .relaxed))
+    }
+
+    @discardableResult
+    private func insert(_ title: String, _ text: String? = nil, rank: Int = 0) throws -> Reference<Note> {
+        var note = Note()
+        (note.title, note.text, note.rank) = (title, text, rank)
+        return try store.write { try $0.insert(note) }.result
+    }
+
+    private func titles(_ query: SearchQuery) throws -> [String] {
+        try store.snapshot().search(Note.self, for: query).map(\.value.title)
+    }
+
+    // MARK: Results
+
+    @Test func matchesComeWithTheirSnippets() throws {
+        try insert("Linux", "It runs on Linux with Swift 6.")
+        try insert("Other", "Nothing about it")
+        let found = try store.snapshot().search(Note.self, for: "swift lin", limit: 20)
+        #expect(found.map(\.value.title) == ["Linux"])
+        #expect(found[0].snippet(of: \.text)?.marked() == "It runs on [Linux] with [Swift] 6.")
+        #expect(found[0].snippet(of: \.title)?.marked("<b>", "</b>") == "<b>Linux</b>")
+        #expect(found[0].highlights(of: \.title).map { found[0].value.title[$0] } == ["Linux"])
+        #expect(found[0].score > 0)
+        try end()
+    }
+
+    @Test func aTextThatIsMissingHasNoSnippet() throws {
+        try insert("Linux")
+        let found = try store.snapshot().search(Note.self, for: "linux")
+        #expect(found.count == 1)
+        #expect(found[0].snippet(of: \.text) == nil)
+        #expect(found[0].highlights(of: \.text) == [])
+        try end()
+    }
+
+    @Test func aQueryCanBeAboutOneProperty() throws {
+        try insert("swift", "linux")
+        try insert("linux", "swift")
+        #expect(try titles(SearchQuery("swift").in(\Note.title)) == ["swift"])
+        #expect(try titles(SearchQuery("swift").in(\Note.text)) == ["linux"])
+        #expect(try titles(.all([SearchQuery("swift").in(\Note.title), .word("linux")])) == ["swift"])
+        try end()
+    }
+
+    @Test func equalMatchesComeNewestFirst() throws {
+        for number in 0..<5 { try insert("swift", rank: number) }
+        try store.updateSearchIndexes()
+        for number in 5..<8 { try insert("swift", rank: number) }
+        let found = try store.snapshot().search(Note.self, for: "swift", limit: 6)
+        #expect(found.map(\.value.rank) == [7, 6, 5, 4, 3, 2])
+        try end()
+    }
+
+    @Test func anEntityWithoutSearchableTextsIsAnError() throws {
+        let other = try Store(inMemory: [Plain.self])
+        expect(.modelInvalid) { try other.snapshot().search(Plain.self, for: "swift") }
+    }
+
+    @Test func aWeightMustBePossible() {
+        let error = expect(.modelInvalid) { try Store(inMemory: [Weightless.self]) }
+        #expect(error?.message.contains("search weight 0.0") == true)
+    }
+
+    // MARK: States
+
+    @Test func aTransactionFindsItsOwnChanges() throws {
+        let (first, second) = (try insert("swift"), try insert("linux"))
+        try store.updateSearchIndexes()
+        try store.write { transaction in
+            #expect(try transaction.search(Note.self, for: "swift").map(\.reference) == [first])
+            try transaction.update(second) { $0.title = "swift linux" }
+            var note = Note()
+            (note.title, note.rank) = ("swift", 5)
+            let third = try transaction.insert(note)
+            try transaction.delete(first)
+            let found = try transaction.search(Note.self, for: "swift")
+            #expect(found.map(\.reference) == [third, second])
+            #expect(found[0].value.rank == 5)
+            let sorted = try transaction.search(Note.self, for: "swift", sortedBy: .ascending(\.rank), limit: 1)
+            #expect(sorted.map(\.reference) == [second])
+            let wanted = try transaction.search(Note.self, for: "swift", where: #Predicate { $0.rank > 4 })
+            #expect(wanted.map(\.reference) == [third])
+            #expect(try transaction.snapshot.search(Note.self, for: "swift").map(\.reference) == [first])
+        }
+        #expect(try store.snapshot().searchCount(Note.self, for: "swift") == 2)
+        try end()
+    }
+
+    @Test func aContextFindsUnsavedEdits() throws {
+        let reference = try insert("linux", rank: 1)
+        try insert("swift", rank: 2)
+        try store.updateSearchIndexes()
+        let context = store.makeContext()
+        let object = try context.object(reference)
+        object.title = "swift on linux"
+        let other = context.insert(Note(title: "swiftly", text: "unsaved", rank: 3))
+        #expect(try context.search(Note.self, for: "swift").count == 3)
+        #expect(try context.search(Note.self, for: "unsaved").map(\.object.rank) == [3])
+        #expect(try context.search(Note.self, for: "swift", where: #Predicate { $0.rank < 3 }).count == 2)
+        let sorted = try context.search(Note.self, for: "swift", sortedBy: .descending(\.rank), limit: 2)
+        #expect(sorted.map(\.object.rank) == [3, 2])
+        #expect(sorted[0].snippet(of: \.title)?.marked() == "[swiftly]")
+        context.delete(other)
+        #expect(try context.search(Note.self, for: "swift").count == 2)
+        context.rollback()
+        #expect(try context.search(Note.self, for: "swift").map(\.object.rank) == [2])
+        context.close()
+        try end()
+    }
+
+    @Test func aPastStateIsSearchedByItsRows() throws {
+        let reference = try insert("swift")
+        let token = try store.snapshot().token
+        try store.write { try $0.update(reference) { $0.title = "linux" } }
+        try store.updateSearchIndexes()
+        let past = try store.snapshot(asOf: token)
+        #expect(try past.search(Note.self, for: "swift").map(\.value.title) == ["swift"])
+        #expect(try past.search(Note.self, for: "linux").isEmpty)
+        #expect(try titles("swift").isEmpty)
+        try end()
+    }
+
+    @Test func aSnapshotFromBeforeAStepStays() throws {
+        let reference = try insert("swift")
+        let before = try store.snapshot()
+        try store.updateSearchIndexes()
+        let between = try store.snapshot()
+        try store.write { try $0.delete(reference) }
+        try store.updateSearchIndexes()
+        for snapshot in [before, between] { #expect(try snapshot.searchCount(Note.self, for: "swift") == 1) }
+        #expect(try titles("swift").isEmpty)
+        try end()
+    }
+
+    // MARK: The index
+
+    @Test func theStatusCountsWhatIsIndexed() throws {
+        try insert("swift on linux", "a text")
+        try insert("linux")
+        var status = try #require(store.searchIndexes.first)
+        #expect(status.entity == "Note")
+        #expect(status.weights == ["title": 3, "text": 1])
+        try store.updateSearchIndexes()
+        status = try #require(store.searchIndexes.first)
+        #expect((status.indexedObjects, status.unindexedObjects, status.terms) == (2, 0, 6))
+        #expect(status.segments >= 1 && status.bytes > 0)
+        try store.write { try $0.delete(store.snapshot().references(to: Note.self)[0]) }
+        try insert("another")
+        status = try #require(store.searchIndexes.first)
+        #expect((status.indexedObjects, status.unindexedObjects) == (2, 1))
+        try end()
+    }
+
+    @Test func aRemovedIndexReleasesHistory() throws {
+        try insert("swift")
+        try store.updateSearchIndexes()
+        #expect(try store.consumer("_annals.search") != nil)
+        try store.removeSearchIndex(of: "Note")
+        #expect(try store.searchIndexes.isEmpty)
+        #expect(try store.consumer("_annals.search") == nil)
+        #expect(try titles("swift") == ["swift"])
+        expect(.notFound) { try store.removeSearchIndex(of: "Note") }
+        expect(.unknownEntity) { try store.rebuildSearchIndex(of: "None") }
+        try end()
+    }
+
+    @Test func afterCompactionADeletedWordIsNotInTheFile() throws {
+        let secret = "zugzwangpräsident"
+        for number in 0..<200 { try insert("note \(number)", number == 77 ? "the word \(secret)" : "the words") }
+        try store.updateSearchIndexes()
+        let found = try store.snapshot().search(Note.self, for: SearchQuery(secret))
+        #expect(found.count == 1)
+        try store.write { try $0.delete(found[0].reference) }
+        try store.deleteHistory(before: Date.distantFuture)
+        _ = try store.compact()
+        try end()
+        let bytes = try Data(contentsOf: URL(filePath: folder.path))
+        #expect(bytes.contains(Data("the words".utf8)))
+        #expect(!bytes.contains(Data("zugzwang".utf8)))
+    }
+
+    @Test func attributesOfSeveralProgramsAreSearched() throws {
+        try insert("swift", "linux")
+        try store.addSearchIndex(of: "Note", ["text": 2])
+        #expect(try store.searchIndexes[0].weights == ["title": 3, "text": 2])
+        expect(.typeMismatch) { try store.addSearchIndex(of: "Note", ["rank": 1]) }
+        expect(.unknownAttribute) { try store.addSearchIndex(of: "Note", ["none": 1]) }
+        expect(.invalidArgument) { try store.addSearchIndex(of: "Note", ["text": -1]) }
+        let smaller = try Store(at: folder.path, entities: [TitleOnly.self])
+        #expect(try smaller.snapshot().searchCount(TitleOnly.self, for: "linux") == 0)
+        #expect(try smaller.snapshot().searchCount(TitleOnly.self, for: "swift") == 1)
+        #expect(Set(try smaller.searchIndexes[0].weights.keys) == ["title", "text"])
+        try smaller.close()
+        try end()
+    }
+
+    @Test func anEntityWithoutHistoryIsSearchedByItsRows() throws {
+        try insert("swift")
+        try store.updateSearchIndexes()
+        try store.changeSchema([.changeEntity("Note", history: .off)])
+        let second = try insert("swift two")
+        try store.updateSearchIndexes()
+        try store.write { try $0.update(second) { $0.title = "linux" } }
+        #expect(try titles("swift") == ["swift"])
+        #expect(try titles("linux") == ["linux"])
+        try store.changeSchema([.changeEntity("Note", history: .full)])
+        try store.updateSearchIndexes()
+        try insert("swift three")
+        #expect(Set(try titles("swift")) == ["swift", "swift three"])
+        #expect(try store.searchIndexes[0].unindexedObjects == 1)
+        try end()
+    }
+
+    @Test func aReaderSearchesWithoutWriting() throws {
+        try insert("swift")
+        let reader = try Store(
+            at: folder.path, entities: [Note.self], options: Store.Options(access: .readOnly, reading: .copied))
+        #expect(try reader.snapshot().searchCount(Note.self, for: "swift") == 1)
+        expect(.readOnly) { try reader.addSearchIndex(of: "Note", ["text": 1]) }
+        try reader.close()
+        try end()
+    }
+
+    @Test func writingIndexesInTheBackground() async throws {
+        _ = try store.write { transaction in
+            for number in 0..<1500 { try transaction.insert(Note(title: "swift \(number)")) }
+        }
+        try await eventually { try self.store.searchIndexes[0].unindexedObjects == 0 }
+        #expect(try store.snapshot().searchCount(Note.self, for: "swift") == 1500)
+        #expect(try store.searchIndexFaults() == [])
+        try end()
+    }
+
+    @Test func aSearchOfManyRowsAsksForAnIndex() async throws {
+        let other = try Store(at: folder.path)
+        _ = try other.write { (transaction: Transaction) in
+            for number in 0..<3000 { _ = try transaction.insert("Note", ["title": .string("swift \(number)")]) }
+        }
+        try other.close()
+        #expect(try store.searchIndexes[0].unindexedObjects == 3000)
+        #expect(try store.snapshot().searchCount(Note.self, for: "swift") == 3000)
+        try await eventually { try self.store.searchIndexes[0].unindexedObjects == 0 }
+        try end()
+    }
+}
+
+private struct Plain: Entity {
+    var text = ""
+}
+
+private struct Weightless: Entity {
+    var text = ""
+    static let schema = Schema<Weightless> { Attribute(\.text, .searchable(weight: 0)) }
+}
+
+private struct TitleOnly: Entity {
+    var title = ""
+    static let schema = Schema<TitleOnly>("Note") { Attribute(\.title, .searchable(weight: 3)) }
+}
