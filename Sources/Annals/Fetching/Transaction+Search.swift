@@ -19,9 +19,10 @@ extension Transaction {
         let (binding, layout) = try binding(E.self)
         let scope = try SearchedEntity(binding, layout)
         var run = SearchRun(snapshot, scope, query, try changes(scope, type))
-        let needsReferences = !sort.isEmpty || predicate != nil
+        let isSorted = !SortKey.parts(of: sort).isEmpty
+        let needsReferences = isSorted || predicate != nil
         let references = needsReferences ? try references(to: type, where: predicate, sortedBy: SortKey(sort)) : []
-        let order = OverlaidOrder(isSorted: !sort.isEmpty, hasPredicate: predicate != nil, references)
+        let order = OverlaidOrder(isSorted: isSorted, hasPredicate: predicate != nil, references)
         return try order.found(&run, page).compactMap { found in
             let reference = Reference<E>(found.object, of: binding.storeMark)
             return try self[reference].map {

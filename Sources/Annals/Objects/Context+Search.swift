@@ -42,9 +42,10 @@ extension Context {
             return try search.matches(SortKey.parts(of: sort), page).map { ObjectMatch(core.any($0.reference), $0) }
         }
         var run = SearchRun(snapshot, scope, query, changes(scope, type))
-        let needsReferences = !sort.isEmpty || predicate != nil
+        let isSorted = !SortKey.parts(of: sort).isEmpty
+        let needsReferences = isSorted || predicate != nil
         let references = needsReferences ? try references(to: type, where: predicate, sortedBy: SortKey(sort)) : []
-        let order = OverlaidOrder(isSorted: !sort.isEmpty, hasPredicate: predicate != nil, references)
+        let order = OverlaidOrder(isSorted: isSorted, hasPredicate: predicate != nil, references)
         return try order.found(&run, page).map { found in
             let object = core.any(Reference<E>(found.object, of: core.mark))
             let match = SearchMatch(

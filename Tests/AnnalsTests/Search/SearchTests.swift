@@ -21,6 +21,13 @@ import Testing
         return try store.write { try $0.insert(note) }.result
     }
 
+    /// Without types. Not in an asynchronous function, where `write` is another one.
+    private func insertMany(_ count: Int, _ store: Store) throws {
+        try store.write { transaction in
+            for number in 1...count { try transaction.insert("Note", ["title": .string("swift \(number)")]) }
+        }
+    }
+
     private func titles(_ query: SearchQuery) throws -> [String] {
         try store.snapshot().search(Note.self, for: query).map(\.value.title)
     }
@@ -237,9 +244,7 @@ import Testing
     }
 
     @Test func writingIndexesInTheBackground() async throws {
-        _ = try store.write { transaction in
-            for number in 0..<1500 { try transaction.insert(Note(title: "swift \(number)")) }
-        }
+        try insertMany(1500, store)
         try await eventually { try self.store.searchIndexes[0].unindexedObjects == 0 }
         #expect(try store.snapshot().searchCount(Note.self, for: "swift") == 1500)
         #expect(try store.searchIndexFaults() == [])
@@ -248,9 +253,7 @@ import Testing
 
     @Test func aSearchOfManyRowsAsksForAnIndex() async throws {
         let other = try Store(at: folder.path)
-        _ = try other.write { (transaction: Transaction) in
-            for number in 0..<3000 { _ = try transaction.insert("Note", ["title": .string("swift \(number)")]) }
-        }
+        try insertMany(3000, other)
         try other.close()
         #expect(try store.searchIndexes[0].unindexedObjects == 3000)
         #expect(try store.snapshot().searchCount(Note.self, for: "swift") == 3000)
