@@ -1,8 +1,9 @@
-// `annals clean`, `annals compact` and `annals backup`: removing history, freeing its space, copying the store.
+// Removing history, freeing its space, copying the store: `annals clean`, `annals compact` and `annals backup`. And
+// `annals retention`, which prints or changes the time for which the store keeps its history.
 
 internal import Annals
 
-extension Command {
+enum CleanCommands {
     static let clean = Command(
         "clean", "Removes transactions before a place from history.",
         details: """
@@ -16,69 +17,17 @@ extension Command {
             Their values stay until everything before them is cleaned. A reader that starts at a place before them,
             and does not leave out this author, gets an expired token. One that starts at the beginning of history
             gets the remaining transactions. With --dry-run nothing is written.
-            """,
-        operands: ["STORE"],
+            """, operands: ["STORE"],
         options: [
             Option("before", value: "PLACE", "the first transaction that stays"),
             Option("author", value: "A", "only transactions of this author; needs --before"),
             Option("dry-run", "print what would be removed, and what compaction would free"), .jsonOrText,
-        ], run: CleanCommands.clean)
-
-    static let compact = Command(
-        "compact", "Rewrites the store without data that no reader can reach.",
-        details: """
-            Other processes can read and write at the same time. A new file is written next to the store, and takes
-            its name when it is complete. If the command is ended before, the store is unchanged.
-            """,
-        operands: ["STORE"], options: [.jsonOrText], run: CleanCommands.compact)
-
-    static let backup = Command(
-        "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
-        details: """
-            Prints the token of the place in history that was copied. The copy is the same store: tokens of one are
-            valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy, end
-            all processes that use the store, and rename the copy to the store's name. Never copy over a store in use. A
-            killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name removes it.
-            """,
-        operands: ["STORE", "FILE"],
-        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText],
-        run: CleanCommands.backup)
-}
-
-enum CleanCommands {
-    static func backup(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
-        let file = arguments.operands[1]
-        let ending = try Ending.onSignals()
-        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
-            let progress = Progress("bytes")
-            defer { progress.clear() }
-            ending.holdBack()
-            return try store.backup(to: file, newIdentity: arguments.has("new-identity")) { part in
-                progress.show(part.doneBytes, of: part.totalBytes)
-                return !ending.isAsked
-            }
-        }
-        output.hasChanges = true
-        try output.line(
-            format, json: ["file": file, "number": token.number, "token": token.description],
-            text: "\(file): a copy as of transaction \(token.number), token \(token)")
-    }
-
-    private struct Outcome {
-        var transactions: UInt64
-        var horizon: UInt64
-        var regainedBytes: UInt64?
-        var hasNoReaders = false
-        var waitingFor: [Consumer] = []
-        var overtaken: [Consumer] = []
-    }
-
-    static func clean(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
-        let place = try arguments.place(of: "before", for: .clean)
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let place = try arguments.place(of: "before")
         guard place != nil || !arguments.has("author") else {
-            throw Command.clean.refusal("clean: --author needs --before.")
+            throw arguments.refusal("clean: --author needs --before.")
         }
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
@@ -96,7 +45,69 @@ enum CleanCommands {
             return outcome
         }
         output.hasChanges = !isDry
-        try show(outcome, isDry, format, &output)
+        show(outcome, isDry, format, output)
+    }
+
+    static let compact = Command(
+        "compact", "Rewrites the store without data that no reader can reach.",
+        details: """
+            Other processes can read and write at the same time. A new file is written next to the store, and takes
+            its name when it is complete. If the command is ended before, the store is unchanged.
+            """, operands: ["STORE"], options: [.jsonOrText]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let ending = try Ending.onSignals()
+        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            let progress = Progress("bytes")
+            defer { progress.clear() }
+            ending.holdBack()
+            return try store.compact { part in
+                progress.show(part.doneBytes, of: part.totalBytes)
+                return !ending.isAsked
+            }
+        }
+        output.hasChanges = true
+        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
+        output.line(
+            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
+            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
+    }
+
+    static let backup = Command(
+        "backup", "Copies the store, as it is now, to a new file, while other processes use it.",
+        details: """
+            Prints the token of the place in history that was copied. The copy is the same store: tokens of one are
+            valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy, end
+            all processes that use the store, and rename the copy to the store's name. Never copy over a store in use. A
+            killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name removes it.
+            """, operands: ["STORE", "FILE"],
+        options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let file = arguments.operands[1]
+        let ending = try Ending.onSignals()
+        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let progress = Progress("bytes")
+            defer { progress.clear() }
+            ending.holdBack()
+            return try store.backup(to: file, newIdentity: arguments.has("new-identity")) { part in
+                progress.show(part.doneBytes, of: part.totalBytes)
+                return !ending.isAsked
+            }
+        }
+        output.hasChanges = true
+        output.line(
+            format, json: ["file": file, "number": token.number, "token": token.description],
+            text: "\(file): a copy as of transaction \(token.number), token \(token)")
+    }
+
+    private struct Outcome {
+        var transactions: UInt64
+        var horizon: UInt64
+        var regainedBytes: UInt64?
+        var hasNoReaders = false
+        var waitingFor: [Consumer] = []
+        var overtaken: [Consumer] = []
     }
 
     private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
@@ -107,20 +118,20 @@ enum CleanCommands {
             overtaken: plan.overtaken)
     }
 
-    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output) throws {
+    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: Output) {
         if format == "json" {
-            return try output.data([
+            return output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
-                "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor.map(ConsumersCommand.json),
-                "overtaken": outcome.overtaken.map(ConsumersCommand.json), "dryRun": isDry,
+                "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor,
+                "overtaken": outcome.overtaken, "dryRun": isDry,
             ])
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
-        try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
-        if let bytes = outcome.regainedBytes { try output.line("Compaction then frees about \(bytes) bytes in all.") }
-        if outcome.hasNoReaders { try output.line("No consumer is registered: choose with --before how far to clean.") }
-        for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
-        for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
+        output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
+        if let bytes = outcome.regainedBytes { output.line("Compaction then frees about \(bytes) bytes in all.") }
+        if outcome.hasNoReaders { output.line("No consumer is registered: choose with --before how far to clean.") }
+        for consumer in outcome.waitingFor { output.line("waiting for " + ConsumersCommand.text(consumer)) }
+        for consumer in outcome.overtaken { output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
 
     private static func number(of place: HistoryPlace, in store: Store) throws -> UInt64 {
@@ -142,7 +153,6 @@ enum CleanCommands {
         }
     }
 
-    /// The number of transactions in history that would be removed.
     private static func count(before number: UInt64, _ authors: [String?]?, in store: Store) throws -> UInt64 {
         let (horizon, last) = (try store.horizon, try store.currentToken.number)
         guard let authors else { return max(min(number, last + 1), horizon + 1) - horizon - 1 }
@@ -156,23 +166,116 @@ enum CleanCommands {
             return 0
         }
     }
+}
 
-    static func compact(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
-        let ending = try Ending.onSignals()
-        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
-            let progress = Progress("bytes")
-            defer { progress.clear() }
-            ending.holdBack()
-            return try store.compact { part in
-                progress.show(part.doneBytes, of: part.totalBytes)
-                return !ending.isAsked
+enum RetentionCommand {
+    static let command = Command(
+        "retention", "Prints how long a store keeps its history, or changes that.",
+        details: """
+            History that is older than AGE, or takes more than BYTES, is cleaned by later commits of any process,
+            even if consumers have not read it. The rows of existing objects do not count. AGE is a number followed
+            by s, m, h, d or w, or one of: forever, standard (7 days or 1 GiB), none (no history). BYTES is a size such
+            as 10MB or 1GiB; without it, any size is kept.
+
+            With --entity, AGE is full or off: whether the history of this entity is kept. Off removes the entity's
+            history, and requesting it is an error. If it is turned on again, it begins with the transaction that
+            does so. The command prints how much would be lost. On a terminal it asks first, unless --yes is given.
+            Entities whose history is off are always printed.
+            """, operands: ["STORE", "[AGE]", "[BYTES]"],
+        options: [
+            Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
+            Option("yes", "turn it off without asking"), .jsonOrText,
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let entity = arguments.value(of: "entity")
+        let policy = entity == nil ? nil : try policy(arguments)
+        let wanted = entity == nil ? try retention(arguments) : nil
+        let isChange = policy != nil || wanted != nil
+        let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) { store in
+            if let wanted { try store.setRetention(wanted) }
+            if let entity {
+                let description = try store.snapshot().entities.first { ExactText($0.name) == ExactText(entity) }
+                if policy == .off, description?.history == .full { try confirm(entity, store, arguments) }
+                _ = try store.entity(entity)
+                if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
             }
+            return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
         }
-        output.hasChanges = true
-        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
-        try output.line(
-            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
-            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
+        output.hasChanges = isChange
+        if format == "json" { return output.line((json(kept) + ["entitiesOff": off]).json) }
+        output.line("History is kept for \(text(kept)).")
+        for name in off { output.line("No history of \(name) is kept.") }
+    }
+
+    private static func policy(_ arguments: Arguments) throws -> HistoryPolicy? {
+        guard arguments.operands.count > 1 else { return nil }
+        guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
+            throw command.refusal(
+                "The history of an entity is full or off, not "
+                    + "“\(arguments.operands.dropFirst().joined(separator: " "))”.")
+        }
+        return policy
+    }
+
+    private static func retention(_ arguments: Arguments) throws -> Store.Retention? {
+        let refusal = command.refusal
+        let operands = arguments.operands
+        guard operands.count > 1 else { return nil }
+        let age = operands[1]
+        let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
+        if operands.count == 2, let named = named[age] { return named }
+        if named[age] != nil, age != "forever" { throw refusal("“\(age)” cannot be given with BYTES.") }
+        let bytes = try operands.dropFirst(2).first.map { text in
+            guard let bytes = Unit.bytes(text) else {
+                throw refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(text)”.")
+            }
+            return bytes
+        }
+        if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
+        guard let whole = Unit.seconds(age) else {
+            throw refusal("AGE is a number followed by s, m, h, d or w, or forever, standard or none, not “\(age)”.")
+        }
+        return Store.Retention(age: .seconds(whole), bytes: bytes)
+    }
+
+    /// Prints the history that would be lost, and on a terminal asks. Throws if the answer is not yes.
+    private static func confirm(_ entity: String, _ store: Store, _ arguments: Arguments) throws {
+        var count = 0
+        do {
+            count = try store.transactionCount(HistoryRequest(entities: [entity]))
+        } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
+            // History was off for a time.
+            let oldest = error.oldestToken.map { HistoryRequest(after: .token($0), entities: [entity]) }
+            count = try oldest.map(store.transactionCount) ?? 0
+        }
+        let errors = Output(.standardError)
+        errors.line(
+            "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
+                + "transactions. The objects stay.")
+        try errors.finish()
+        guard !arguments.has("yes"), Terminal.isInput else { return }
+        errors.data(Array("Turn its history off? [y/N] ".utf8))
+        try errors.finish()
+        let answer = readLine()
+        if answer == nil { errors.line() }
+        guard ["y", "yes"].contains(answer?.lowercased()) else { throw ToolFailure(.failed, "Nothing was changed.") }
+    }
+
+    static func text(_ retention: Store.Retention) -> String {
+        let age = retention.age.map { text(seconds: UInt64(clamping: $0.components.seconds)) }
+        let bytes = retention.bytes.map { "\($0) bytes" }
+        let limits = [age, bytes].compactMap(\.self)
+        return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
+    }
+
+    private static func text(seconds: UInt64) -> String {
+        // Weeks would be unusual.
+        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: UInt64($0.seconds)) }
+        return unit.map { "\(seconds / UInt64($0.seconds))\($0.name.prefix(1))" } ?? "0s"
+    }
+
+    static func json(_ retention: Store.Retention) -> JSONLine {
+        ["seconds": retention.age.map { UInt64(clamping: $0.components.seconds) }, "bytes": retention.bytes]
     }
 }

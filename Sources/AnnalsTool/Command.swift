@@ -1,4 +1,4 @@
-// A command of the tool, and the ways in which it can end.
+// A command of the tool, the ways in which it can end, and its arguments: options and operands.
 
 package import Annals
 
@@ -31,7 +31,6 @@ package struct ToolFailure: Error, Sendable {
     package var status: ExitStatus
     package var message: String
     package var hint: String?
-    /// The library's error, if this is one.
     package var error: StoreError?
 
     package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
@@ -39,25 +38,34 @@ package struct ToolFailure: Error, Sendable {
     }
 }
 
-/// One command: its usage, its help, and its function.
-package struct Command: Sendable {
-    package struct Option: Sendable {
-        /// Without the two dashes.
-        package var name: String
-        /// The value's name in help; nil for an option without a value.
-        package var value: String?
-        package var summary: String
-        /// Whether it may be given several times, each with a value of its own.
-        package var isRepeatable: Bool
+package struct Option: Sendable {
+    /// Without the two dashes.
+    package var name: String
+    /// The value's name in help; nil for an option without a value.
+    package var value: String?
+    package var summary: String
+    /// Whether it may be given several times, each with a value of its own.
+    package var isRepeatable: Bool
 
-        package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
-            (self.name, self.value, self.summary, self.isRepeatable) = (name, value, summary, isRepeatable)
-        }
-
-        var usage: String { "--" + name + (value.map { " " + $0 } ?? "") }
+    package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
+        (self.name, self.value, self.summary, self.isRepeatable) = (name, value, summary, isRepeatable)
     }
 
-    package typealias Body = @Sendable (Arguments, inout Output) throws(ToolFailure) -> ExitStatus
+    var usage: String { "--" + name + (value.map { " " + $0 } ?? "") }
+    static func format(_ summary: String) -> Option { Option("format", value: "FORMAT", summary) }
+    static let jsonOrText = format("json, or text (the default on a terminal)")
+    static let textOrJSON = format("text (the default), or json: one JSON object")
+    static let textOrCounts = format("text (the default), or json: the counts as one JSON object")
+    static let linesOrText = format("jsonl, or text (the default on a terminal)")
+    static let bare = Option("bare", "without “_entity” and “_id”")
+    static let asOf = Option("as-of", value: "PLACE", "the objects as they were at this place")
+    static let author = Option("author", value: "A", "the author of the change in history (annals); '' for none")
+    static let color = Option("color", value: "WHEN", "colours: always, never, or auto (on a terminal)")
+    static let context = Option("context", value: "C", "the context of the change in history")
+}
+
+package struct Command: Sendable {
+    package typealias Body = @Sendable (Arguments, Output) throws(ToolFailure) -> ExitStatus
 
     package var name: String
     package var summary: String
@@ -72,40 +80,115 @@ package struct Command: Sendable {
     /// - Parameter run: The function. It may throw any error. If it returns no status, it has succeeded.
     package init<Status>(
         _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
-        run: @escaping @Sendable (Arguments, inout Output) throws -> Status
+        run: @escaping @Sendable (Arguments, Output) throws -> Status
     ) {
-        (self.name, self.summary, self.details, self.operands) = (name, summary, details, operands)
-        self.options = options
+        (self.name, self.summary, self.details) = (name, summary, details)
+        (self.operands, self.options) = (operands, options)
         self.run = { (arguments, output) throws(ToolFailure) in
-            do { return try run(arguments, &output) as? ExitStatus ?? .done } catch { throw ToolFailure(error) }
+            do { return try run(arguments, output) as? ExitStatus ?? .done } catch { throw ToolFailure(error) }
         }
     }
 
-    var usage: String {
-        let optional = options.isEmpty ? [] : ["[OPTION…]"]
-        return (["annals", name] + optional + operands).joined(separator: " ")
-    }
+    var usage: String { (["annals", name] + (options.isEmpty ? [] : ["[OPTION…]"]) + operands).joined(separator: " ") }
 
     var repeatsLastOperand: Bool { operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false }
-
     var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
-}
 
-extension Command {
-    /// A failure for wrong arguments of the command.
     func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help \(name)") }
 }
 
-extension Command.Option {
-    /// Formats of commands that print one result.
-    static let jsonOrText = Command.Option("format", value: "FORMAT", "json, or text (the default on a terminal)")
-    static let textOrJSON = Command.Option("format", value: "FORMAT", "text (the default), or json: one JSON object")
-    static let textOrCounts = Command.Option(
-        "format", value: "FORMAT", "text (the default), or json: the counts as one JSON object")
-    static let linesOrText = Command.Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)")
-    static let bare = Command.Option("bare", "without “_entity” and “_id”")
-    static let asOf = Command.Option("as-of", value: "PLACE", "the objects as they were at this place")
-    static let author = Command.Option(
-        "author", value: "A", "the author of the change in history (annals); '' for none")
-    static let context = Command.Option("context", value: "C", "the context of the change in history")
+/// The arguments of one command, checked against the options and operands of the command.
+package struct Arguments: Sendable {
+    let command: Command
+    package private(set) var operands: [String] = []
+    private var values: [String: [String]] = [:]
+
+    /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
+    package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
+        self.command = command
+        let sides = arguments.split(separator: "--", maxSplits: 1, omittingEmptySubsequences: false)
+        var rest = sides[0]
+        while let argument = rest.popFirst() {
+            // -1 is a place in history.
+            let isPlace = argument.dropFirst().utf8.first?.isDigit == true
+            if argument == "-" || !argument.hasPrefix("-") || isPlace {
+                operands.append(argument)
+                continue
+            }
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(parts[0].dropFirst(2))
+            guard argument.hasPrefix("--"),
+                let option = (command.options + [Self.formatOfErrors]).first(where: { $0.name == name })
+            else {
+                let similar = Commands.nearest(to: name, in: command.options.map(\.name))
+                throw refusal(
+                    "“annals \(command.name)” has no option “\(parts[0])”."
+                        + (similar.map { " Did you mean --\($0)?" } ?? ""))
+            }
+            guard values[name] == nil || option.isRepeatable else {
+                throw refusal("The option “--\(name)” is given twice: give it once.")
+            }
+            if option.value == nil {
+                if parts.count > 1 { throw refusal("The option “--\(name)” takes no value.") }
+                values[name] = [""]
+            } else if parts.count > 1 {
+                values[name, default: []].append(String(parts[1]))
+            } else if let next = rest.first, !next.hasPrefix("--") {
+                values[name, default: []].append(rest.removeFirst())
+            } else {
+                throw refusal("The option “--\(name)” needs a value.")
+            }
+        }
+        operands += sides.dropFirst().joined()
+        if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
+            !Self.isJSON(format)
+        {
+            throw refusal(
+                "“annals \(command.name)” has one format, so “--format” can only be json, for its errors, not "
+                    + "“\(format)”.")
+        }
+        if operands.count < command.requiredOperands {
+            throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
+        }
+        if operands.count > command.operands.count && !command.repeatsLastOperand {
+            throw refusal("“annals \(command.name)” has no operand for “\(operands[command.operands.count])”.")
+        }
+    }
+
+    func refusal(_ message: String) -> ToolFailure { command.refusal(message) }
+
+    /// Every command takes it: with JSON, errors are JSON too.
+    private static let formatOfErrors = Option.format("")
+
+    static func isJSON(_ format: String) -> Bool { ["json", "jsonl"].contains(format) }
+    package func has(_ option: String) -> Bool { values[option] != nil }
+    package func value(of option: String) -> String? { values[option]?.last }
+
+    /// The values of an option that may be given several times; nil if it is not given.
+    package func values(of option: String) -> [String]? { values[option] }
+
+    /// The value of an option that takes a whole number from 0 on.
+    package func number(of option: String) throws(ToolFailure) -> UInt64? {
+        guard let text = value(of: option) else { return nil }
+        // `UInt64` alone would accept "+5".
+        guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else {
+            throw refusal("The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.")
+        }
+        return number
+    }
+
+    /// One of the formats; the first if none was requested.
+    func format(_ formats: [String]) throws(ToolFailure) -> String {
+        guard let format = value(of: "format") else { return formats[0] }
+        guard !formats.contains(format) else { return format }
+        guard Self.isJSON(format), let json = formats.first(where: Self.isJSON) else {
+            throw refusal("The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.")
+        }
+        return json
+    }
+
+    /// Whether the arguments request help instead of running the command.
+    package static func askForHelp(_ arguments: [String]) -> Bool {
+        arguments.prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" }
+    }
 }

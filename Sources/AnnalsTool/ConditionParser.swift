@@ -28,9 +28,7 @@ package struct WrittenValue: Equatable, Sendable {
     package var word: String?
 }
 
-/// The ways in which a condition compares an attribute. Null differs from every value, and is neither less nor greater.
-///
-/// The raw value is the comparison as a user writes it.
+/// Comparisons as a user writes them. Null differs from every value, and is neither less nor greater.
 package enum WrittenComparison: String, Sendable, CaseIterable {
     case equal = "="
     case notEqual = "!="
@@ -44,7 +42,6 @@ package enum WrittenComparison: String, Sendable, CaseIterable {
     case isNull = "is null"
     case isNotNull = "is not null"
 
-    /// Whether it is for attributes of that type.
     func fits(_ type: AttributeType) -> Bool {
         switch self {
         case .isNull, .isNotNull: true
@@ -56,19 +53,16 @@ package enum WrittenComparison: String, Sendable, CaseIterable {
     }
 }
 
-/// A mistake in a condition, and the number of its character, from 1.
 package struct ConditionError: Error, Equatable, Sendable {
     package var position: Int
     /// A description of valid text at this position.
     package var expected: String
-    /// The text at this position; nil at the end.
     package var found: String?
 }
 
 package struct ConditionParser {
     /// The greatest depth of nested conditions. Parsing and deciding them recurse.
     package static let maximumDepth = 100
-
     private let scalars: [Unicode.Scalar]
     private var place = 0
     private var depth = 0
@@ -82,8 +76,6 @@ package struct ConditionParser {
         guard parser.place == parser.scalars.count else { throw parser.error("“and”, “or” or the end") }
         return condition
     }
-
-    // MARK: Conditions
 
     private mutating func condition() throws(ConditionError) -> WrittenCondition {
         var parts = [try conjunction()]
@@ -139,8 +131,6 @@ package struct ConditionParser {
         guard takeSign(")") else { throw error("“,” or “)”") }
         return values
     }
-
-    // MARK: Names and values
 
     private mutating func name() throws(ConditionError) -> String {
         skipSpace()
@@ -200,8 +190,6 @@ package struct ConditionParser {
         place = range.upperBound
         return json
     }
-
-    // MARK: Scalars
 
     private mutating func skipSpace() {
         while place < scalars.count, scalars[place].properties.isWhitespace { place += 1 }

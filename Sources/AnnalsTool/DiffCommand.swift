@@ -2,8 +2,8 @@
 
 internal import Annals
 
-extension Command {
-    static let diff = Command(
+enum DiffCommand {
+    static let command = Command(
         "diff", "Compares two stores, or two states of one store.",
         details: """
             With two stores, objects are the same if they have the same ID, or with --key the same value of an
@@ -14,21 +14,17 @@ extension Command {
             only the second has. A change has the attribute and its values in both. In jsonl each line has kind
             (insert, update, delete, from the first to the second), entity, id, attributes, before and after; one
             about the schema has kind “schema”, and in before or after a part of its description.
-            """,
-        operands: ["STORE", "[STORE]"],
+            """, operands: ["STORE", "[STORE]"],
         options: [
             Option("from", value: "PLACE", "with one store: the first state"),
             Option("to", value: "PLACE", "with one store: the second state; without it, the newest"),
             Option("key", value: "ATTRIBUTE", "with two stores: the attribute that identifies objects"),
             Option("entity", value: "NAME", isRepeatable: true, "only objects of this entity, and its schema"),
             .linesOrText, .color,
-        ], run: DiffCommand.run)
-}
-
-enum DiffCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
+        ]
+    ) { arguments, output -> ExitStatus in
         do {
-            return try compare(arguments, &output)
+            return try compare(arguments, output)
         } catch {
             var failure = ToolFailure(error)
             // A pager that was ended early has shown a difference.
@@ -39,108 +35,35 @@ enum DiffCommand {
         }
     }
 
-    private static func compare(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
-        let refusal = Command.diff.refusal
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .diff)
-        let from = try arguments.place(of: "from", for: .diff)
-        let to = try arguments.place(of: "to", for: .diff)
+    private static func compare(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
+        let (from, to) = (try arguments.place(of: "from"), try arguments.place(of: "to"))
+        let (key, wanted) = (arguments.value(of: "key"), arguments.values(of: "entity"))
         let first = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? first.close() }
         var second: Store?
         if arguments.operands.count > 1 {
-            guard from == nil, to == nil else { throw refusal("--from and --to are for one store.") }
+            guard from == nil, to == nil else { throw arguments.refusal("--from and --to are for one store.") }
             second = try StoreAccess.open(arguments.operands[1], .readOnly)
         } else {
-            guard from != nil else { throw refusal("One store needs --from: the first state.") }
-            guard !arguments.has("key") else { throw refusal("--key is for two stores.") }
+            guard from != nil else { throw arguments.refusal("One store needs --from: the first state.") }
+            guard key == nil else { throw arguments.refusal("--key is for two stores.") }
         }
         defer { try? second?.close() }
         try output.begin(arguments, isLong: format == "text")
-        let sides = (
-            try DiffSide(try from.map { try first.snapshot(at: $0) } ?? first.snapshot()),
-            try DiffSide(try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot())
-        )
-        var report = DiffReport(isJSON: format == "jsonl", sides.0.labels, sides.1.labels)
-        let wanted = arguments.values(of: "entity")
-        func isWanted(_ entity: String) -> Bool { wanted?.contains { $0.isExactly(entity) } ?? true }
-        for name in wanted ?? [] where sides.0.entity(name) == nil && sides.1.entity(name) == nil {
+        let before = try DiffSide(try from.map { try first.snapshot(at: $0) } ?? first.snapshot(), wanted)
+        let after = try DiffSide(try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot(), wanted)
+        for name in wanted ?? [] where before.entity(name) == nil && after.entity(name) == nil {
             throw ToolFailure(.failed, "There is no entity “\(name)” to compare: check the name.")
         }
-        let entities = sides.0.entities.filter { isWanted($0.name) }
-        let key = arguments.value(of: "key")
-        if let key {
-            for entity in entities where sides.1.entity(entity.name) != nil {
-                try requireKey(key, of: entity.name, in: [sides.0.snapshot, sides.1.snapshot])
-            }
-        }
-        let states = (sides.0.snapshot, sides.1.snapshot)
-        try compareSchemas(states, isWanted, &report, &output)
-        if second == nil {
-            try compareHistory(first, states, wanted, &report, &output)
-        } else {
-            for entity in entities {
-                guard let other = sides.1.entity(entity.name) else {
-                    try DiffObjects.list(.delete, entity, states.0, &report, &output)
-                    continue
-                }
-                try DiffObjects(first: (sides.0, entity), second: (sides.1, other), key: key).compare(&report, &output)
-            }
-            for entity in sides.1.entities where isWanted(entity.name) && sides.0.entity(entity.name) == nil {
-                try DiffObjects.list(.insert, entity, states.1, &report, &output)
-            }
-        }
-        try report.finish(&output)
+        let report = DiffReport(isJSON: format == "jsonl", before.labels, after.labels, output)
+        let comparison = DiffComparison(before: before, after: after, key: key, report: report)
+        try comparison.requireKey()
+        comparison.compareSchemas()
+        if second == nil { try comparison.compareHistory(of: first, wanted) } else { try comparison.compareObjects() }
+        report.finish()
+        try output.finish()
         return report.hasDifferences ? .failed : .done
-    }
-
-    private static func requireKey(_ key: String, of entity: String, in states: [Snapshot]) throws {
-        for state in states {
-            let description = try state.entities.first { ExactText($0.name) == ExactText(entity) }
-            guard let attribute = description?[key], attribute.isUnique else {
-                throw Command.diff.refusal(
-                    "“\(key)” is no unique attribute of “\(entity)” in both stores: choose another --key, "
-                        + "or --entity.")
-            }
-        }
-    }
-
-    private static func compareSchemas(
-        _ states: (Snapshot, Snapshot), _ isWanted: (String) -> Bool, _ report: inout DiffReport, _ output: inout Output
-    ) throws {
-        func lines(_ snapshot: Snapshot) throws -> [String] {
-            try snapshot.entities.filter { isWanted($0.name) }.flatMap { entity in
-                [entity.name + (entity.history == .off ? ", history off" : "")]
-                    + SchemaCommand.lines(entity).map { "\(entity.name): \($0.drop { $0 == " " })" }
-            }
-        }
-        let (before, after) = (try lines(states.0).map(ExactText.init), try lines(states.1).map(ExactText.init))
-        let (old, new) = (Set(before), Set(after))
-        for line in before where !new.contains(line) { try report.add(schema: line.text, isNew: false, &output) }
-        for line in after where !old.contains(line) { try report.add(schema: line.text, isNew: true, &output) }
-    }
-
-    private static func compareHistory(
-        _ store: Store, _ states: (Snapshot, Snapshot), _ entities: [String]?, _ report: inout DiffReport,
-        _ output: inout Output
-    ) throws {
-        let (from, to) = (states.0.token.number, states.1.token.number)
-        guard from <= to else {
-            throw Command.diff.refusal("--from is after --to: transactions \(from) and \(to). Exchange them.")
-        }
-        // Entities without history are an error, and not left out.
-        let all = try states.1.entities.map(\.name)
-        let request = HistoryRequest(
-            after: .number(from), before: .number(to + 1), entities: from == to ? [] : Set(entities ?? all))
-        try store.forEachNetChange(request, includingValues: true) { change in
-            let attributes =
-                change.kind == .update
-                ? change.attributes.filter { !isSame(change.before?[$0], change.after?[$0]) } : []
-            if change.kind != .update || !attributes.isEmpty {
-                try report.add(
-                    change.kind, change.entity, change.object, attributes, change.before, change.after, &output)
-            }
-            return true
-        }
     }
 
     /// Whether two values are the same: NaN is, and -0.0 and 0.0 are not.
@@ -149,84 +72,168 @@ enum DiffCommand {
     }
 }
 
-/// One of two stores or states.
 private struct DiffSide {
     let snapshot: Snapshot
     let labels: Labels
-    let entities: [EntityHandle]
+    let entities: [EntityDescription]
     private let names: [UInt16: String]
 
-    init(_ snapshot: Snapshot) throws {
+    init(_ snapshot: Snapshot, _ wanted: [String]?) throws {
         self.snapshot = snapshot
         labels = try Labels(snapshot)
-        entities = try snapshot.entities.map { try snapshot.entity($0.name) }
-        names = Dictionary(entities.map { ($0.number, $0.name) }) { $1 }
+        let all = try snapshot.entities
+        entities = all.filter { entity in wanted?.contains { $0.isExactly(entity.name) } ?? true }
+        names = Dictionary(try all.map { (try snapshot.entity($0.name).number, $0.name) }) { $1 }
     }
 
-    func entity(_ name: String) -> EntityHandle? { entities.first { $0.name.isExactly(name) } }
+    func entity(_ name: String) -> EntityDescription? { entities.first { $0.name.isExactly(name) } }
 
-    /// A value for comparing it with one of another store, which may number its entities differently.
-    ///
-    /// - Parameter byLabel: Whether objects with one label are the same, and not those with one number.
-    func text(_ value: Value?, byLabel: Bool) -> String {
+    /// The schema, line by line.
+    var lines: [ExactText] {
+        entities.flatMap { entity in
+            [ExactText(entity.name + (entity.history == .off ? ", history off" : ""))]
+                + SchemaCommand.lines(entity).map { ExactText("\(entity.name): \($0.drop { $0 == " " })") }
+        }
+    }
+
+    func forEachRow(of entity: String, _ body: (Row) throws -> Void) throws {
+        guard self.entity(entity) != nil else { return }
+        let handle = try snapshot.entity(entity)
+        try snapshot.forEachObject(of: handle) { if let row = try snapshot.row($0) { try body(row) } }
+    }
+
+    /// The object of this side that is the same as one of the other side.
+    func counterpart(of row: Row, key: String?) throws -> Row? {
+        guard self.entity(row.entity) != nil else { return nil }
+        let entity = try snapshot.entity(row.entity)
+        guard let key else {
+            return try ObjectID(entityNumber: entity.number, number: row.id.number).flatMap(snapshot.row)
+        }
+        guard let value = row[key], !value.isNull else { return nil }
+        return try snapshot.objects(of: entity, where: key, equals: value).first.flatMap(snapshot.row)
+    }
+
+    /// A value for comparing it with one of another store, which may number its entities differently. Objects are the
+    /// same if they have one label, or otherwise one number.
+    func text(_ value: Value?, byLabel: Bool) -> ExactText {
         func name(_ object: ObjectID) -> String {
             let entity = names[object.entityNumber] ?? "\(object.entityNumber)"
             return "\(entity) " + ((byLabel ? labels.label(object) : nil) ?? "\(object.number)")
         }
         return switch value ?? .null {
-        case .object(let object): name(object)
-        case .orderedObjects(let objects): objects.map(name).joined(separator: "\n")
-        case .objects(let objects): objects.map(name).sorted().joined(separator: "\n")
-        case let value: ValueConversion.text(value)
+        case .object(let object): ExactText(name(object))
+        case .orderedObjects(let objects): ExactText(objects.map(name).joined(separator: "\n"))
+        case .objects(let objects): ExactText(objects.map(name).sorted().joined(separator: "\n"))
+        case let value: ExactText(ValueConversion.text(value))
         }
     }
 }
 
-/// The objects of one entity in two stores. Takes the memory of one object.
-private struct DiffObjects {
-    let first: (side: DiffSide, entity: EntityHandle)
-    let second: (side: DiffSide, entity: EntityHandle)
+/// Compares two stores or states. Takes the memory of one object.
+private struct DiffComparison {
+    let before: DiffSide
+    let after: DiffSide
     let key: String?
+    let report: DiffReport
 
-    func compare(_ report: inout DiffReport, _ output: inout Output) throws {
-        try Self.forEach(first.entity, in: first.side.snapshot) { row in
-            guard let other = try counterpart(of: row, in: second) else {
-                return try report.add(.delete, first.entity.name, row.id, [], row, nil, &output)
+    func requireKey() throws {
+        guard let key else { return }
+        for entity in before.entities {
+            guard let other = after.entity(entity.name) else { continue }
+            guard entity[key]?.isUnique == true, other[key]?.isUnique == true else {
+                throw DiffCommand.command.refusal(
+                    "“\(key)” is no unique attribute of “\(entity.name)” in both stores: choose another --key, "
+                        + "or --entity.")
             }
-            let attributes = row.attributes + other.attributes.filter { row[$0] == nil }
-            let different = attributes.filter { name in
-                ExactText(first.side.text(row[name], byLabel: key != nil))
-                    != ExactText(second.side.text(other[name], byLabel: key != nil))
+        }
+    }
+
+    func compareSchemas() {
+        let (old, new) = (Set(before.lines), Set(after.lines))
+        for line in before.lines where !new.contains(line) { report.add(schema: line.text, isNew: false) }
+        for line in after.lines where !old.contains(line) { report.add(schema: line.text, isNew: true) }
+    }
+
+    func compareObjects() throws {
+        let added = after.entities.filter { before.entity($0.name) == nil }
+        for entity in before.entities + added {
+            try before.forEachRow(of: entity.name) { row in
+                guard let other = try after.counterpart(of: row, key: key) else {
+                    return try report.add(.delete, row.entity, row.id, [], row, nil)
+                }
+                let attributes = row.attributes + other.attributes.filter { row[$0] == nil }
+                let different = attributes.filter { name in
+                    before.text(row[name], byLabel: key != nil) != after.text(other[name], byLabel: key != nil)
+                }
+                if !different.isEmpty { try report.add(.update, row.entity, row.id, different, row, other) }
             }
-            if !different.isEmpty { try report.add(.update, first.entity.name, row.id, different, row, other, &output) }
-        }
-        try Self.forEach(second.entity, in: second.side.snapshot) { row in
-            guard try counterpart(of: row, in: first) == nil else { return }
-            try report.add(.insert, second.entity.name, row.id, [], nil, row, &output)
-        }
-    }
-
-    /// All objects of an entity that only one store has.
-    static func list(
-        _ kind: HistoryChange.Kind, _ entity: EntityHandle, _ snapshot: Snapshot, _ report: inout DiffReport,
-        _ output: inout Output
-    ) throws {
-        try forEach(entity, in: snapshot) { row in
-            try report.add(
-                kind, entity.name, row.id, [], kind == .delete ? row : nil, kind == .insert ? row : nil, &output)
+            try after.forEachRow(of: entity.name) { row in
+                guard try before.counterpart(of: row, key: key) == nil else { return }
+                try report.add(.insert, row.entity, row.id, [], nil, row)
+            }
         }
     }
 
-    private func counterpart(of row: Row, in other: (side: DiffSide, entity: EntityHandle)) throws -> Row? {
-        let snapshot = other.side.snapshot
-        guard let key else {
-            return try ObjectID(entityNumber: other.entity.number, number: row.id.number).flatMap(snapshot.row)
+    func compareHistory(of store: Store, _ wanted: [String]?) throws {
+        let (from, to) = (before.snapshot.token.number, after.snapshot.token.number)
+        guard from <= to else {
+            throw DiffCommand.command.refusal("--from is after --to: transactions \(from) and \(to). Exchange them.")
         }
-        guard let value = row[key], !value.isNull else { return nil }
-        return try snapshot.objects(of: other.entity, where: key, equals: value).first.flatMap(snapshot.row)
+        // Entities without history are an error, and not left out.
+        let names = from == to ? [] : Set(wanted ?? after.entities.map(\.name))
+        let request = HistoryRequest(after: .number(from), before: .number(to + 1), entities: names)
+        try store.forEachNetChange(request, includingValues: true) { change in
+            let isUpdate = change.kind == .update
+            let attributes = change.attributes.filter {
+                isUpdate && !DiffCommand.isSame(change.before?[$0], change.after?[$0])
+            }
+            if isUpdate, attributes.isEmpty { return true }
+            try report.add(change.kind, change.entity, change.object, attributes, change.before, change.after)
+            return true
+        }
+    }
+}
+
+/// Prints differences between two states as they are found: for `diff` and `restore --dry-run`.
+final class DiffReport {
+    private let isJSON: Bool
+    private let output: Output
+    private let (before, after): (Labels, Labels)
+    private var table: Table
+    private(set) var hasDifferences = false
+
+    init(isJSON: Bool, _ before: Labels, _ after: Labels, _ output: Output) {
+        (self.isJSON, self.before, self.after, self.output) = (isJSON, before, after, output)
+        table = Table(output, ["", "object", "attribute", "before", "after"], hasHead: false)
     }
 
-    private static func forEach(_ entity: EntityHandle, in snapshot: Snapshot, _ body: (Row) throws -> Void) throws {
-        try snapshot.forEachObject(of: entity) { if let row = try snapshot.row($0) { try body(row) } }
+    /// Adds a part of a description of the schema that only one of both has.
+    func add(schema line: String, isNew: Bool) {
+        hasDifferences = true
+        if isJSON { return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil]) }
+        output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
     }
+
+    func add(
+        _ kind: HistoryChange.Kind, _ entity: String, _ object: ObjectID, _ attributes: [String], _ old: Row?,
+        _ new: Row?
+    ) throws(ToolFailure) {
+        hasDifferences = true
+        // Comparing more would be in vain.
+        if output.hasFailed { try output.finish() }
+        if isJSON {
+            let head = HistoryJSON.head(kind, entity, object, attributes)
+            return output.data(head + HistoryJSON.values(old, new, of: kind, attributes))
+        }
+        let sign = kind == .insert ? "+" : kind == .update ? " " : "-"
+        let label = old.map { before.text(object, $0) } ?? after.text(object, new)
+        let head: [Table.Cell] = [[StyledText(sign, kind.style)], [StyledText("\(entity) \(label)", kind.style)]]
+        if attributes.isEmpty { table.add(head + [[], [], []]) }
+        for (index, name) in attributes.enumerated() {
+            let values = [name, before.text(old?[name] ?? .null), after.text(new?[name] ?? .null)]
+            table.add((index == 0 ? head : [[], []]) + values.map { [StyledText($0)] })
+        }
+    }
+
+    func finish() { table.show() }
 }

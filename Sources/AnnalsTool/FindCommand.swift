@@ -1,9 +1,10 @@
 // `annals find STORE ENTITY`: prints the objects that satisfy a condition, through the same indexes as typed fetching.
 
 internal import Annals
+internal import FoundationEssentials
 
-extension Command {
-    static let find = Command(
+enum FindCommand {
+    static let command = Command(
         "find", "Prints the objects that satisfy a condition.",
         details: """
             Prints the objects of an entity as “dump” does. Without --where, prints all of them.
@@ -24,8 +25,7 @@ extension Command {
 
             With --as-of, entities and attributes have their present names. An attribute that was added since has its
             default, and one that was removed since comes last. “dump --as-of” has the names of that time.
-            """,
-        operands: ["STORE", "ENTITY"],
+            """, operands: ["STORE", "ENTITY"],
         options: [
             Option(
                 "where", value: "CONDITION", isRepeatable: true, "only objects that satisfy this; several mean “and”"),
@@ -35,23 +35,19 @@ extension Command {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"), .asOf,
-            Option("format", value: "FORMAT", "table (the default on a terminal), jsonl, json (one array) or csv"),
-            .bare,
-        ], run: FindCommand.run)
-}
-
-enum FindCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
+            .format("table (the default on a terminal), jsonl, json (one array) or csv"), .bare,
+        ]
+    ) { arguments, output in
         let formats = ["jsonl", "json", "csv", "table"]
-        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats, for: .find)
+        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
-        let place = try arguments.place(of: "as-of", for: .find)
+        let place = try arguments.place(of: "as-of")
         if arguments.has("count"), arguments.has("explain") {
-            throw Command.find.refusal("“--count” and “--explain” cannot be given together.")
+            throw arguments.refusal("“--count” and “--explain” cannot be given together.")
         }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
-        let limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
-        let offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
+        let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }
+        let offset = try arguments.number(of: "offset").map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let snapshot = try (place.map(store.snapshot) ?? store.snapshot()).inPresentTerms
@@ -63,20 +59,18 @@ enum FindCommand {
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
-            try output.line("\(try fetch.count())")
+            output.line("\(try fetch.count())")
         } else if arguments.has("explain") {
             let explanation = try fetch.explain().description
-            for line in explanation.split(separator: "\n") { try output.line(String(line)) }
+            for line in explanation.split(separator: "\n") { output.line(String(line)) }
         } else {
-            var printer = try ObjectPrinter(
+            var printer = ObjectPrinter(
                 entity, format, isBare: arguments.has("bare"), columns: columns,
-                labels: format == .table ? try Labels(snapshot) : nil, &output)
-            try fetch.forEachRowView { row in printer.print(row, &output) }
-            try printer.finish(&output)
+                labels: format == .table ? try Labels(snapshot) : nil, output)
+            try fetch.forEachRowView { (row) throws(StoreError) in try printer.print(row) }
+            printer.finish()
         }
     }
-
-    // MARK: Options
 
     private static func parse(_ text: String) throws -> WrittenCondition {
         do throws(ConditionError) {
@@ -85,7 +79,7 @@ enum FindCommand {
             let found = error.found.map { "“\($0)”" } ?? "its end"
             // A condition may have 128 KiB.
             let excerpt = text.count <= 200 ? text : text.prefix(200) + "…"
-            throw Command.find.refusal(
+            throw command.refusal(
                 "The condition “\(excerpt)” is malformed at character \(error.position): "
                     + "expected \(error.expected), found \(found).")
         }
@@ -95,13 +89,12 @@ enum FindCommand {
         names(text).map { $0.hasPrefix("-") ? (String($0.dropFirst()), true) : ($0, false) }
     }
 
-    /// The positions of the attributes to print.
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
             guard let position = entity.position(of: name) else { throw ToolFailure(.failed, entity.lacks(name)) }
             guard !positions.contains(position) else {
-                throw Command.find.refusal("The column “\(name)” is given twice: give it once.")
+                throw command.refusal("The column “\(name)” is given twice: give it once.")
             }
             positions.append(position)
         }
@@ -110,5 +103,145 @@ enum FindCommand {
 
     private static func names(_ text: String?) -> [String] {
         text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
+    }
+}
+
+struct ConditionTranslator {
+    private let snapshot: Snapshot
+    private let entity: EntityHandle
+
+    init(_ snapshot: Snapshot, _ entity: EntityHandle) throws(StoreError) {
+        try snapshot.require(entity)
+        self.snapshot = snapshot
+        self.entity = entity
+    }
+
+    func condition(_ written: WrittenCondition) throws -> Condition {
+        switch written {
+        case .all(let parts): return try parts.reduce(.constant(true)) { .both($0, try condition($1)) }
+        case .any(let parts): return .any(try parts.map(condition))
+        case .not(let part): return .not(try condition(part))
+        case .test(let path, let comparison, let json):
+            let position = try position(of: path[0])
+            guard path.count > 1 else { return try test(position, comparison, json, entity, path) }
+            let target = try target(of: position)
+            let step = RelationshipStep(entity, position, to: target.entity)
+            let last = try target.position(of: path[1])
+            func inner(_ comparison: WrittenComparison) throws -> Condition {
+                try target.test(last, comparison, json, entity, path)
+            }
+            if entity.types[position].isObjectList { return .anyOf(step, try inner(comparison)) }
+            // A missing object compares as null.
+            return switch comparison {
+            case .isNull: .step(step, try inner(.isNull), isMissing: true)
+            case .isNotNull: .not(.step(step, try inner(.isNull), isMissing: true))
+            case .notEqual: .not(.step(step, try inner(.equal), isMissing: false))
+            default: .step(step, try inner(comparison), isMissing: false)
+            }
+        }
+    }
+
+    private func position(of name: String) throws -> Int {
+        if let position = entity.position(of: name) { return position }
+        throw StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name]))
+    }
+
+    /// For the objects that an attribute refers to.
+    private func target(of position: Int) throws -> ConditionTranslator {
+        let name = entity.attributes[position]
+        guard entity.types[position].isReference else {
+            throw refusal("“\(name)” of “\(entity.name)” does not refer to objects, so no name can follow it.", name)
+        }
+        guard let target = snapshot.target(of: entity, at: position) else {
+            throw refusal(
+                "“\(name)” of “\(entity.name)” may refer to objects of any entity, so their attributes are unknown: "
+                    + "compare the reference itself.", name)
+        }
+        return try ConditionTranslator(snapshot, target)
+    }
+
+    private func refusal(_ message: String, _ attribute: String) -> StoreError {
+        StoreError(.invalidArgument, message, ObjectFacts(entity.name, [attribute]))
+    }
+
+    /// - Parameter asked: The entity at which the path begins.
+    private func test(
+        _ position: Int, _ comparison: WrittenComparison, _ written: [WrittenValue], _ asked: EntityHandle,
+        _ path: [String]
+    ) throws -> Condition {
+        let (name, type) = (entity.attributes[position], entity.types[position])
+        guard comparison.fits(type) else {
+            let others = WrittenComparison.allCases.filter { $0.fits(type) }.map(\.rawValue).joined(separator: ", ")
+            throw refusal(
+                "“\(name)” of “\(entity.name)” has the type \(type), which does not support "
+                    + "“\(comparison.rawValue)”. It supports: \(others).", name)
+        }
+        let values = try written.map { try value($0, type.isObjectList ? .object : type, asked, path) }
+        func made(_ comparison: PropertyTest.Comparison) -> Condition {
+            if type == .decimal, comparison != .isNull { return decimalTest(position, comparison, values) }
+            return .test(PropertyTest(of: entity, position, comparison, values))
+        }
+        return switch comparison {
+        case .equal: made(.equal)
+        case .notEqual: .not(made(.equal))
+        case .less: made(.less)
+        case .lessOrEqual: made(.lessOrEqual)
+        case .greater: made(.greater)
+        case .greaterOrEqual: made(.greaterOrEqual)
+        case .oneOf: made(.oneOf)
+        case .contains: made(type.isObjectList ? .hasElement : .contains)
+        case .startsWith: made(.startsWith)
+        case .isNull: made(.isNull)
+        case .isNotNull: .not(made(.isNull))
+        }
+    }
+
+    private func value(
+        _ written: WrittenValue, _ type: AttributeType, _ asked: EntityHandle, _ path: [String]
+    ) throws -> Value {
+        let json = written.json
+        if type == .date, case .string(let text) = json, let date = DateText.moment(text) { return .date(date) }
+        if let value = ValueConversion.value(json, as: type) { return value }
+        // In version=1.20 the word is a text if the attribute is.
+        if type == .string, let word = written.word { return .string(word) }
+        throw ToolFailure(
+            .failed,
+            "“\(path.joined(separator: "."))” of “\(asked.name)” has the type \(type), but the value "
+                + "\(JSONText.text(json)) does not.")
+    }
+
+    /// Decimals are compared as numbers, which rows do not decide.
+    private func decimalTest(_ position: Int, _ comparison: PropertyTest.Comparison, _ values: [Value]) -> Condition {
+        let (snapshot, entity) = (snapshot, entity)
+        let constants = ConstantSet(values)
+        let constant = values.first?.decimal
+        let test = Condition.Evaluation { object in
+            var value: Decimal?
+            _ = try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                value = try row.value(at: position).decimal
+            }
+            guard let value, let constant else { return false }
+            return switch comparison {
+            case .less: value < constant
+            case .lessOrEqual: value <= constant
+            case .greater: value > constant
+            case .greaterOrEqual: value >= constant
+            default: constants.contains(.decimal(value))
+            }
+        } title: {
+            entity.attributes[position]
+        }
+        return .evaluated(test)
+    }
+
+    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
+        try keys.map { name, isDescending in
+            let position = try position(of: name)
+            let type = entity.types[position]
+            guard !type.isObjectList, type != .json else {
+                throw refusal("“\(name)” of “\(entity.name)” has no order: sort by another attribute.", name)
+            }
+            return SortColumn(of: entity, position, isDescending: isDescending)
+        }
     }
 }

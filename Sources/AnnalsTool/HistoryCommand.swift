@@ -1,9 +1,10 @@
-// `annals history STORE`: lists changes with their authors and times, transaction by transaction.
+// `annals history STORE` lists changes with their authors and times, transaction by transaction. `annals versions STORE
+// ENTITY ID` prints every change of an object.
 
 internal import Annals
 
-extension Command {
-    static let history = Command(
+enum HistoryCommand {
+    static let command = Command(
         "history", "Prints the transactions of a store, or their net changes.",
         details: """
             As text, each line is a transaction, the newest first: its number, local time, author and context, and
@@ -30,8 +31,7 @@ extension Command {
             the last ten. If another file replaces the store, it continues with that one, and prints a note.
 
             On a terminal, long output goes to the pager that ANNALS_PAGER or PAGER names, or to “less”.
-            """,
-        operands: ["STORE"],
+            """, operands: ["STORE"],
         options: [
             Option("after", value: "PLACE", "only transactions after this place"),
             Option("before", value: "PLACE", "only transactions before this place"),
@@ -52,120 +52,14 @@ extension Command {
             .linesOrText, Option("values", "print values before and after"),
             Option("all", "as text: print each change"),
             Option("follow", "continue with new transactions"), .color,
-        ], run: HistoryCommand.run)
-}
-
-enum HistoryCommand {
-    /// So many transactions are shown before `--follow` waits for new ones, as `tail` has it.
-    private static let lastShown = 10
-
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .history)
-        let (isText, follows, path) = (format == "text", arguments.has("follow"), arguments.operands[0])
-        var request = try arguments.historyRequest()
-        if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
-        _ = try arguments.grouping()
-        if follows { try requireFollowable(arguments) }
-        let ending = follows ? try Ending.onSignals() : nil
-        var left = request.limit ?? .max
-        try Reconnection.follow(path) { (store, reached) in
-            ending?.holdBack()
-            try show(request, arguments, isText, ending, store, &reached, &left, &output)
-        }
+        ]
+    ) { arguments, output in
+        var run = try HistoryRun(arguments, output)
+        try StoreAccess.follow(arguments.operands[0]) { (store, reached) in try run.show(store, &reached) }
     }
 
-    /// - Parameters:
-    ///   - ending: The end of following; nil without it.
-    ///   - left: The number of transactions that may still be printed.
-    ///   - reached: The place after which following continues, and then the place that it has reached.
-    private static func show(
-        _ request: HistoryRequest, _ arguments: Arguments, _ isText: Bool, _ ending: Ending?, _ store: Store,
-        _ reached: inout HistoryToken?, _ left: inout Int, _ output: inout Output
-    ) throws {
-        let grouping = try arguments.grouping()
-        var request = request
-        try arguments.complete(&request, in: store)
-        if let reached { request.after = .token(reached) }
-        try output.begin(arguments, isLong: isText && ending == nil)
-        if isText, request.after == nil, ending != nil { request.after = try last(Self.lastShown, request, store) }
-        let note = isText ? try continueAtGap(&request, store).map { StyledText($0, .faint) } : nil
-        // It stands in the place of the missing transactions.
-        let notes = arguments.has("count") ? [] : [note].compactMap(\.self)
-        if request.order == .oldestFirst { for note in notes { try output.line([note]) } }
-        if arguments.has("count") {
-            try output.line(String(try count(request, arguments.has("net"), store)))
-        } else if let grouping {
-            try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, &output)
-        } else if arguments.has("net") {
-            try NetChangeOutput.print(request, of: store, !isText, arguments.has("values"), &output)
-        } else {
-            let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
-            var text = HistoryText(labels, hasValues: hasValues, isWhole: arguments.has("all"))
-            try printAll(&request, ending, store, &reached, &left, &output) { transaction, output in
-                if isText { return try text.print(transaction, &output) }
-                try HistoryJSON.print(transaction, hasValues, &output)
-            } rest: { output in
-                try text.show(&output)
-            }
-        }
-        if request.order == .newestFirst { for note in notes { try output.line([note]) } }
-    }
-
-    /// Prints the transactions, and with `ending` those that come until it is asked.
-    private static func printAll(
-        _ request: inout HistoryRequest, _ ending: Ending?, _ store: Store, _ reached: inout HistoryToken?,
-        _ left: inout Int, _ output: inout Output,
-        _ body: (borrowing HistoryTransactionView, inout Output) throws -> Void,
-        rest: (inout Output) throws -> Void
-    ) throws {
-        // Everything that the filter skips is after the position too.
-        func printOn() throws -> HistoryToken {
-            let snapshot = try store.snapshot()
-            try store.visitTransactions(request, in: snapshot) { transaction in
-                guard left > 0, ending?.isAsked != true else { return false }
-                left -= 1
-                try body(transaction, &output)
-                return true
-            }
-            try rest(&output)
-            return snapshot.token
-        }
-        var token = try printOn()
-        guard let ending else { return }
-        let watcher = try store.changeWatcher(after: .token(token))
-        ending.then { watcher.stop() }
-        while left > 0, !ending.isAsked {
-            reached = token
-            try output.finish()
-            guard try watcher.next() != nil else { break }
-            request.after = .token(token)
-            token = try printOn()
-        }
-    }
-
-    /// Throws if the options need an end, which new transactions do not have.
-    private static func requireFollowable(_ arguments: Arguments) throws {
-        let others = ["before", "reverse", "net", "count", "summary"]
-        guard !others.contains(where: { arguments.has($0) }) else {
-            throw Command.history.refusal(
-                "“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
-        }
-    }
-
-    /// The place before the last transactions that a request selects.
-    private static func last(_ count: Int, _ request: HistoryRequest, _ store: Store) throws -> HistoryRequest.Place {
-        var last = request
-        (last.order, last.limit) = (.newestFirst, min(count, request.limit ?? count))
-        var first: UInt64?
-        try store.forEachTransaction(last) { (transaction) throws(StoreError) in
-            first = transaction.number
-            return true
-        }
-        return first.map { .number($0 - 1) } ?? .now
-    }
-
-    /// If history no longer has everything after the place, begins at the oldest one. Returns a note about that, and
-    /// about cleaned transactions if the request names no place.
+    /// Begins at the oldest place if history no longer has everything after the requested one. Returns a note about
+    /// that, and about cleaned transactions if the request names no place.
     static func continueAtGap(_ request: inout HistoryRequest, _ store: Store) throws -> String? {
         let horizon = try store.horizon
         var first = request
@@ -179,17 +73,154 @@ enum HistoryCommand {
                 ? "History is incomplete up to transaction \(oldest.number): no history of an entity was kept."
                 : "Transactions up to \(oldest.number) were cleaned."
         }
-        guard horizon > 0, request.after == nil else { return nil }
-        return "Transactions up to \(horizon) were cleaned."
+        return horizon > 0 && request.after == nil ? "Transactions up to \(horizon) were cleaned." : nil
+    }
+}
+
+private struct HistoryRun {
+    /// So many transactions are shown before `--follow` waits for new ones, as `tail` has it.
+    private static let lastShown = 10
+    private let arguments: Arguments
+    private let output: Output
+    private let isText: Bool
+    private let grouping: HistorySummary.Grouping?
+    private let request: HistoryRequest
+    /// The end of following; nil without it.
+    private let ending: Ending?
+    /// The number of transactions that may still be printed.
+    private var left: Int
+
+    init(_ arguments: Arguments, _ output: Output) throws {
+        (self.arguments, self.output) = (arguments, output)
+        isText = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]) == "text"
+        let follows = arguments.has("follow")
+        var request = try arguments.historyRequest()
+        if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
+        self.request = request
+        grouping = try arguments.grouping()
+        // These need an end, which new transactions do not have.
+        if follows, ["before", "reverse", "net", "count", "summary"].contains(where: arguments.has) {
+            throw arguments.refusal("“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
+        }
+        ending = follows ? try Ending.onSignals() : nil
+        left = request.limit ?? .max
     }
 
-    private static func count(_ request: HistoryRequest, _ isNet: Bool, _ store: Store) throws -> Int {
-        guard isNet else { return try store.transactionCount(request) }
+    /// - Parameter reached: The place after which following continues, and then the place that it has reached.
+    mutating func show(_ store: Store, _ reached: inout HistoryToken?) throws {
+        ending?.holdBack()
+        var request = request
+        try arguments.complete(&request, in: store)
+        if let reached { request.after = .token(reached) }
+        try output.begin(arguments, isLong: isText && ending == nil)
+        if isText, request.after == nil, ending != nil { request.after = try place(beforeLastOf: request, store) }
+        let gap = isText ? try HistoryCommand.continueAtGap(&request, store) : nil
+        // It is printed in the place of the missing transactions.
+        let note = arguments.has("count") ? nil : gap.map { [StyledText($0, .faint)] }
+        if let note, request.order == .oldestFirst { output.line(note) }
+        if arguments.has("count") {
+            output.line(String(try count(request, store)))
+        } else if let grouping {
+            try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, output)
+        } else if arguments.has("net") {
+            try printNetChanges(request, store)
+        } else {
+            try printAll(request, store, &reached)
+        }
+        if let note, request.order == .newestFirst { output.line(note) }
+    }
+
+    /// Prints the transactions, and those that come until following ends.
+    private mutating func printAll(_ request: HistoryRequest, _ store: Store, _ reached: inout HistoryToken?) throws {
+        var (request, watcher) = (request, ChangeWatcher?.none)
+        let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
+        var text = HistoryText(labels, hasValues: hasValues, isWhole: arguments.has("all"), output)
+        while true {
+            // Everything that the filter skips is after the position too.
+            let snapshot = try store.snapshot()
+            try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+                guard left > 0, ending?.isAsked != true, !output.hasFailed else { return false }
+                left -= 1
+                if isText { try text.print(transaction) } else { try HistoryJSON.print(transaction, hasValues, output) }
+                return true
+            }
+            text.show()
+            guard let ending else { return }
+            let watching = try watcher ?? store.changeWatcher(after: .token(snapshot.token))
+            if watcher == nil { ending.then { watching.stop() } }
+            watcher = watching
+            guard left > 0, !ending.isAsked else { return }
+            reached = snapshot.token
+            try output.finish()
+            guard try watching.next() != nil else { return }
+            request.after = .token(snapshot.token)
+        }
+    }
+
+    private func printNetChanges(_ request: HistoryRequest, _ store: Store) throws {
+        let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
+        try store.forEachNetChange(request, includingValues: hasValues) { change in
+            if isText {
+                for line in HistoryText.lines(change, hasValues, labels) { output.line(line) }
+            } else {
+                output.data(HistoryJSON.json(change, hasValues))
+            }
+            return !output.hasFailed
+        }
+    }
+
+    /// The place before the last transactions that a request selects.
+    private func place(beforeLastOf request: HistoryRequest, _ store: Store) throws -> HistoryRequest.Place {
+        var last = request
+        (last.order, last.limit) = (.newestFirst, min(Self.lastShown, request.limit ?? .max))
+        var first: UInt64?
+        try store.forEachTransaction(last) { (transaction) throws(StoreError) in
+            first = transaction.number
+            return true
+        }
+        return first.map { .number($0 - 1) } ?? .now
+    }
+
+    private func count(_ request: HistoryRequest, _ store: Store) throws -> Int {
+        guard arguments.has("net") else { return try store.transactionCount(request) }
         var count = 0
         try store.forEachNetChange(request) { _ in
             count += 1
             return true
         }
         return count
+    }
+}
+
+enum VersionsCommand {
+    static let command = Command(
+        "versions", "Prints every change of an object, newest first.",
+        details: """
+            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
+            its first unique text. In jsonl each line is a transaction with its “change” of this object, which has the
+            object before and after. It follows the links between versions and does not search history. If history
+            has no changes of the object, nothing is printed.
+            """, operands: ["STORE", "ENTITY", "ID"],
+        options: [Option("limit", value: "N", "at most N"), .linesOrText, .color]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
+        var left = try arguments.number(of: "limit") ?? .max
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let entity = try store.entity(arguments.operands[1])
+        let snapshot = try store.snapshot()
+        let object = try entity.object(arguments.operands[2], in: snapshot)
+        guard left > 0 else { return }
+        try output.begin(arguments, isLong: format == "text")
+        var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true, output)
+        try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
+            if format == "text" {
+                try text.print(transaction, only: change)
+            } else {
+                output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
+            }
+            left -= 1
+            return left > 0 && !output.hasFailed
+        }
     }
 }

@@ -1,8 +1,8 @@
-// Places in history as people write them, the same for every command; and the units of ages and sizes.
+// Places in history as people write them, the same for every command; the units of ages and sizes; and the request that
+// the options of `annals history` make.
 
 package import Annals
 
-/// A place in history, as given on the command line.
 package enum HistoryPlace: Equatable, Sendable {
     case number(UInt64)
     case token(HistoryToken)
@@ -11,11 +11,8 @@ package enum HistoryPlace: Equatable, Sendable {
     /// So many transactions before the last one.
     case back(UInt64)
 
-    /// The place that an option or an operand names.
-    package init(
-        _ text: String, option: String? = nil, operand: String = "", for command: Command
-    ) throws(ToolFailure) {
-        let name = option.map { "The option “--\($0)”" } ?? operand
+    /// The place that an option or an operand of that name names.
+    init(_ text: String, _ name: String, _ command: Command) throws(ToolFailure) {
         if let place = Self.short(text, now: Timestamp.now) {
             self = place
             return
@@ -34,9 +31,7 @@ package enum HistoryPlace: Equatable, Sendable {
         }
     }
 
-    /// Anything but a token. Nil if the text is none of these.
-    ///
-    /// - Parameter now: Microseconds since 1970.
+    /// Anything but a token; nil for other texts. `now` is in microseconds since 1970.
     package static func short(_ text: String, now: Int64) -> HistoryPlace? {
         switch text {
         case "now": return .back(0)
@@ -58,13 +53,11 @@ package enum HistoryPlace: Equatable, Sendable {
 }
 
 extension Store {
-    /// The named place, as a token. Throws the token errors.
     func token(of place: HistoryPlace) throws -> HistoryToken {
         if case .token(let token) = place { return token }
         return try snapshot(at: place).token
     }
 
-    /// The state at the place. Throws the token errors.
     func snapshot(at place: HistoryPlace) throws -> Snapshot {
         switch place {
         case .token(let token): try snapshot(asOf: token)
@@ -96,21 +89,17 @@ extension Store {
 }
 
 extension Arguments {
-    /// The author of a change. Without a name, a tracker that lists authors would never see the changes of the tool.
-    /// Empty for no author.
+    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
     var author: String { value(of: "author") ?? "annals" }
 
-    func place(of option: String, for command: Command) throws(ToolFailure) -> HistoryPlace? {
+    func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
         guard let text = value(of: option) else { return nil }
-        return try HistoryPlace(text, option: option, for: command)
+        return try HistoryPlace(text, "The option “--\(option)”", command)
     }
 }
 
-// MARK: Units
-
 /// Ages and sizes with a unit. All parsers return nil for anything else, and for what is too large.
 package enum Unit {
-    /// The longest first.
     static let ofAges: [(name: String, seconds: Int64)] = [
         ("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("m", 60), ("s", 1),
     ]
@@ -119,12 +108,10 @@ package enum Unit {
         ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("B", 1), ("", 1),
     ]
 
-    /// An age such as `30d`.
     package static func seconds(_ text: String) -> Int64? {
         product(text, ofAges.map { ($0.name, UInt64($0.seconds)) }).flatMap(Int64.init(exactly:))
     }
 
-    /// A size such as `10MB`, or a number of bytes.
     package static func bytes(_ text: String) -> UInt64? { product(text, ofSizes) }
 
     private static func product(_ text: String, _ units: [(name: String, size: UInt64)]) -> UInt64? {
@@ -141,4 +128,82 @@ package enum Unit {
 extension UInt8 {
     /// Whether it is a digit of ASCII. `UInt64("+5")` would be a number.
     var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+}
+
+extension Arguments {
+    func historyRequest() throws -> HistoryRequest {
+        var request = HistoryRequest()
+        request.authors = names(of: "author")
+        request.excludedAuthors = names(of: "not-author") ?? []
+        request.contextNames = names(of: "context")
+        request.excludedContextNames = names(of: "not-context") ?? []
+        request.entities = values(of: "entity").map { Set($0) }
+        let kinds = try values(of: "kind")?.map { text in
+            guard let kind = HistoryChange.Kind(rawValue: text) else {
+                throw refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
+            }
+            return kind
+        }
+        request.kinds = kinds.map { Set($0) }
+        for option in ["after", "before"] { _ = try place(of: option) }
+        request.limit = try number(of: "limit").map { Int(clamping: $0) }
+        return request
+    }
+
+    func complete(_ request: inout HistoryRequest, in store: Store) throws {
+        if let place = try place(of: "after") { request.after = try store.requestPlace(place) }
+        if let place = try place(of: "before") { request.before = try store.requestPlace(place) }
+        if let texts = values(of: "id") {
+            let snapshot = try store.snapshot()
+            request.objects = Set(try texts.map { try EntityHandle.object($0, in: snapshot) })
+        }
+        request.changedAttributes = try changedAttributes(in: store)
+        if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }
+    }
+
+    func grouping() throws -> HistorySummary.Grouping? {
+        guard let text = value(of: "summary") else { return nil }
+        guard let grouping = HistorySummary.Grouping(rawValue: text) else {
+            throw refusal("The option “--summary” takes author, entity or hour, not “\(text)”.")
+        }
+        return grouping
+    }
+
+    /// The entities of the request, or all that have history, without those of “--not-entity”.
+    private func entitiesLeft(of request: HistoryRequest, in store: Store) throws -> Set<String> {
+        let known = try store.entities.filter { $0.history != .off }
+        var left = request.entities ?? Set(known.map(\.name))
+        for name in values(of: "not-entity") ?? [] {
+            do {
+                _ = try store.transactionCount(HistoryRequest(entities: [name], limit: 0))
+            } catch let error as StoreError where error.code == .unknownEntity {
+                throw ToolFailure(error)
+            } catch {
+                // An entity is left out even if something else is wrong with it.
+            }
+            left.remove(name)
+        }
+        return left
+    }
+
+    /// “ENTITY.NAME”. If a name contains dots, the existing entities decide where it is split.
+    private func changedAttributes(in store: Store) throws -> [String: Set<String>]? {
+        guard let texts = values(of: "attribute") else { return nil }
+        let entities = try store.entities.map(\.name)
+        var attributes: [String: Set<String>] = [:]
+        for text in texts {
+            var places = text.indices.filter { text[$0] == "." }
+            if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
+            guard let place = places.first else {
+                throw refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
+            }
+            attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
+        }
+        return attributes
+    }
+
+    /// An empty name means none.
+    private func names(of option: String) -> Set<String?>? {
+        values(of: option).map { texts in Set(texts.map { $0.isEmpty ? nil : $0 }) }
+    }
 }

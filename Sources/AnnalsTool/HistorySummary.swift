@@ -5,7 +5,6 @@ internal import Annals
 enum HistorySummary {
     enum Grouping: String, CaseIterable { case author, entity, hour }
 
-    /// The transactions and changes of an author, entity or hour.
     struct Group {
         private(set) var transactions: UInt64 = 0
         private(set) var (inserts, updates, deletes): (UInt64, UInt64, UInt64) = (0, 0, 0)
@@ -29,7 +28,6 @@ enum HistorySummary {
         }
     }
 
-    /// Transactions and changes by name.
     struct Groups {
         private var indices: [ExactText: Int] = [:]
         private(set) var names: [String] = []
@@ -49,7 +47,7 @@ enum HistorySummary {
 
     /// Takes the memory of the groups.
     static func print(
-        _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: inout Output
+        _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: Output
     ) throws {
         var groups = Groups()
         try store.forEachTransaction(request) { (transaction) throws(StoreError) in
@@ -73,23 +71,22 @@ enum HistorySummary {
         }
         let names = groups.names
         let sorted = grouping == .hour ? names.indices.sorted { names[$0] < names[$1] } : groups.sorted
-        var table = Table([
-            grouping.rawValue, "#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last",
-        ])
+        let columns = ["#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last"]
+        var table = Table(output, [grouping.rawValue] + columns)
         for index in sorted {
             let (name, group) = (names[index], groups.groups[index])
             if isJSON {
-                try output.data([
+                output.data([
                     grouping.rawValue: name, "transactions": group.transactions, "changes": group.changes,
                     "inserts": group.inserts, "updates": group.updates, "deletes": group.deletes,
                     "first": Timestamp.text(group.first), "last": Timestamp.text(group.last),
                 ])
             } else {
-                try table.add(
+                table.add(
                     [name.isEmpty ? "-" : name] + group.numbers.map { String(grouped: $0) }
-                        + [group.first, group.last].map(Timestamp.local), &output)
+                        + [group.first, group.last].map(Timestamp.local))
             }
         }
-        try table.show(&output)
+        table.show()
     }
 }

@@ -1,4 +1,4 @@
-// Transactions for people: one line each, and their changes below if they are wanted.
+// Transactions and changes for people, one line each with the changes below if they are wanted; and as JSON.
 
 internal import Annals
 
@@ -6,45 +6,41 @@ internal import Annals
 struct HistoryText {
     /// More changes of one kind in a row are one line.
     private static let longestRun = 3
-    private static let indent = 6
-
     private let labels: Labels
     private let hasValues: Bool
     private let isWhole: Bool
+    private let output: Output
     private var table: Table
 
-    /// - Parameters:
-    ///   - hasValues: Whether changes are printed, with values before and after.
-    ///   - isWhole: Whether each change is printed.
-    init(_ labels: Labels, hasValues: Bool, isWhole: Bool) {
-        (self.labels, self.hasValues, self.isWhole) = (labels, hasValues, isWhole)
-        table = Table(["#number", "time", "author", "changes"], hasHead: false)
+    /// Prints changes if `hasValues`, with values before and after, or `isWhole`, which prints each of them.
+    init(_ labels: Labels, hasValues: Bool, isWhole: Bool, _ output: Output) {
+        (self.labels, self.hasValues, self.isWhole, self.output) = (labels, hasValues, isWhole, output)
+        table = Table(output, ["#number", "time", "author", "changes"], hasHead: false)
     }
 
     private var hasChanges: Bool { hasValues || isWhole }
 
-    mutating func print(_ transaction: borrowing HistoryTransactionView, _ output: inout Output) throws {
-        try begin(transaction, try Self.summary(transaction), &output)
+    mutating func print(_ transaction: borrowing HistoryTransactionView) throws(StoreError) {
+        begin(transaction, try Self.summary(transaction))
         guard hasChanges else { return }
-        var changes = Changes(labels, hasValues, isWhole)
-        try transaction.visitChanges { try changes.add($0, &output) }
-        try changes.finish(&output)
+        var changes = Changes(labels, hasValues, isWhole, output)
+        try transaction.forEachChange { (change) throws(StoreError) in
+            try changes.add(change)
+            return !output.hasFailed
+        }
+        changes.finish()
     }
 
-    /// Prints one change of a transaction, with values.
     mutating func print(
-        _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView,
-        _ output: inout Output
-    ) throws {
-        try begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)], &output)
-        var changes = Changes(labels, true, true)
-        try changes.add(change, &output)
-        try changes.finish(&output)
+        _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView
+    ) throws(StoreError) {
+        begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
+        var changes = Changes(labels, true, true, output)
+        try changes.add(change)
+        changes.finish()
     }
 
-    private mutating func begin(
-        _ transaction: borrowing HistoryTransactionView, _ summary: Table.Cell, _ output: inout Output
-    ) throws {
+    private mutating func begin(_ transaction: borrowing HistoryTransactionView, _ summary: Table.Cell) {
         let context = transaction.contextName.map { " (\($0))" } ?? ""
         let row: [Table.Cell] = [
             [StyledText(String(transaction.number), .number)], [StyledText(Timestamp.local(transaction.microseconds))],
@@ -52,16 +48,14 @@ struct HistoryText {
         ]
         // With changes below, a column of its own would not be seen.
         if hasChanges {
-            try output.line(Array(row.joined(separator: [StyledText("  ")])))
+            output.line(Array(row.joined(separator: [StyledText("  ")])))
         } else {
-            try table.add(row, &output)
+            table.add(row)
         }
     }
 
     /// Prints what waits until the widths of the columns are known.
-    mutating func show(_ output: inout Output) throws(ToolFailure) { try table.show(&output) }
-
-    // MARK: One line
+    mutating func show() { table.show() }
 
     /// How many objects of each entity have changed, by kind.
     private static func summary(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Table.Cell {
@@ -90,8 +84,6 @@ struct HistoryText {
         return parts
     }
 
-    // MARK: Changes
-
     /// The changes of one transaction. Those of one kind, one entity and the same attributes are a run.
     private struct Changes {
         private let labels: Labels
@@ -102,21 +94,20 @@ struct HistoryText {
         private var objects: (first: ObjectID, last: ObjectID, count: UInt64)?
         private var rows: [[Table.Cell]] = []
 
-        init(_ labels: Labels, _ hasValues: Bool, _ isWhole: Bool) {
+        init(_ labels: Labels, _ hasValues: Bool, _ isWhole: Bool, _ output: Output) {
             (self.labels, self.hasValues, self.isWhole) = (labels, hasValues, isWhole)
-            table = Table(
-                hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"], hasHead: false,
-                indent: HistoryText.indent)
+            let names = hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"]
+            table = Table(output, names, hasHead: false, indent: 6)
         }
 
-        mutating func add(_ change: borrowing HistoryChangeView, _ output: inout Output) throws {
+        mutating func add(_ change: borrowing HistoryChangeView) throws(StoreError) {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
             if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
                 run.attributes == attributes, !isWhole
             {
                 self.objects = (objects.first, change.object, objects.count + 1)
             } else {
-                try flush(&output)
+                flush()
                 (run, objects) = ((kind, entity, attributes), (change.object, change.object, 1))
             }
             if objects?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
@@ -137,22 +128,36 @@ struct HistoryText {
             return values.enumerated().map { index, value in [index == 0 ? head : []] + value.map { [StyledText($0)] } }
         }
 
-        private mutating func flush(_ output: inout Output) throws(ToolFailure) {
+        private mutating func flush() {
             defer { rows = [] }
             guard let run, let objects, objects.count > HistoryText.longestRun else {
-                for row in rows { try table.add(row, &output) }
+                for row in rows { table.add(row) }
                 return
             }
             let text = " \(String(grouped: objects.count)) \(run.entity) \(objects.first) to \(objects.last)"
             var row: [Table.Cell] = [[StyledText(run.kind.rawValue, run.kind.style), StyledText(text)]]
             row += [[StyledText(run.attributes.joined(separator: ", "))]] + (hasValues ? [[], []] : [])
-            try table.add(row, &output)
+            table.add(row)
         }
 
-        mutating func finish(_ output: inout Output) throws(ToolFailure) {
-            try flush(&output)
-            try table.show(&output)
+        mutating func finish() {
+            flush()
+            table.show()
         }
+    }
+
+    static func lines(_ change: NetChange, _ hasValues: Bool, _ labels: Labels) -> [String] {
+        let names = change.attributes.isEmpty ? "" : ": " + change.attributes.joined(separator: ", ")
+        let (first, last) = (change.firstTransaction, change.lastTransaction)
+        let numbers = first == last ? "transaction \(first)" : "transactions \(first) to \(last)"
+        let label = labels.text(change.object, change.after ?? change.before)
+        let line = "\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))"
+        guard hasValues else { return [line] }
+        let shown = change.kind == .update ? change.attributes : nil
+        let values = Self.values(change.before, change.after, shown, labels).map { value in
+            "    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> ")
+        }
+        return [line] + values
     }
 
     /// For each named attribute, or each that has a value: its name, and the value before and after.
@@ -168,4 +173,93 @@ struct HistoryText {
 
 extension HistoryChange.Kind {
     var style: StyledText.Style { self == .insert ? .insert : self == .update ? .update : .delete }
+}
+
+enum HistoryJSON {
+    static func print(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
+    ) throws(StoreError) {
+        var (line, separator) = (jsonStart(transaction), "")
+        try transaction.forEachChange { (change) throws(StoreError) in
+            line += (separator + (try json(change, hasValues).json)).utf8
+            separator = ","
+            return line.count <= longestHeldLine
+        }
+        if line.count > longestHeldLine { return try printLong(transaction, hasValues, output) }
+        output.data(line + Array("]}\n".utf8))
+    }
+
+    private static let longestHeldLine = 1 << 20
+
+    /// Prints change by change, to save memory. Errors of a change show before anything is printed.
+    private static func printLong(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
+    ) throws(StoreError) {
+        try transaction.forEachChange { (change) throws(StoreError) in
+            _ = try json(change, hasValues)
+            return true
+        }
+        var separator = jsonStart(transaction)
+        try transaction.forEachChange { (change) throws(StoreError) in
+            output.data(separator + Array(try json(change, hasValues).json.utf8))
+            separator = [UInt8(ascii: ",")]
+            return !output.hasFailed
+        }
+        output.data(Array("]}\n".utf8))
+    }
+
+    private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {
+        Array(head(transaction).json.utf8.dropLast()) + Array(",\"changes\":[".utf8)
+    }
+
+    static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
+        var line: JSONLine = [
+            "number": transaction.number, "token": transaction.token.description,
+            "timestamp": Timestamp.text(transaction.microseconds), "author": transaction.author,
+            "context": transaction.contextName, "processID": transaction.processID, "process": transaction.process,
+        ]
+        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
+        return line
+    }
+
+    static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> JSONLine {
+        let (kind, attributes) = (change.kind, try change.attributes())
+        let values = hasValues ? values(try change.before(), try change.after(), of: kind, attributes) : [:]
+        return head(kind, change.entity, change.object, attributes) + values + preserved(try change.preserved())
+    }
+
+    static func json(_ change: NetChange, _ hasValues: Bool) -> JSONLine {
+        let (kind, attributes) = (change.kind, change.attributes)
+        return head(kind, change.entity, change.object, attributes)
+            + ["first": change.firstTransaction, "last": change.lastTransaction]
+            + (hasValues ? values(change.before, change.after, of: kind, attributes) : [:])
+            + preserved(change.preserved)
+    }
+
+    static func head(
+        _ kind: HistoryChange.Kind, _ entity: String?, _ object: ObjectID, _ attributes: [String]
+    ) -> JSONLine {
+        ["kind": kind.rawValue, "entity": entity, "id": object.description, "attributes": attributes]
+    }
+
+    /// An object before and after a change: the changed attributes of an update, or all.
+    static func values(_ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]) -> JSONLine {
+        let shown = kind == .update ? attributes : nil
+        return ["before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) }]
+    }
+
+    /// What is kept of a deleted object, without null values.
+    private static func preserved(_ row: Row?) -> JSONLine {
+        row.map { ["preserved": line(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
+    }
+
+    private static func line(_ pairs: [(String, Value)]) -> JSONLine {
+        pairs.reduce(into: JSONLine()) { line, pair in line.add(pair.0, pair.1) }
+    }
+
+    /// The named attributes, or all.
+    static func pairs(_ row: Row, _ attributes: [String]?) -> [(String, Value)] {
+        guard let attributes else { return Array(zip(row.attributes, row.values)) }
+        return attributes.map { ($0, row[$0] ?? .null) }
+    }
 }

@@ -39,7 +39,6 @@ package struct ExactText: Hashable, Sendable {
     package let text: String
 
     package init(_ text: String) { self.text = text }
-
     package static func == (left: ExactText, right: ExactText) -> Bool { left.text.isExactly(right.text) }
 
     package func hash(into hasher: inout Hasher) {
@@ -53,7 +52,6 @@ private struct SeenNames {
     private var few: [String] = []
     private var many: Set<ExactText> = []
 
-    /// Returns false if the name was there.
     mutating func insert(_ name: String) -> Bool {
         guard many.isEmpty else { return many.insert(ExactText(name)).inserted }
         if few.contains(where: { $0.isExactly(name) }) { return false }
@@ -71,7 +69,6 @@ package struct JSONError: Error, Equatable, Sendable {
 
 package struct JSONReader {
     package static let maximumDepth = 200
-
     private let bytes: [UInt8]
     private var place = 0
     private var depth = 0
@@ -83,9 +80,6 @@ package struct JSONReader {
         }
     }
 
-    // MARK: Whole texts
-
-    /// The members, in order, of a text that is one object.
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
         try whole(bytes) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
@@ -93,12 +87,10 @@ package struct JSONReader {
         }
     }
 
-    /// The value of a text that is one value.
     package static func value(_ text: String) throws(JSONError) -> JSONValue {
         try whole(Array(text.utf8)) { (reader) throws(JSONError) in try reader.readValue() }
     }
 
-    /// The elements of a text that is one array.
     package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
         try whole(Array(text.utf8)) { (reader) throws(JSONError) in
             guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
@@ -117,10 +109,7 @@ package struct JSONReader {
         return result
     }
 
-    // MARK: Values
-
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
-
     private func error(_ message: String) -> JSONError { JSONError(message: message, column: place + 1) }
 
     private mutating func take(_ sign: Unicode.Scalar) -> Bool {
@@ -133,7 +122,6 @@ package struct JSONReader {
         while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { place += 1 }
     }
 
-    /// - Parameter isKept: Whether the text of an object or array is needed.
     private mutating func readValue(isKept: Bool = true) throws(JSONError) -> JSONValue {
         switch next {
         case UInt8(ascii: "\"")?: return .string(try readString())
@@ -156,9 +144,7 @@ package struct JSONReader {
         return value
     }
 
-    /// Reads an object or array, and returns its members or elements. The latter have no names.
-    ///
-    /// - Parameter isKept: Otherwise the result is empty.
+    /// Reads an object or array. Returns its members, or elements without names; nothing unless `isKept`.
     private mutating func readStructure(isKept: Bool) throws(JSONError) -> [JSONMember] {
         let isObject = next == UInt8(ascii: "{")
         let end: Unicode.Scalar = isObject ? "}" : "]"
@@ -197,8 +183,6 @@ package struct JSONReader {
         return name
     }
 
-    // MARK: Numbers
-
     private mutating func readNumber() throws(JSONError) -> JSONValue {
         let start = place
         _ = take("-")
@@ -231,8 +215,6 @@ package struct JSONReader {
         while let byte = next, byte.isDigit { place += 1 }
         guard place > start else { throw error("a digit was expected") }
     }
-
-    // MARK: Strings
 
     private mutating func readString() throws(JSONError) -> String {
         place += 1

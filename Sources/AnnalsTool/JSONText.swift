@@ -3,7 +3,8 @@
 // A double is the shortest text that reads as the same bits, including -0.0. JSON has no text for NaN and the
 // infinities: they become the strings "NaN", "Infinity" and "-Infinity", because null would mean a missing value.
 
-/// Appends JSON to bytes.
+internal import Annals
+
 package enum JSONText {
     package static func append(_ text: String, to bytes: inout [UInt8]) { bytes += text.utf8 }
 
@@ -54,9 +55,8 @@ package enum JSONText {
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
     }
 
-    /// The text of a JSON attribute. A program may have stored a text that is not JSON. It becomes an object with the
-    /// one member `notJSON`, so that it is not taken for a string. A text that looks like such an object is wrapped
-    /// too.
+    /// The text of a JSON attribute. A text that is not JSON becomes an object with the one member `notJSON`, so that
+    /// it is not taken for a string. A text that looks like such an object is wrapped too.
     package static func append(json: String, to bytes: inout [UInt8]) {
         guard let value = try? JSONReader.value(json), unwrapped(value) == nil else {
             append("{\"\(notJSON)\":", to: &bytes)
@@ -90,7 +90,6 @@ package enum JSONText {
         }
     }
 
-    /// The text of a value that was read.
     package static func text(_ value: JSONValue) -> String {
         switch value {
         case .null: "null"
@@ -102,3 +101,46 @@ package enum JSONText {
         }
     }
 }
+
+protocol JSONPart { var json: String { get } }
+
+/// A JSON object while it is built. Members stay in the order in which they are added.
+struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
+    private var members: [String] = []
+
+    init() {}
+
+    init(dictionaryLiteral members: (String, any JSONPart)...) {
+        for (name, value) in members { add(name, value) }
+    }
+
+    static func + (left: JSONLine, right: JSONLine) -> JSONLine {
+        var line = left
+        line.members += right.members
+        return line
+    }
+
+    var json: String { "{" + members.joined(separator: ",") + "}" }
+
+    mutating func add(_ name: String, _ value: any JSONPart) { members.append(name.json + ":" + value.json) }
+
+    mutating func addPresent(_ members: KeyValuePairs<String, any JSONPart>) {
+        for (name, value) in members where value.json != "null" { add(name, value) }
+    }
+}
+
+extension String: JSONPart { var json: String { JSONText.string(self) } }
+extension Value: JSONPart { var json: String { ValueConversion.text(self) } }
+extension Bool: JSONPart { var json: String { description } }
+extension Int: JSONPart { var json: String { description } }
+extension UInt16: JSONPart { var json: String { description } }
+extension UInt32: JSONPart { var json: String { description } }
+extension UInt64: JSONPart { var json: String { description } }
+extension Optional: JSONPart where Wrapped: JSONPart { var json: String { map(\.json) ?? "null" } }
+
+extension Array: JSONPart where Element: JSONPart {
+    var json: String { "[" + map(\.json).joined(separator: ",") + "]" }
+}
+
+/// A checksum or tag as 16 hexadecimal digits, because many JSON readers round large numbers.
+func hexadecimal(_ number: UInt64) -> String { String(number, radix: 16).zeroPadded(to: 16) }

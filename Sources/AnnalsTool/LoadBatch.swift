@@ -2,7 +2,6 @@
 
 internal import Annals
 
-/// The reason for which a line cannot be loaded, as part of a sentence.
 struct LineError: Error {
     var line: UInt64
     var reason: String
@@ -17,7 +16,6 @@ struct LoadBatch {
     private var inserted: [Value: ObjectID] = [:]
     private var positions: [ExactText: Int] = [:]
     private(set) var counts = LoadCounts()
-    /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
 
     /// Changes the schema by the plan. Must be the first action of the transaction.

@@ -2,8 +2,8 @@
 
 internal import Annals
 
-extension Command {
-    static let load = Command(
+enum LoadCommand {
+    static let command = Command(
         "load", "Loads JSON objects, one per line, or CSV into an entity.",
         details: """
             Creates a missing store, entity or attribute. A new attribute gets the narrowest type that fits all its
@@ -34,8 +34,7 @@ extension Command {
 
             A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
             own batch does.
-            """,
-        operands: ["STORE", "FILE"],
+            """, operands: ["STORE", "FILE"],
         options: [
             Option("entity", value: "NAME", "the entity of the objects; a dump of a whole store needs none"),
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
@@ -46,14 +45,10 @@ extension Command {
                 "type", value: "NAME=TYPE", isRepeatable: true,
                 "the type of a new attribute, or the entity it refers to"),
             Option("widen", "give an existing attribute a wider type if a value does not fit"),
-            Option("batch", value: "N", "the number of lines in a transaction (1000)"),
-            .textOrCounts,
-        ], run: LoadCommand.run)
-}
-
-enum LoadCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(["text", "json"], for: .load)
+            Option("batch", value: "N", "the number of lines in a transaction (1000)"), .textOrCounts,
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(["text", "json"])
         let (path, file) = (arguments.operands[0], arguments.operands[1])
         let isDump = !LoadOptions.names.contains { arguments.has($0) }
         let counts =
@@ -61,7 +56,7 @@ enum LoadCommand {
             ? try LoadDump(file).load(into: path, author: arguments.author, context: arguments.value(of: "context"))
             : try LoadRun(LoadOptions(arguments), LineReader(file)).load(into: path)
         output.hasChanges = counts.transactions > 0
-        try output.line(format, json: json(counts), text: text(counts))
+        output.line(format, json: json(counts), text: text(counts))
     }
 
     private static func text(_ counts: LoadCounts) -> String {
@@ -72,16 +67,13 @@ enum LoadCommand {
     private static func json(_ counts: LoadCounts) -> JSONLine {
         [
             "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted,
-            "unchanged": counts.unchanged, "transactions": counts.transactions,
-            "token": counts.token?.description,
+            "unchanged": counts.unchanged, "transactions": counts.transactions, "token": counts.token?.description,
         ]
     }
 }
 
 struct LoadOptions {
-    /// The options that a dump of a whole store does not have.
     static let names = ["entity", "key", "prune", "allow-empty", "csv", "type", "widen", "batch"]
-
     var entity: String
     var key: String?
     var prunes: Bool
@@ -94,7 +86,7 @@ struct LoadOptions {
     var batch: Int
 
     init(_ arguments: Arguments) throws {
-        let refusal = Command.load.refusal
+        let refusal = arguments.refusal
         guard let entity = arguments.value(of: "entity") else {
             throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")
         }
@@ -115,7 +107,7 @@ struct LoadOptions {
         }
         author = arguments.author
         context = arguments.value(of: "context")
-        let batch = try arguments.number(of: "batch", for: .load) ?? 1000
+        let batch = try arguments.number(of: "batch") ?? 1000
         guard (1...1_000_000).contains(batch) else {
             throw refusal("The option “--batch” takes a number from 1 to 1000000, not \(batch).")
         }
@@ -132,12 +124,8 @@ struct LoadOptions {
 }
 
 struct LoadCounts {
-    var inserted: UInt64 = 0
-    var updated: UInt64 = 0
-    var deleted: UInt64 = 0
-    var unchanged: UInt64 = 0
+    var (inserted, updated, deleted, unchanged): (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var transactions: UInt64 = 0
-    /// The place of the store after the load.
     var token: HistoryToken?
 
     mutating func add(_ other: LoadCounts) {

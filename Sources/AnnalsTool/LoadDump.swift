@@ -7,7 +7,6 @@
 internal import Annals
 
 final class LoadDump {
-    /// An entity of the store, for the lines of its objects.
     private struct Target {
         let entity: EntityHandle
         let defaults: [Value]
@@ -31,8 +30,8 @@ final class LoadDump {
     }
 
     func load(into path: String, author: String, context: String?) throws -> LoadCounts {
-        guard var line = try next(reader) else {
-            throw Command.load.refusal(
+        guard var line = try reader.nextObject(wrong) else {
+            throw LoadCommand.command.refusal(
                 "\(reader.name) has no lines, so it is no dump: give the entity of the objects with “--entity”.")
         }
         var schema: SchemaFile?
@@ -50,7 +49,7 @@ final class LoadDump {
             let token = try store.write(author: author, contextName: context) { transaction in
                 try prepare(transaction, schema)
                 if !line.isEmpty { try add(line, to: transaction) }
-                while let line = try next(reader) {
+                while let line = try reader.nextObject(wrong) {
                     try add(line, to: transaction)
                     progress.show(counts.inserted, part: reader.part)
                 }
@@ -72,31 +71,16 @@ final class LoadDump {
         }
     }
 
-    // MARK: Lines
-
-    private func next(_ reader: LineReader) throws -> [JSONMember]? {
-        while let line = try reader.next() {
-            if line.isBlank { continue }
-            do throws(JSONError) {
-                return try JSONReader.object(line)
-            } catch {
-                throw wrong("\(error.message), at column \(error.column)")
-            }
-        }
-        return nil
-    }
-
     private func wrong(_ reason: String) -> ToolFailure {
         ToolFailure(.failed, "Line \(reader.number) of \(reader.name) is wrong: \(reason). Nothing was written.")
     }
 
-    /// The entity and the ID of a line.
     private func identity(of line: [JSONMember]) throws -> (entity: String, object: ObjectID) {
         func text(_ name: String) -> String? {
             if case .string(let text)? = line.first(where: { $0.name == name })?.value { text } else { nil }
         }
         guard let entity = text("_entity"), let object = text("_id").flatMap({ ObjectID($0) }) else {
-            throw Command.load.refusal(
+            throw LoadCommand.command.refusal(
                 "Line \(reader.number) of \(reader.name) has no “_entity” and “_id”, so it is no line of a dump: give "
                     + "the entity of the objects with “--entity”.")
         }
@@ -143,8 +127,6 @@ final class LoadDump {
         return target
     }
 
-    // MARK: References
-
     /// The value with the IDs of this store: TL6.
     private func translated(_ value: Value, _ target: String?, _ transaction: Transaction) throws -> Value {
         func translated(_ object: ObjectID) throws -> ObjectID {
@@ -164,7 +146,7 @@ final class LoadDump {
         if names[object.entityNumber] == nil, reader.isRegularFile, !knowsAllNames {
             knowsAllNames = true
             let ahead = try LineReader(file)
-            while let line = try next(ahead) {
+            while let line = try ahead.nextObject(wrong) {
                 guard let (name, id) = try? identity(of: line) else { continue }
                 names[id.entityNumber] = name
             }

@@ -32,9 +32,7 @@ final class LoadRun {
     private var seen = Set<UInt64>()
     /// The types in the whole file, if it can be read twice.
     private var known = TypeGuesses()
-    /// Attributes that have had no value yet.
     private var untyped: [String] = []
-    /// Attributes that this load has added.
     private var own = Set<ExactText>()
     /// Of CSV: the names in the first line.
     private var columns: [String] = []
@@ -48,11 +46,14 @@ final class LoadRun {
         if reader.isRegularFile { known = try readTypes() }
         let named = Set(known.names.map(ExactText.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
-            throw Command.load.refusal(
+            throw LoadCommand.command.refusal(
                 "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
         }
         var batch = try readBatch()
-        guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
+        // Without a line, no store is created (TL3).
+        let present = batch.isEmpty ? try StoreAccess.existing(path, .readWrite) : nil
+        if batch.isEmpty, present == nil { return counts }
+        let store = try present ?? StoreAccess.open(path, .readWrite, creates: true)
         defer { progress.clear() }
         try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
@@ -66,17 +67,6 @@ final class LoadRun {
         }
         return counts
     }
-
-    /// Nil if the store does not exist and need not be created (TL3).
-    private func open(_ path: String, isEmpty: Bool) throws -> Store? {
-        do {
-            return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
-        } catch let error as StoreError where isEmpty && error.code == .notFound {
-            return nil
-        }
-    }
-
-    // MARK: Reading
 
     /// The types in the batches before the first line that cannot be read. That line is read (TL2) again, and reported,
     /// in its batch.
@@ -105,13 +95,9 @@ final class LoadRun {
         return batch
     }
 
-    /// Nil at the end.
     private func nextObject() throws -> [JSONMember]? {
         if options.isCSV { return try nextRecord() }
-        while let line = try reader.next() {
-            if !line.isBlank { return try named(parse(line)) }
-        }
-        return nil
+        return try reader.nextObject { wrong(reader.number, $0) }.map(named)
     }
 
     private func nextRecord() throws -> [JSONMember]? {
@@ -133,14 +119,6 @@ final class LoadRun {
         return nil
     }
 
-    private func parse(_ line: [UInt8]) throws -> [JSONMember] {
-        do throws(JSONError) {
-            return try JSONReader.object(line)
-        } catch {
-            throw wrong(reader.number, "\(error.message), at column \(error.column)")
-        }
-    }
-
     /// The members with the names of attributes.
     private func named(_ members: [JSONMember]) throws -> [JSONMember] {
         try members.map { member in
@@ -150,8 +128,7 @@ final class LoadRun {
                     "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute")
             }
             guard (1...255).contains(name.utf8.count) else {
-                throw wrong(
-                    reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
+                throw wrong(reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
             }
             return JSONMember(name: name, value: member.value)
         }
@@ -181,8 +158,6 @@ final class LoadRun {
             + "before them, \(counts.inserted) objects were inserted and \(counts.updated) updated."
         return failure
     }
-
-    // MARK: Rows
 
     /// Writes a batch in one transaction: TL1.
     private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
@@ -230,8 +205,6 @@ final class LoadRun {
         if token != nil { counts.transactions += 1 }
         return result
     }
-
-    // MARK: Pruning
 
     /// An empty file is more often a failed download than a store without objects.
     private func refusePruningAll(_ store: Store) throws {

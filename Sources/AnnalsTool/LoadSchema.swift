@@ -1,13 +1,12 @@
 // The schema changes that the lines of a batch need: the entity, new attributes, wider types, a unique key.
 
-internal import Annals
+package import Annals
 
 /// An attribute that is replaced by one of a wider type, with the same name, place and values.
 struct Widening {
     var name: String
     var type: AttributeType
 
-    /// A value of the attribute in its wider type.
     func widened(_ value: Value) -> Value {
         if type == .double, case .int(let int) = value { return .double(Double(int)) }
         // The text that was most likely in the line. If the attribute is the key, the same line must find its object
@@ -24,7 +23,6 @@ struct Widening {
 struct LoadPlan {
     var changes: [SchemaChange] = []
     var widenings: [Widening] = []
-    /// The names of the attributes that it adds.
     var added: [String] = []
 
     /// Must be the first action of the transaction.
@@ -48,7 +46,6 @@ struct LoadPlan {
 struct LoadSchema {
     let options: LoadOptions
     let lines: ArraySlice<LoadedLine>
-    /// The types in the lines.
     let guesses: TypeGuesses
     /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
     let known: TypeGuesses
@@ -129,4 +126,91 @@ struct LoadSchema {
         }
         return areDoubles
     }
+}
+
+package struct TypeGuess: Equatable, Sendable {
+    private var (sawBool, sawInt, sawDouble, sawString) = (false, false, false, false)
+    /// Objects, arrays, and numbers that are neither integers nor doubles.
+    private var sawOther = false
+    /// Whether they are fields of CSV, which are texts if they are not all of another type.
+    private var isOfFields = false
+    /// Whether every integer is also a double without rounding.
+    private var integersAreDoubles = true
+
+    package init() {}
+    package init(_ values: [JSONValue]) { for value in values { add(value) } }
+
+    package mutating func add(_ value: JSONValue) {
+        switch value {
+        case .null: break
+        case .bool: sawBool = true
+        case .int(let int):
+            sawInt = true
+            if Double(exactly: int) == nil { integersAreDoubles = false }
+        case .double: sawDouble = true
+        case .string: sawString = true
+        case .number, .structure: sawOther = true
+        case .field(let text):
+            isOfFields = true
+            switch try? JSONReader.value(text) {
+            case .bool?, .int?, .double?: if let json = try? JSONReader.value(text) { add(json) }
+            default: sawString = true
+            }
+        }
+    }
+
+    package var type: AttributeType? {
+        switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
+        case (false, false, false, false, false): nil
+        case (true, false, false, false, false): .bool
+        case (false, true, false, false, false): .int
+        case (false, _, true, false, false) where integersAreDoubles: .double
+        case (false, false, false, true, false): .string
+        default: isOfFields ? .string : .json
+        }
+    }
+
+    /// The type that an existing attribute must get; its own type if that can stay.
+    ///
+    /// `existingIntegersAreDoubles` is about the existing values. Types that no JSON value has by itself (dates and so
+    /// on) stay: a value either is the text of one, or is refused.
+    package func widened(
+        _ existing: AttributeType, existingIntegersAreDoubles: () throws -> Bool
+    ) throws -> AttributeType {
+        guard let type, type != existing else { return existing }
+        switch (existing, type) {
+        case (.double, .int): return integersAreDoubles ? .double : .json
+        case (.int, .double): return try existingIntegersAreDoubles() ? .double : .json
+        case (.string, _) where isOfFields: return .string
+        case (.bool, _), (.int, _), (.double, _), (.string, _): return isOfFields ? .string : .json
+        default: return existing
+        }
+    }
+}
+
+/// The guesses for all attributes, in the order of their first appearance.
+package struct TypeGuesses: Sendable {
+    package private(set) var names: [String] = []
+    private var guesses: [TypeGuess] = []
+    private var places: [ExactText: Int] = [:]
+
+    package init() {}
+
+    package mutating func add(_ members: [JSONMember]) {
+        for (index, member) in members.enumerated() {
+            // Most lines have the same names in the same order.
+            let isInOrder = index < names.count && names[index].isExactly(member.name)
+            guesses[isInOrder ? index : place(of: member.name)].add(member.value)
+        }
+    }
+
+    private mutating func place(of name: String) -> Int {
+        if let place = places[ExactText(name)] { return place }
+        places[ExactText(name)] = names.count
+        names.append(name)
+        guesses.append(TypeGuess())
+        return names.count - 1
+    }
+
+    package subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
 }

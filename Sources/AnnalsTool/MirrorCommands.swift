@@ -4,7 +4,7 @@ internal import Annals
 internal import AnnalsMirror
 internal import FoundationEssentials
 
-extension Command {
+enum MirrorCommands {
     private static let connection = [
         Option("group", value: "NAME", "the stores that mirror each other (required)"),
         Option("nats", value: "ADDRESS", "through a NATS server with JetStream"),
@@ -17,7 +17,7 @@ extension Command {
         Option("name", value: "NAME", "shown at the other stores; by default this machine's name"),
     ]
 
-    static let mirrorRun = Command(
+    static let run = Command(
         "mirror run", "Keeps a store equal to stores on other machines, until SIGTERM or SIGINT ends it.",
         details: """
             All stores of a group are written locally, also without a connection. The mirror publishes the store's
@@ -37,56 +37,14 @@ extension Command {
             The state is printed when it changes, at most once a second. In jsonl each line is a whole state, and has
             the conflicts since the line before, at most 100 of them. Standard error has each error and each weak
             point of the engine once. The mirror tries again after every error.
-            """,
-        operands: ["STORE"],
+            """, operands: ["STORE"],
         options: connection + [
             Option("create", "create the store if it is missing, to join with a new one"),
             Option("direction", value: "WHICH", "both (the default), publish or receive"),
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
-        ], run: MirrorRunCommand.run)
-
-    static let mirrorStatus = Command(
-        "mirror status", "Prints what the mirror of a store has recorded last.",
-        details: """
-            The mirror may run in any process. For each other store of the group: its last transaction that was merged
-            here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
-            and when its last message came.
-            """,
-        operands: ["STORE"], options: [.jsonOrText], run: MirrorStatusCommand.run)
-
-    static let mirrorLeave = Command(
-        "mirror leave", "Takes a store out of its group for good.",
-        details: """
-            Waits until the other stores have everything that this one has. Afterwards they do not wait for it any
-            more. The store keeps its objects. Only a new store can join the group again. End the process that mirrors
-            the store first.
-            """,
-        operands: ["STORE"], options: connection, run: MirrorGroupCommand.leave)
-
-    static let mirrorForget = Command(
-        "mirror forget", "Declares that a store of the group is lost.",
-        details: """
-            PEER is its identifier or its name in “annals mirror status”. The group does not wait for it any more.
-            Transactions that no other store has are lost for the group. It joins again with a new store. End the
-            process that mirrors STORE first, or run this for another store of the group.
-            """,
-        operands: ["STORE", "PEER"], options: connection, run: MirrorGroupCommand.forget)
-
-    static let mirrorAdopt = Command(
-        "mirror adopt", "Makes a copied store the one that takes part in its group.",
-        details: """
-            Only if the original is gone for good: it was moved here, or is lost. Otherwise two stores would publish
-            under one name.
-            """,
-        operands: ["STORE"], run: MirrorGroupCommand.adopt)
-}
-
-// MARK: Running
-
-enum MirrorRunCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .mirrorRun)
-        let reporter = MirrorReporter(output: output, format: format)
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
@@ -94,120 +52,58 @@ enum MirrorRunCommand {
             let reports = Task {
                 // A closed pipe ends the command, too.
                 defer { isEnding.continuation.finish() }
-                var reporter = reporter
+                var shown: Mirror.Status?
                 for await status in mirror.statusUpdates() {
-                    try reporter.show(status)
+                    try show(status, after: shown, format)
+                    shown = status
                     // The shortest time between two lines. Later states replace each other until then.
                     try? await Task.sleep(for: .seconds(1))
                 }
-                return reporter
+                return shown
             }
             for await _ in isEnding.stream {}
             await mirror.stop()
             reports.cancel()
-            var reporter = try await reports.value
-            try reporter.show(mirror.status)
+            let shown = try await reports.value
+            try show(mirror.status, after: shown, format)
         }
     }
 
-    /// Opens the store and makes its mirror, as the options say, and waits for `body`.
-    static func mirror(
-        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
-    ) throws {
-        let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else { throw refusal("--group is missing: name the group.") }
-        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
-        guard let direction = Mirror.Direction(rawValue: text) else {
-            throw refusal("--direction is both, publish or receive, not “\(text)”.")
-        }
-        let ending = try Ending.onSignals()
-        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
-        defer { try? store.close() }
-        let mirror = try Mirror(
-            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
-            localEntities: arguments.values(of: "local"))
-        try ToolTask.wait { try await body(mirror, ending) }
-    }
-
-    private static func refusal(_ message: String) -> ToolFailure { Command.mirrorRun.refusal(message) }
-
-    private static func route(_ arguments: Arguments) throws -> Mirror.Route {
-        let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
-        switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
-        case (let address?, nil): return try nats(address, arguments)
-        case (nil, let path?):
-            if let option = ofNATS.first(where: { arguments.has($0) }) {
-                throw refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
-            }
-            return .folder(path)
-        case (nil, nil): throw refusal("Either --nats or --folder is missing: choose how the messages travel.")
-        case (_?, _?): throw refusal("--nats and --folder cannot be given together.")
-        }
-    }
-
-    private static func nats(_ address: String, _ arguments: Arguments) throws -> Mirror.Route {
-        let (user, domain) = (arguments.value(of: "user"), arguments.value(of: "domain"))
-        let replicas = try arguments.number(of: "require-replicas", for: .mirrorRun).map { Int(clamping: $0) }
-        if let user {
-            if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
-            guard let password = arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD") else {
-                throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
-            }
-            return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
-        }
-        if arguments.has("password") { throw refusal("--password needs --user.") }
-        let token = arguments.value(of: "token") ?? Terminal.environment("ANNALS_NATS_TOKEN")
-        return .nats(address, token: token, replicas: replicas, domain: domain)
-    }
-}
-
-/// Prints the states of a mirror, and each error and weak point once.
-private struct MirrorReporter {
-    var output: Output
-    let format: String
-    private var shown: Mirror.Status?
-
-    init(output: Output, format: String) { (self.output, self.format) = (output, format) }
-
-    mutating func show(_ status: Mirror.Status) throws {
-        guard shown != status else { return }
-        defer { shown = status }
-        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
-            try Output.report("annals: weak point: " + weakness)
-        }
-        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
-        try output.line(
-            format, json: MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0),
-            text: MirrorStatusText.line(status))
-        try output.finish()
-    }
-}
-
-// MARK: The recorded status
-
-enum MirrorStatusCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .mirrorStatus)
+    static let status = Command(
+        "mirror status", "Prints what the mirror of a store has recorded last.",
+        details: """
+            The mirror may run in any process. For each other store of the group: its last transaction that was merged
+            here, its last transaction that was heard of, the last transaction of this store that it has confirmed,
+            and when its last message came.
+            """, operands: ["STORE"], options: [.jsonOrText]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
-        if format == "json" {
-            try output.data(MirrorStatusText.recorded(status))
-        } else if let status {
-            try MirrorStatusText.print(status, &output)
-        } else {
-            try output.line("This store was never mirrored. To begin: annals help mirror run")
-        }
-    }
-}
-
-// MARK: The group
-
-enum MirrorGroupCommand {
-    static func leave(_ arguments: Arguments, _ output: inout Output) throws {
-        try run(arguments) { try await $0.leave() }
-        try output.line("The store has left the group.")
+        if format == "json" { return output.data(MirrorStatusText.recorded(status)) }
+        if let status { return MirrorStatusText.print(status, output) }
+        output.line("This store was never mirrored. To begin: annals help mirror run")
     }
 
-    static func forget(_ arguments: Arguments, _ output: inout Output) throws {
+    static let leave = Command(
+        "mirror leave", "Takes a store out of its group for good.",
+        details: """
+            Waits until the other stores have everything that this one has. Afterwards they do not wait for it any
+            more. The store keeps its objects. Only a new store can join the group again. End the process that mirrors
+            the store first.
+            """, operands: ["STORE"], options: connection
+    ) { arguments, output in
+        try change(arguments) { try await $0.leave() }
+        output.line("The store has left the group.")
+    }
+
+    static let forget = Command(
+        "mirror forget", "Declares that a store of the group is lost.",
+        details: """
+            PEER is its identifier or its name in “annals mirror status”. The group does not wait for it any more.
+            Transactions that no other store has are lost for the group. It joins again with a new store. End the
+            process that mirrors STORE first, or run this for another store of the group.
+            """, operands: ["STORE", "PEER"], options: connection
+    ) { arguments, output in
         let wanted = arguments.operands[1]
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
         let found = (status?.peers ?? []).filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
@@ -216,18 +112,39 @@ enum MirrorGroupCommand {
                 .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
                 hint: "Try: annals mirror status \(arguments.operands[0])")
         }
-        try run(arguments) { try await $0.forget(peer.identifier) }
-        try output.line("The group does not wait for the store \(peer.identifier) any more.")
+        try change(arguments) { try await $0.forget(peer.identifier) }
+        output.line("The group does not wait for the store \(peer.identifier) any more.")
     }
 
-    static func adopt(_ arguments: Arguments, _ output: inout Output) throws {
+    static let adopt = Command(
+        "mirror adopt", "Makes a copied store the one that takes part in its group.",
+        details: """
+            Only if the original is gone for good: it was moved here, or is lost. Otherwise two stores would publish
+            under one name.
+            """, operands: ["STORE"]
+    ) { arguments, output in
         try StoreAccess.with(arguments.operands[0], .readWrite) { store in try Mirror.adopt(store) }
-        try output.line("This store takes part in its group.")
+        output.line("This store takes part in its group.")
     }
 
-    /// Runs the mirror until something is done, or SIGTERM or SIGINT comes. Shows its errors.
-    private static func run(_ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void) throws {
-        try MirrorRunCommand.mirror(arguments) { mirror, ending in
+    /// Prints a state of a mirror, and each error and weak point that the state before it did not have.
+    private static func show(_ status: Mirror.Status, after shown: Mirror.Status?, _ format: String) throws {
+        guard shown != status else { return }
+        for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
+            try Output.report("annals: weak point: " + weakness)
+        }
+        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
+        let output = Output(.standardOutput)
+        let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
+        output.line(format, json: json, text: MirrorStatusText.line(status))
+        try output.finish()
+    }
+
+    /// Runs the mirror until `body` has changed the group, or SIGTERM or SIGINT comes. Shows its errors.
+    private static func change(
+        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror) async throws -> Void
+    ) throws {
+        try mirror(arguments) { mirror, ending in
             try await mirror.start()
             ending.then { Task { await mirror.stop() } }
             let reports = Task {
@@ -243,5 +160,144 @@ enum MirrorGroupCommand {
             await mirror.stop()
             try end.get()
         }
+    }
+
+    /// Opens the store and makes its mirror, as the options say, and waits for `body`.
+    private static func mirror(
+        _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
+    ) throws {
+        let route = try route(arguments)
+        guard let group = arguments.value(of: "group") else {
+            throw arguments.refusal("--group is missing: name the group.")
+        }
+        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
+        guard let direction = Mirror.Direction(rawValue: text) else {
+            throw arguments.refusal("--direction is both, publish or receive, not “\(text)”.")
+        }
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
+        defer { try? store.close() }
+        let mirror = try Mirror(
+            store, group: group, through: route, name: arguments.value(of: "name"), direction: direction,
+            localEntities: arguments.values(of: "local"))
+        try ToolTask.wait { try await body(mirror, ending) }
+    }
+
+    private static func route(_ arguments: Arguments) throws -> Mirror.Route {
+        let refusal = arguments.refusal
+        switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
+        case (let address?, nil): return try nats(address, arguments)
+        case (nil, let path?):
+            let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
+            if let option = ofNATS.first(where: arguments.has) {
+                throw refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
+            }
+            return .folder(path)
+        case (nil, nil): throw refusal("Either --nats or --folder is missing: choose how the messages travel.")
+        case (_?, _?): throw refusal("--nats and --folder cannot be given together.")
+        }
+    }
+
+    private static func nats(_ address: String, _ arguments: Arguments) throws -> Mirror.Route {
+        let refusal = arguments.refusal
+        let domain = arguments.value(of: "domain")
+        let replicas = try arguments.number(of: "require-replicas").map { Int(clamping: $0) }
+        guard let user = arguments.value(of: "user") else {
+            if arguments.has("password") { throw refusal("--password needs --user.") }
+            let token = arguments.value(of: "token") ?? Terminal.environment("ANNALS_NATS_TOKEN")
+            return .nats(address, token: token, replicas: replicas, domain: domain)
+        }
+        if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
+        guard let password = arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD") else {
+            throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
+        }
+        return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
+    }
+}
+
+enum MirrorStatusText {
+    static func recorded(_ status: Mirror.Status?) -> JSONLine {
+        ["mirrored": status != nil] + (status.map(facts) ?? [:])
+    }
+
+    /// The state of a running mirror, with the conflicts after the first `count` ones.
+    static func json(_ status: Mirror.Status, conflictsBefore count: Int) -> JSONLine {
+        ["running": status.isRunning, "bytesSent": status.bytesSent, "bytesReceived": status.bytesReceived]
+            + facts(status) + [
+                "newConflicts": status.recentConflicts.suffix(max(0, status.conflicts - count)).map(json),
+                "weaknesses": status.weaknesses,
+            ]
+    }
+
+    private static func facts(_ status: Mirror.Status) -> JSONLine {
+        [
+            "published": status.published, "peers": status.peers.map(json), "conflicts": status.conflicts,
+            "parked": status.parked.map(json), "local": status.localEntities, "error": status.lastError.map(json),
+        ]
+    }
+
+    private static func json(_ parked: Mirror.Parked) -> JSONLine {
+        ["store": parked.store.uuidString, "number": parked.number, "reason": json(parked.reason)]
+    }
+
+    private static func json(_ peer: Mirror.Peer) -> JSONLine {
+        [
+            "identifier": peer.identifier.uuidString, "name": peer.name, "merged": peer.merged, "newest": peer.newest,
+            "lag": peer.lag, "lagSeconds": peer.lagSeconds.map { Int($0) }, "confirmed": peer.confirmed,
+            "lastSeen": peer.lastSeen.map { Timestamp.text($0) }, "left": peer.hasLeft,
+        ]
+    }
+
+    private static func json(_ conflict: Mirror.Conflict) -> JSONLine {
+        [
+            "object": conflict.object?.description, "attribute": conflict.attribute, "reason": "\(conflict.reason)",
+            "kept": conflict.kept, "lost": conflict.lost, "loser": conflict.loser.uuidString,
+        ]
+    }
+
+    private static func json(_ error: StoreError) -> JSONLine {
+        ["code": error.code.rawValue, "message": error.message] + (error.path.map { ["path": $0] } ?? [:])
+    }
+
+    static func line(_ status: Mirror.Status) -> String {
+        let peers = status.peers.filter { !$0.hasLeft }
+        let state = !status.isRunning ? "stopped" : status.lastError == nil ? "running" : "waiting after an error"
+        let lags = peers.map { "\($0.name): " + ($0.lag == 0 ? "up to date" : "at most \($0.lag) missing") }
+        return
+            ([
+                state, "published \(status.published)", count(peers.count, "other store"),
+                count(status.conflicts, "conflict"),
+            ] + lags + (status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]))
+            .joined(separator: "; ")
+    }
+
+    static func print(_ status: Mirror.Status, _ output: Output) {
+        output.line(
+            "Published: transaction \(status.published). \(count(status.peers.count, "other store")), "
+                + "\(count(status.conflicts, "conflict")).")
+        if let error = status.lastError { output.line("Last error: \(error.description)") }
+        if !status.localEntities.isEmpty {
+            output.line("Only in this store: \(status.localEntities.joined(separator: ", ")).")
+        }
+        for parked in status.parked {
+            let writer = status.peers.first { $0.identifier == parked.store }?.name ?? parked.store.uuidString
+            output.line("Parked: transaction \(parked.number) of \(writer). \(parked.reason.description)")
+        }
+        if !status.peers.isEmpty { output.line() }
+        let rows = status.peers.map { peer in
+            [
+                peer.name, "\(peer.merged)", "\(peer.newest)", "\(peer.lag)",
+                peer.lagSeconds.map { String(Int($0)) } ?? "-", "\(peer.confirmed)",
+                peer.hasLeft ? "has left" : peer.lastSeen.map { Timestamp.local($0) } ?? "never",
+                peer.identifier.uuidString,
+            ]
+        }
+        // An identifier is useful as a whole only.
+        let names = ["name", "#merged", "#newest", "#lag", "#seconds", "#confirmed", "last seen", "#identifier"]
+        output.table(names, rows)
+    }
+
+    private static func count(_ number: Int, _ noun: String) -> String {
+        "\(number) \(noun)" + (number == 1 ? "" : "s")
     }
 }

@@ -2,10 +2,8 @@
 
 internal import Annals
 
-/// Shows the objects of one state by their labels.
 struct Labels {
     private static let longest = 40
-
     private let snapshot: Snapshot
     private let known: [UInt16: (entity: EntityHandle, position: Int)]
 
@@ -19,15 +17,12 @@ struct Labels {
         self.known = known
     }
 
-    /// Such as `swift (1:12)`, or the ID alone if the object has no label.
-    ///
-    /// - Parameter row: The object's values at another time; nil for those of the state.
+    /// Such as `swift (1:12)`, or the ID alone without a label. `row` has the object's values at another time.
     func text(_ object: ObjectID, _ row: Row? = nil) -> String {
         guard let label = label(object, row) else { return object.description }
         return "\(Terminal.cut(label, to: Self.longest)) (\(object))"
     }
 
-    /// The first unique text; nil without one.
     func label(_ object: ObjectID, _ row: Row? = nil) -> String? {
         guard let (entity, position) = known[object.entityNumber] else { return nil }
         var label = row?[entity.attributes[position]]?.string
@@ -57,7 +52,6 @@ extension EntityHandle {
         "“\(name)” has no attribute “\(attribute)”: it has \(attributes.joined(separator: ", "))."
     }
 
-    /// The position of the first attribute that has unique texts.
     fileprivate func labelPosition(_ description: EntityDescription) -> Int? {
         description.attributes.first { $0.isUnique && $0.type == .string }.flatMap { position(of: $0.name) }
     }
@@ -91,7 +85,6 @@ extension EntityHandle {
         return labelled ?? identified
     }
 
-    /// The object of an ID, or of only its number.
     private func identified(_ text: String) throws(ToolFailure) -> ObjectID? {
         guard let object = ObjectID(text) else {
             guard text.utf8.allSatisfy(\.isDigit), let number = UInt64(text) else { return nil }

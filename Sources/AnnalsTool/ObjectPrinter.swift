@@ -1,37 +1,30 @@
-// Objects as JSON, as CSV or as a table: `dump`, `get` and `find` print them, and `load` reads the first two.
+// Objects as JSON, as CSV or as a table, for `dump`, `get` and `find`; `load` reads the first two. And `annals dump`,
+// which prints the objects of a store, one a line, as of now or of any place in its history.
 
 internal import Annals
 
-/// Prints the objects of one entity as they come.
 struct ObjectPrinter {
-    enum Format: String {
-        case jsonl, csv, table, json
-    }
+    enum Format: String { case jsonl, csv, table, json }
 
     private let entity: EntityHandle
     private let format: Format
+    private let output: Output
     private let isBare: Bool
     /// The positions of the attributes to print, and their names in a line of JSON.
     private let columns: [(position: Int, name: String)]
     private let labels: Labels?
     private let start: String
-    /// A buffer that is used again.
     private var line: [UInt8] = []
     private var table: Table
-    private var failure: ToolFailure?
     private var isFirst = true
 
-    /// Prints the first line of CSV.
-    ///
-    /// - Parameters:
-    ///   - isBare: Leaves out “_entity” and “_id”.
-    ///   - columns: The positions of the attributes to print, in their order; nil for all.
-    ///   - labels: For the references in a table.
+    /// Prints the first line of CSV. `columns` are the positions of the attributes to print; nil for all. A table shows
+    /// references by `labels`.
     init(
         _ entity: EntityHandle, _ format: Format, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil,
-        _ output: inout Output
-    ) throws(ToolFailure) {
-        (self.entity, self.format, self.isBare, self.labels) = (entity, format, isBare, labels)
+        _ output: Output
+    ) {
+        (self.entity, self.format, self.isBare, self.labels, self.output) = (entity, format, isBare, labels, output)
         let positions = columns ?? Array(entity.attributes.indices)
         let names = positions.map { MemberNames.dumped(entity.attributes[$0]) }
         self.columns = zip(positions, names).map { ($0, JSONText.string($1) + ":") }
@@ -41,36 +34,29 @@ struct ObjectPrinter {
             return (isNumber ? "#" : "") + entity.attributes[position]
         }
         // An ID is useful as a whole only.
-        table = Table((isBare ? [] : ["#id"]) + titles)
-        if format == .csv { try Self.print((isBare ? [] : ["_entity", "_id"]) + names, &output) }
+        table = Table(output, (isBare ? [] : ["#id"]) + titles)
+        if format == .csv { print((isBare ? [] : ["_entity", "_id"]) + names) }
     }
 
-    /// Prints an object, for a closure that the library calls. Returns whether more objects can be printed: `finish`
-    /// throws a failure.
-    mutating func print(_ row: borrowing RowView, _ output: inout Output) -> Bool {
-        do {
-            switch format {
-            case .jsonl: try output.data(try bytes(of: row))
-            // One array, with an object in each line.
-            case .json: try output.data([UInt8(ascii: isFirst ? "[" : ",")] + bytes(of: row))
-            case .csv:
-                let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
-                try Self.print((isBare ? [] : [entity.name, row.id.description]) + fields, &output)
-            case .table:
-                try table.add((isBare ? [] : [row.id.description]) + values(of: row).map(cell), &output)
-            }
-        } catch {
-            failure = ToolFailure(error)
+    /// Prints an object. Returns whether it is of use to print more.
+    mutating func print(_ row: borrowing RowView) throws(StoreError) -> Bool {
+        switch format {
+        case .jsonl: output.data(try bytes(of: row))
+        // One array, with an object in each line.
+        case .json: output.data([UInt8(ascii: isFirst ? "[" : ",")] + (try bytes(of: row)))
+        case .csv:
+            let fields = try values(of: row).map { $0.isNull ? nil : ValueConversion.field($0) }
+            print((isBare ? [] : [entity.name, row.id.description]) + fields)
+        case .table: table.add((isBare ? [] : [row.id.description]) + (try values(of: row)).map(cell))
         }
         isFirst = false
-        return failure == nil
+        return !output.hasFailed
     }
 
-    /// Prints the rows that wait, or throws the failure that has ended the printing.
-    mutating func finish(_ output: inout Output) throws(ToolFailure) {
-        if let failure { throw failure }
-        if format == .json { try output.data(Array((isFirst ? "[]\n" : "]\n").utf8)) }
-        try table.show(&output)
+    /// Prints the rows that wait.
+    mutating func finish() {
+        if format == .json { output.data(Array((isFirst ? "[]\n" : "]\n").utf8)) }
+        table.show()
     }
 
     private func values(of row: borrowing RowView) throws(StoreError) -> [Value] {
@@ -78,8 +64,6 @@ struct ObjectPrinter {
         for column in columns { values.append(try row.value(at: column.position)) }
         return values
     }
-
-    // MARK: Tables
 
     private func cell(_ value: Value) -> String {
         switch value {
@@ -89,14 +73,11 @@ struct ObjectPrinter {
     }
 
     /// Prints CSV: unchanged for other programs; on a terminal, without control characters.
-    private static func print(_ fields: [String?], _ output: inout Output) throws(ToolFailure) {
+    private func print(_ fields: [String?]) {
         let line = CSV.line(fields)
-        if output.isTerminal { try output.line(String(line.dropLast())) } else { try output.data(Array(line.utf8)) }
+        if output.isTerminal { output.line(String(line.dropLast())) } else { output.data(Array(line.utf8)) }
     }
 
-    // MARK: JSON
-
-    /// The line of an object, with its line feed.
     private mutating func bytes(of row: borrowing RowView) throws(StoreError) -> [UInt8] {
         line.removeAll(keepingCapacity: true)
         line += start.utf8
@@ -117,12 +98,9 @@ struct ObjectPrinter {
     }
 }
 
-/// The names of attributes as members of dumps. The names “_entity” and “_id” belong to the dump itself.
-///
-/// If an attribute has one of the dump's own names, with or without more “_” before it, dumps write one more “_” before
-/// it. Loads remove it again.
+/// The names of attributes as members of dumps, to which “_entity” and “_id” belong. If an attribute has one of these
+/// names, with or without more “_” before it, dumps write one more “_” before it. Loads remove it again.
 package enum MemberNames {
-    /// The name in a dump.
     package static func dumped(_ attribute: String) -> String { isOwn(attribute) ? "_" + attribute : attribute }
 
     /// The attribute's name; nil for the dump's own members.
@@ -138,4 +116,64 @@ package enum MemberNames {
         let rest = name.utf8.drop { $0 == UInt8(ascii: "_") }
         return rest.elementsEqual("entity".utf8) || rest.elementsEqual("id".utf8)
     }
+}
+
+enum DumpCommand {
+    static let command = Command(
+        "dump", "Prints the objects of a store, one per line.",
+        details: """
+            In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's order.
+            Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. A date has as many digits as it
+            needs to be read back exactly. One before the year 0 or after 9999 is the seconds since 2001, such as
+            "2001-01-01T00:00:00Z+1e+20s". JSON has no NaN and infinities: they are the strings "NaN", "Infinity" and
+            "-Infinity". A JSON value that is not valid JSON text is {"_notJSON":"TEXT"}. An attribute named “_id” or
+            “_entity” gets one more “_”, which “load” removes again.
+
+            With --schema, the first line is {"_schema":…}, which has the form of “annals schema --format json”. “annals
+            load NEW FILE” then makes the same store: the schema, the objects, and their IDs.
+
+            In csv, which needs --entity if the store has several, the first line has the names. Null is an empty field,
+            and an empty text is two quotes.
+            """, operands: ["STORE"],
+        options: [
+            Option("entity", value: "NAME", "only the objects of this entity"),
+            Option("schema", "print the schema first, so that “load” can make the same store"),
+            .asOf, .format("jsonl (the default), or csv"), .bare,
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(["jsonl", "csv"])
+        let place = try arguments.place(of: "as-of")
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let snapshot = try place.map(store.snapshot) ?? store.snapshot()
+        let names = try arguments.value(of: "entity").map { [$0] } ?? snapshot.entities.map(\.name)
+        let entities = try names.map(snapshot.entity)
+        // An entity whose history does not reach back refuses to be read. Then nothing is printed.
+        for entity in entities { try snapshot.forEachRow(of: entity) { _ in false } }
+        guard format == "jsonl" || entities.count <= 1 else {
+            throw arguments.refusal("The store has several entities: choose one with “--entity”.")
+        }
+        if arguments.has("schema") {
+            guard format == "jsonl", !arguments.has("bare"), !arguments.has("entity") else {
+                throw arguments.refusal("“--schema” is for a whole dump in jsonl, without --entity and --bare.")
+            }
+            let schema = SchemaCommand.json(try snapshot.entities, version: snapshot.schemaVersion)
+            output.data([schemaMember: schema])
+        }
+        let progress = Progress("objects")
+        defer { progress.clear() }
+        let total = progress.isShown && place == nil ? try names.reduce(0) { try $0 + snapshot.count(of: $1) } : 0
+        var count: UInt64 = 0
+        for entity in entities {
+            var printer = ObjectPrinter(entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), output)
+            try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
+                count += 1
+                progress.show(count, of: total)
+                return try printer.print(row)
+            }
+            printer.finish()
+        }
+    }
+
+    static let schemaMember = "_schema"
 }

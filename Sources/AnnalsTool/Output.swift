@@ -9,7 +9,6 @@ internal import Annals
     internal import Musl
 #endif
 
-/// A part of a line, and how a terminal shows it.
 package struct StyledText: Equatable, Sendable {
     /// The parameters of the terminal's escape sequence.
     package enum Style: String, Sendable {
@@ -28,25 +27,22 @@ package struct StyledText: Equatable, Sendable {
     package init(_ text: String, _ style: Style = .plain) { (self.text, self.style) = (text, style) }
 }
 
-/// Buffered output to one of the standard streams.
-package struct Output: Sendable {
+package final class Output {
     package enum Stream: Int32, Sendable {
         case standardOutput = 1
         case standardError = 2
     }
 
     private static let bufferBytes = 64 * 1024
-
     private let stream: Stream
     private var buffer: [UInt8] = []
     /// After the first failure nothing more is written: it would look as if it directly followed the earlier output.
-    package private(set) var hasFailed = false
+    private var failure: ToolFailure?
+    /// Whether printing more is in vain. `finish` throws the failure.
+    var hasFailed: Bool { failure != nil }
     /// Whether the command has changed something. A failure to print does not undo that, as its message explains.
     package var hasChanges = false
-
-    /// Whether a person reads the output.
     package let isTerminal: Bool
-    /// Whether `styled` lines have colours.
     package var hasColors = false
 
     package init(_ stream: Stream) {
@@ -55,62 +51,58 @@ package struct Output: Sendable {
     }
 
     /// Prints a line of text. Control characters are escaped.
-    package mutating func line(_ text: String = "") throws(ToolFailure) {
-        try data(Array((Self.escaped(text) + "\n").utf8))
-    }
+    package func line(_ text: String = "") { data(Array((Self.escaped(text) + "\n").utf8)) }
 
     /// Prints a line of text in parts. Control characters are escaped.
-    package mutating func line(_ parts: [StyledText]) throws(ToolFailure) {
+    package func line(_ parts: [StyledText]) {
         for part in parts {
             let text = Self.escaped(part.text)
             buffer += (hasColors && part.style != .plain ? "\u{1b}[\(part.style.rawValue)m\(text)\u{1b}[m" : text).utf8
         }
-        try data([UInt8(ascii: "\n")])
+        data([UInt8(ascii: "\n")])
     }
 
     /// Prints bytes unchanged: for other programs, or if they were escaped already.
-    package mutating func data(_ bytes: [UInt8]) throws(ToolFailure) {
+    package func data(_ bytes: [UInt8]) {
         buffer += bytes
-        if buffer.count >= Self.bufferBytes { try flush() }
+        if buffer.count >= Self.bufferBytes { flush() }
     }
 
-    /// Prints a line of JSON for other programs.
-    mutating func data(_ line: JSONLine) throws(ToolFailure) { try data(Array((line.text + "\n").utf8)) }
+    func data(_ line: JSONLine) { data(Array((line.json + "\n").utf8)) }
 
     /// Prints a result in one of the formats json and text.
-    mutating func line(
-        _ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String
-    ) throws(ToolFailure) {
-        try line(Arguments.isJSON(format) ? json().text : text())
+    func line(_ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
+        line(Arguments.isJSON(format) ? json().json : text())
     }
 
-    /// Prints lines on standard error at once.
     static func report(_ lines: String...) throws(ToolFailure) {
-        var errors = Output(.standardError)
-        for line in lines { try errors.line(line) }
+        let errors = Output(.standardError)
+        for line in lines { errors.line(line) }
         try errors.finish()
     }
 
     /// Writes the rest of the buffer. A command has succeeded only if this has.
-    package mutating func finish() throws(ToolFailure) { try flush() }
+    package func finish() throws(ToolFailure) {
+        flush()
+        if let failure { throw failure }
+    }
 
-    private mutating func flush() throws(ToolFailure) {
+    private func flush() {
         defer { buffer.removeAll(keepingCapacity: true) }
         var sent = 0
         while sent < buffer.count && !hasFailed {
             do throws(SystemError) {
                 sent += try SystemCalls.writeSome(stream.rawValue, buffer[sent...])
             } catch {
-                hasFailed = true
-                throw ToolFailure(
+                failure = ToolFailure(
                     error.number == EPIPE ? .closedPipe : .failed,
-                    "The output could not be written and is incomplete: \(Self.reason(error))."
+                    "The output could not be written and is incomplete: \(reason(error))."
                         + (hasChanges ? " The command has still made its changes." : ""))
             }
         }
     }
 
-    private static func reason(_ error: SystemError) -> String {
+    private func reason(_ error: SystemError) -> String {
         switch error.number {
         case EPIPE: "its reader has closed it"
         case ENOSPC: "no space is left"
@@ -135,5 +127,106 @@ package struct Output: Sendable {
         case .control, .format, .lineSeparator, .paragraphSeparator: true
         default: false
         }
+    }
+}
+
+package enum Terminal {
+    /// The width in columns: of the terminal, or by the variable COLUMNS. Nil if unknown.
+    static var columns: Int? {
+        if let columns = environment("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }
+        var size = winsize()
+        guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        return Int(size.ws_col)
+    }
+
+    static var isInput: Bool { isatty(0) == 1 }
+
+    package static func width(of text: String) -> Int {
+        if text.utf8.allSatisfy({ $0 < 0x80 }) { return text.utf8.count }
+        return text.unicodeScalars.reduce(0) { $0 + width(of: $1) }
+    }
+
+    private static func width(of scalar: Unicode.Scalar) -> Int {
+        if [.nonspacingMark, .enclosingMark, .format].contains(scalar.properties.generalCategory) { return 0 }
+        if scalar.properties.isEmojiPresentation { return 2 }
+        return wide.contains { $0.contains(scalar.value) } ? 2 : 1
+    }
+
+    /// The blocks of characters that are wide by Unicode's annex 11.
+    private static let wide: [ClosedRange<UInt32>] = [
+        0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x4DBF, 0x4E00...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3,
+        0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF01...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF,
+        0x20000...0x3FFFD,
+    ]
+
+    /// The text in at most this many columns, with a mark where it was cut.
+    package static func cut(_ text: String, to columns: Int) -> String {
+        guard width(of: text) > columns else { return text }
+        var (result, used) = ("", 1)
+        for character in text {
+            let width = width(of: String(character))
+            guard used + width <= columns else { break }
+            result.append(character)
+            used += width
+        }
+        return result + "…"
+    }
+
+    /// Nil if it is missing or empty. Sound: the string is copied at once, while nothing changes it.
+    static func environment(_ name: String) -> String? {
+        guard let value = getenv(name), value.pointee != 0 else { return nil }
+        return String(validatingCString: value)
+    }
+}
+
+extension Output {
+    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
+    func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
+        let when = arguments.value(of: "color") ?? "auto"
+        guard ["always", "never", "auto"].contains(when) else {
+            throw ToolFailure(.usage, "The option “--color” takes always, never or auto, not “\(when)”.")
+        }
+        let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
+        hasColors = when == "always" || when == "auto" && isWanted
+        if isLong, isTerminal { Pager.start() }
+    }
+}
+
+/// The user's pager. It gets everything that the tool prints from its start on.
+enum Pager {
+    /// Waits for the end of the pager. Sound without a lock, because only the main thread uses it.
+    nonisolated(unsafe) private static var wait: (() -> Int32)?
+
+    /// Starts the pager of ANNALS_PAGER or PAGER, or `less`. `cat` is none, and so is an empty variable.
+    static func start() {
+        guard let command, command != "cat", !isRunning else { return }
+        // As `git` has it: quit if the text fits on the screen, show colours, leave the text there.
+        setenv("LESS", "FRX", 0)
+        guard let pager = popen(command, "w") else { return }
+        dup2(fileno(pager), 1)
+        // It is for the pager, which stays.
+        signal(SIGINT, SIG_IGN)
+        wait = { pclose(pager) }
+    }
+
+    private static var command: String? {
+        for name in ["ANNALS_PAGER", "PAGER"] where getenv(name) != nil { return Terminal.environment(name) }
+        let folders = Terminal.environment("PATH")?.split(separator: ":") ?? []
+        return folders.contains { access("\($0)/less", X_OK) == 0 } ? "less" : nil
+    }
+
+    static var isRunning: Bool { wait != nil }
+
+    /// Waits for the pager, and returns the tool's status: the pager's end is no failure, unless it could not begin.
+    static func end(_ status: ExitStatus) -> ExitStatus {
+        guard let wait else { return status }
+        close(1)
+        let ending = wait()
+        // As the shell reports a command that it cannot find, or run.
+        if [126, 127].contains(ending >> 8 & 0xFF) {
+            try? Output.report("annals: The pager could not run: set PAGER to another one, or to cat.")
+            return .failed
+        }
+        return status == .closedPipe ? .done : status
     }
 }

@@ -1,6 +1,7 @@
 // `annals report STORE FILE`: writes a page of HTML about a store, with pictures and tables.
 
 internal import Annals
+internal import FoundationEssentials
 
 #if canImport(Glibc)
     internal import Glibc
@@ -8,8 +9,8 @@ internal import Annals
     internal import Musl
 #endif
 
-extension Command {
-    static let report = Command(
+enum ReportCommand {
+    static let command = Command(
         "report", "Writes a page of HTML about a store: its space, history, consumers and growth.",
         details: """
             The page is one file, without scripts, that needs no network. It has pictures, and a table of the numbers
@@ -18,25 +19,20 @@ extension Command {
 
             An earlier report of the same name is replaced. Another file is not. If FILE is “-”, the page is printed.
             PLACE is a token, the number of a transaction, or a moment, as for “annals history”.
-            """,
-        operands: ["STORE", "FILE"],
-        options: [Option("since", value: "PLACE", "of history, only transactions after this place")],
-        run: ReportCommand.run)
-}
-
-enum ReportCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
+            """, operands: ["STORE", "FILE"],
+        options: [Option("since", value: "PLACE", "of history, only transactions after this place")]
+    ) { arguments, output in
         let file = arguments.operands[1]
-        let since = try arguments.place(of: "since", for: .report)
+        let since = try arguments.place(of: "since")
         let (page, number) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             if file != "-" { try requireReplaceable(file, store: store.path) }
             let facts = try ReportFacts(store, since: since)
             return (Array(ReportPage(facts).html.text.utf8), facts.state.token.number)
         }
-        if file == "-" { return try output.data(page) }
+        if file == "-" { return output.data(page) }
         try write(page, to: file)
         output.hasChanges = true
-        try output.line("\(file): a report as of transaction \(number)")
+        output.line("\(file): a report as of transaction \(number)")
     }
 
     /// The bytes that the disk of a file has left; nil if unknown.
@@ -44,8 +40,6 @@ enum ReportCommand {
         var disk = statvfs()
         return statvfs(file, &disk) == 0 ? UInt64(disk.f_bavail) * UInt64(disk.f_frsize) : nil
     }
-
-    // MARK: The file
 
     /// Throws if the file exists, and is not an earlier report or empty.
     private static func requireReplaceable(_ file: String, store: String) throws(ToolFailure) {
@@ -68,32 +62,15 @@ enum ReportCommand {
         }
     }
 
-    /// Writes the file completely, or leaves it as it was.
+    /// Writes the file completely, or leaves it as it was. An earlier report keeps its permissions.
     private static func write(_ bytes: [UInt8], to file: String) throws(ToolFailure) {
-        let folder = file.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(file[...$0]) } ?? ""
-        let draft = folder + ".annals-report-" + String(UInt64.random(in: 0 ... .max), radix: 16)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
-        guard descriptor >= 0 else { throw failure(file, errno) }
-        // An earlier report keeps its permissions.
-        var old = stat()
-        if stat(file, &old) == 0 { fchmod(descriptor, old.st_mode & 0o777) }
-        var number: Int32 = 0
-        var rest = bytes[...]
-        do throws(SystemError) {
-            while !rest.isEmpty { rest = rest.dropFirst(try SystemCalls.writeSome(descriptor, rest)) }
-            if fsync(descriptor) != 0 { number = errno }
+        do {
+            try Data(bytes).write(to: URL(filePath: file), options: .atomic)
         } catch {
-            number = error.number
+            let number = ((error as? CocoaError)?.underlying as? POSIXError)?.code.rawValue ?? EIO
+            throw ToolFailure(
+                .failed, "“\(file)” could not be written (\(reason(number))): name a file in another folder.")
         }
-        close(descriptor)
-        if number == 0, rename(draft, file) != 0 { number = errno }
-        guard number != 0 else { return }
-        unlink(draft)
-        throw failure(file, number)
-    }
-
-    private static func failure(_ file: String, _ number: Int32) -> ToolFailure {
-        ToolFailure(.failed, "“\(file)” could not be written (\(reason(number))): name a file in another folder.")
     }
 
     private static func reason(_ number: Int32) -> String { String(cString: strerror(number)) }

@@ -5,11 +5,9 @@ internal import Annals
 struct ReportPage {
     static let beginning = "<!DOCTYPE html>\n<!-- A report of annals. -->"
     private static let shownObjects = 15
-
     private let facts: ReportFacts
-    /// The authors with most changes, who have a colour of their own.
     private let shownAuthors: [Int]
-    private var state: ReportState { facts.state }
+    private var state: StoreFacts { facts.state }
     private var statistics: StoreStatistics { facts.state.statistics }
 
     init(_ facts: ReportFacts) {
@@ -18,7 +16,7 @@ struct ReportPage {
     }
 
     var html: HTML {
-        let name = Terminal.cut(facts.path.split(separator: "/").last.map(String.init) ?? facts.path, to: 60)
+        let name = Terminal.cut(state.path.split(separator: "/").last.map(String.init) ?? state.path, to: 60)
         return """
             \(HTML(stringLiteral: Self.beginning))
             <html lang="en"><head><meta charset="utf-8"/><title>\(name): report</title>
@@ -66,7 +64,6 @@ struct ReportPage {
             + "\(Timestamp.local(facts.latest)) (\(length))."
     }
 
-    /// The most important thing to do.
     private var advice: String {
         if let lost { return "Cleaning has passed consumer “\(cut(lost))”: it must read everything again." }
         if let daysLeft, daysLeft < 30 {
@@ -79,8 +76,8 @@ struct ReportPage {
         if InfoCommand.isCompactionDue(statistics) {
             return "Compaction is due: “annals compact” frees about \(bytes(statistics.space.garbageBytes))."
         }
-        if state.plan.regainedBytes > max(10_000_000, statistics.endBytes / 2) {
-            return "“annals clean” and “annals compact” free about \(bytes(state.plan.regainedBytes))."
+        if facts.plan.regainedBytes > max(10_000_000, statistics.endBytes / 2) {
+            return "“annals clean” and “annals compact” free about \(bytes(facts.plan.regainedBytes))."
         }
         return "Nothing needs to be done."
     }
@@ -107,8 +104,7 @@ struct ReportPage {
                 note: """
                     The \(bytes(statistics.fileBytes)) of the file by use. All but “reserved” are estimates. History is
                     changes, and rows that newer ones have replaced. Compaction frees the garbage.
-                    """),
-            "<details><summary>The file by kinds of frames</summary>\(frames.html)</details>")
+                    """), "<details><summary>The file by kinds of frames</summary>\(frames.html)</details>")
     }
 
     // MARK: Authors over time
@@ -135,9 +131,7 @@ struct ReportPage {
         let rest = facts.authors.names.indices.filter { !shownAuthors.contains($0) }
         let parts = shownAuthors.map { [$0] } + (rest.isEmpty ? [] : [rest])
         let names = shownAuthors.map(name) + (rest.isEmpty ? [] : [count(UInt64(rest.count), "other author")])
-        let sums = periods.map { period in
-            parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } }
-        }
+        let sums = periods.map { period in parts.map { $0.reduce(0) { $0 + (period.amounts[$1].map(measure) ?? 0) } } }
         let rows = zip(periods, sums).map { (period, sums) -> [any ReportCell] in [period.label] + sums }
         let table = ReportTable(id: title.lowercased() + "-over-time", columns: ["from"] + names, rows: rows)
         return Picture.figure(
@@ -147,7 +141,6 @@ struct ReportPage {
             })
     }
 
-    /// The table of `annals history --summary`.
     private func groups(_ id: String, _ title: String, _ groups: HistorySummary.Groups) -> HTML {
         let columns = [title, "transactions", "changes", "inserts", "updates", "deletes", "first", "last"]
         let rows = groups.sorted.map { index -> [any ReportCell] in
@@ -164,8 +157,7 @@ struct ReportPage {
         let largest = String(grouped: UInt64(facts.sizes.largest))
         return section(
             "Sizes: most often \(usual.label) \(usual.label == "1" ? "change" : "changes") in a transaction, at most "
-                + largest,
-            histogram("sizes", "changes", facts.sizes, "Transactions by their number of changes"),
+                + largest, histogram("sizes", "changes", facts.sizes, "Transactions by their number of changes"),
             facts.transactions < 2
                 ? "" : histogram("gaps", "time", facts.gaps, "Transactions by the time since the one before"))
     }
@@ -227,23 +219,23 @@ struct ReportPage {
 
     // MARK: Consumers
 
-    private var lost: ReportState.Reader? { state.readers.first(where: \.consumer.isLost) }
+    private var lost: ReportFacts.Reader? { facts.readers.first(where: \.consumer.isLost) }
 
-    private var slowest: ReportState.Reader? {
-        state.readers.filter { $0.unreadSince != nil }.max { $0.consumer.lag < $1.consumer.lag }
+    private var slowest: ReportFacts.Reader? {
+        facts.readers.filter { $0.unreadSince != nil }.max { $0.consumer.lag < $1.consumer.lag }
     }
 
-    private func cut(_ reader: ReportState.Reader) -> String { Terminal.cut(reader.consumer.name, to: 40) }
+    private func cut(_ reader: ReportFacts.Reader) -> String { Terminal.cut(reader.consumer.name, to: 40) }
 
     /// Microseconds since the first transaction that it has not read.
-    private func waiting(_ reader: ReportState.Reader) -> Double? {
+    private func waiting(_ reader: ReportFacts.Reader) -> Double? {
         reader.unreadSince.map { max(0, Double(facts.made) - Double($0)) }
     }
 
     private var consumers: HTML {
-        guard !state.readers.isEmpty else { return section("Consumers: none, so cleaning waits for no reader") }
+        guard !facts.readers.isEmpty else { return section("Consumers: none, so cleaning waits for no reader") }
         let columns = ["consumer", "behind", "kind", "place", "unread since", "holds up bytes, about", "last seen"]
-        let sorted = state.readers.sorted { $0.consumer.lag > $1.consumer.lag }
+        let sorted = facts.readers.sorted { $0.consumer.lag > $1.consumer.lag }
         let rows = sorted.map { reader -> [any ReportCell] in
             let consumer = reader.consumer
             return [
@@ -276,7 +268,7 @@ struct ReportPage {
     // MARK: Cleaning
 
     private var cleaning: HTML {
-        let (plan, whole) = (state.plan, state.wholePlan)
+        let (plan, whole) = (facts.plan, facts.wholePlan)
         let rows: [[any ReportCell]] = [
             ["“annals compact” alone", statistics.space.garbageBytes, 0 as UInt64],
             ["“annals clean”, then compact", plan.regainedBytes, plan.transactions],

@@ -8,7 +8,6 @@ struct HTML: ExpressibleByStringInterpolation {
         fileprivate var text = ""
 
         init(literalCapacity: Int, interpolationCount: Int) {}
-
         mutating func appendLiteral(_ literal: String) { text += literal }
         mutating func appendInterpolation(_ plain: String) { text += HTML.escaped(plain) }
         mutating func appendInterpolation(_ number: some BinaryInteger) { text += "\(number)" }
@@ -29,17 +28,14 @@ struct HTML: ExpressibleByStringInterpolation {
     }
 }
 
-/// A text or a number.
 protocol ReportCell {}
 
 extension String: ReportCell {}
 extension UInt64: ReportCell {}
 
-/// A table, which is shown as such and as a picture.
 struct ReportTable {
     /// More rows would make the page slow.
     static let mostRows = 400
-
     let id: String
     /// The columns. The first one names the row.
     let columns: [String]
@@ -160,7 +156,6 @@ enum Picture {
         return (220, shapes + times(table.series.map(\.name), left))
     }
 
-    /// The first and the last label.
     private static func times(_ labels: [String], _ left: Double) -> [HTML] {
         guard let first = labels.first, let last = labels.last else { return [] }
         let start: HTML = "<text x=\"\(left)%\" y=\"212\">\(first)</text>\n"
@@ -175,7 +170,6 @@ enum Picture {
     }
 }
 
-/// Numbers in words.
 enum ReportNumber {
     static func count(_ number: UInt64, _ noun: String, _ plural: String? = nil) -> String {
         String(grouped: number) + " " + (number == 1 ? noun : plural ?? noun + "s")
@@ -186,7 +180,6 @@ enum ReportNumber {
         return part > 0 && share < 1 ? "under 1%" : "\(Int(share.rounded()))%"
     }
 
-    /// A number with few characters.
     static func short(_ number: Double) -> String {
         number < 10_000 ? String(grouped: UInt64(number)) : scaled(number, ["", "k", "M", "G", "T", "P"])
     }

@@ -1,9 +1,9 @@
-// `annals restore STORE [ENTITY [ID…]] --to PLACE`: writes an earlier state of objects as one new transaction.
+// `annals restore` writes an earlier state of objects as one new transaction; `annals revert` undoes one.
 
 internal import Annals
 
-extension Command {
-    static let restore = Command(
+enum RestoreCommand {
+    static let command = Command(
         "restore", "Brings back an earlier state of objects.",
         details: """
             Writes one new transaction. Without ENTITY, all objects become as they were at the place. With ENTITY, only
@@ -21,26 +21,20 @@ extension Command {
             If a selected object referred to an object that no longer exists, nothing is written: restore that one
             first. Objects that refer to deleted ones follow their delete rules. A label is one of the earlier state, or
             otherwise of the present.
-            """,
-        operands: ["STORE", "[ENTITY]", "[ID…]"],
+            """, operands: ["STORE", "[ENTITY]", "[ID…]"],
         options: [
             Option("to", value: "PLACE", "the state to bring back"),
             Option("from", value: "BACKUP", "a backup that has the state; without --to, its newest"),
             Option("dry-run", "prints the differences, and writes nothing"), .author, .context,
-            Option("format", value: "FORMAT", "text or json; with --dry-run text (the default on a terminal) or jsonl"),
-            .color,
-        ], run: RestoreCommand.run)
-}
-
-enum RestoreCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
+            .format("text or json; with --dry-run text (the default on a terminal) or jsonl"), .color,
+        ]
+    ) { arguments, output in
         let isDry = arguments.has("dry-run")
         let dry = output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]
-        let format = try arguments.format(isDry ? dry : ["text", "json"], for: .restore)
-        let place = try arguments.place(of: "to", for: .restore)
+        let format = try arguments.format(isDry ? dry : ["text", "json"])
+        let place = try arguments.place(of: "to")
         guard place != nil || arguments.has("from") else {
-            throw Command.restore.refusal(
-                "“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
+            throw arguments.refusal("“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
         }
         let backup = try arguments.value(of: "from").map { try StoreAccess.open($0, .readOnly) }
         defer { try? backup?.close() }
@@ -52,9 +46,9 @@ enum RestoreCommand {
             }
             if isDry {
                 try output.begin(arguments, isLong: format == "text")
-                try rehearse(plan(store.snapshot()), isJSON: format == "jsonl", &output)
+                try rehearse(plan(store.snapshot()), isJSON: format == "jsonl", output)
             } else {
-                try write(plan, store, arguments, format, &output)
+                try write(plan, store, arguments, format, output)
             }
         }
         do {
@@ -64,7 +58,6 @@ enum RestoreCommand {
         }
     }
 
-    /// Adds that a backup may have the state.
     private static func advised(_ failure: ToolFailure) -> ToolFailure {
         var failure = failure
         let hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
@@ -93,11 +86,9 @@ enum RestoreCommand {
         return old
     }
 
-    // MARK: Writing
-
     private static func write(
         _ plan: (Snapshot) throws -> RestorePlan, _ store: Store, _ arguments: Arguments, _ format: String,
-        _ output: inout Output
+        _ output: Output
     ) throws {
         var (counts, notes) = ([HistoryChange.Kind: UInt64](), [String]())
         let token = try store.write(author: arguments.author, contextName: arguments.value(of: "context")) {
@@ -111,25 +102,80 @@ enum RestoreCommand {
         output.hasChanges = token != nil
         warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
-        try output.line(
+        output.line(
             format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
     }
 
-    private static func rehearse(_ plan: RestorePlan, isJSON: Bool, _ output: inout Output) throws {
+    private static func rehearse(_ plan: RestorePlan, isJSON: Bool, _ output: Output) throws {
         warn(plan.notes)
         // First without printing: a refusal comes before any output.
         try plan.forEachEffect { _ in }
-        var report = DiffReport(isJSON: isJSON, try Labels(plan.now), plan.labels)
+        let report = DiffReport(isJSON: isJSON, try Labels(plan.now), plan.labels, output)
         try plan.forEachEffect { step in
-            try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored, &output)
+            try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored)
         }
-        try report.finish(&output)
+        report.finish()
     }
 
     /// A failure to print notes must not hide that the store was changed.
-    private static func warn(_ notes: [String]) {
-        for note in notes { try? Output.report("note: " + note) }
+    private static func warn(_ notes: [String]) { for note in notes { try? Output.report("note: " + note) } }
+}
+
+enum RevertCommand {
+    static let command = Command(
+        "revert", "Undoes a transaction with a new one, and prints its token.",
+        details: """
+            Objects that it inserted are deleted, attributes that it changed get their values back, and objects that
+            it deleted are inserted again. If something has other values now than the transaction wrote, that is a
+            conflict. Conflicts are listed, and nothing is written; with --skip the rest is undone. Conflicts end
+            the command with status 1 in both cases. Give the transaction's number or its token.
+            """, operands: ["STORE", "NUMBER|TOKEN"],
+        options: [.author, .context, Option("skip", "undo what can be undone")]
+    ) { arguments, output -> ExitStatus in
+        let place = try HistoryPlace(arguments.operands[1], "NUMBER|TOKEN", arguments.command)
+        if case .moment = place {
+            throw arguments.refusal("A moment is not a transaction: “annals history STORE” prints their numbers.")
+        }
+        let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+            let (author, context) = (arguments.author, arguments.value(of: "context"))
+            let policy: RevertPolicy = arguments.has("skip") ? .storeWins : .refuse
+            if case .number(let number) = place {
+                return try store.revert(number, author: author, contextName: context, conflicts: policy)
+            }
+            return try store.revert(try store.token(of: place), author: author, contextName: context, conflicts: policy)
+        }
+        output.hasChanges = outcome.token != nil
+        for conflict in outcome.conflicts { output.line("conflict: " + sentence(conflict)) }
+        if let token = outcome.token {
+            output.line(token.description)
+        } else if outcome.conflicts.isEmpty {
+            output.line("Nothing is left to undo.")
+        } else if arguments.has("skip") {
+            throw ToolFailure(.failed, "Nothing was written, because nothing else is left to undo.")
+        } else {
+            throw ToolFailure(.failed, "Nothing was written.", hint: "--skip undoes the parts without conflicts.")
+        }
+        return outcome.conflicts.isEmpty ? .done : .failed
+    }
+
+    private static func sentence(_ conflict: RevertConflict) -> String {
+        let names = conflict.attributes.isEmpty ? "" : " of \(conflict.attributes.joined(separator: ", "))"
+        let reason =
+            switch conflict.reason {
+            case .changedSince: "the value\(names) has changed since"
+            case .deletedSince: "it was deleted since"
+            case .insertedSince: "it was inserted again, with other values"
+            case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
+            case .requiredMissing: "a value\(names) is required now, but was missing"
+            case .entityRemoved: "its entity is no longer in the schema"
+            case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
+            case .referenceMissing: "objects\(names) that it referred to no longer exist"
+            case .valuesLost: "history no longer has the old values"
+            case .derivedOutOfRange(let other):
+                "a derived value of object \(other) would be outside the range of its type"
+            }
+        return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."
     }
 }

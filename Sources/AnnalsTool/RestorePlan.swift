@@ -18,31 +18,12 @@ struct RestoreEffect {
     let restored: Row?
 
     var kind: HistoryChange.Kind { present == nil ? .insert : restored == nil ? .delete : .update }
-
     var entity: String { (present ?? restored)?.entity ?? "" }
 
-    /// The names of the attributes that differ, if the object exists in both states.
     var changed: [String] {
         guard let present, let restored else { return [] }
         return present.attributes.indices.filter { !DiffCommand.isSame(present.values[$0], restored.values[$0]) }
             .map { present.attributes[$0] }
-    }
-}
-
-/// A change that the restore makes itself.
-private struct RestoreStep {
-    let entity: EntityHandle
-    let effect: RestoreEffect
-
-    func carryOut(in transaction: Transaction) throws {
-        let object = effect.object
-        guard let restored = effect.restored else { return try transaction.delete(object) }
-        guard let present = effect.present else {
-            return try transaction.insert(entity, restored.values, again: object)
-        }
-        // A plain nil would be the value null.
-        let values = zip(present.values, restored.values).map { DiffCommand.isSame($0, $1) ? Value?.none : $1 }
-        _ = try transaction.update(object, of: entity, naming: values)
     }
 }
 
@@ -70,7 +51,6 @@ final class RestorePlan {
     private let old: Snapshot
     private let isBackup: Bool
     private let pairs: [UInt16: Pair]
-    /// The selected objects; nil for all of the entities.
     private let selected: [ObjectID]?
     let labels: Labels
     /// Parts of the earlier state that cannot come back. Each is a whole sentence.
@@ -129,8 +109,6 @@ final class RestorePlan {
         }
     }
 
-    // MARK: Steps
-
     /// Calls `body` with each change that a commit would make, with those of delete rules. Throws the error with which
     /// it would refuse them.
     func forEachEffect(_ body: (RestoreEffect) throws -> Void) throws {
@@ -148,7 +126,17 @@ final class RestorePlan {
 
     /// Writes the steps. Throws if one refers to a missing object: RB3.
     func carryOut(in transaction: Transaction) throws {
-        try forEachStep { try $0.carryOut(in: transaction) }
+        missing = [:]
+        try forEachCandidate { object in
+            guard let pair = pairs[object.entityNumber], let effect = try effect(on: object, pair) else { return }
+            guard let restored = effect.restored else { return try transaction.delete(object) }
+            guard let present = effect.present else {
+                return try transaction.insert(pair.entity, restored.values, again: object)
+            }
+            // A plain nil would be the value null.
+            let values = zip(present.values, restored.values).map { DiffCommand.isSame($0, $1) ? Value?.none : $1 }
+            _ = try transaction.update(object, of: pair.entity, naming: values)
+        }
         for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
             let present = try now.entities.lazy.map { try self.now.entity($0.name) }
                 .first { $0.number == target.entityNumber }
@@ -157,14 +145,6 @@ final class RestorePlan {
                 .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
                 hint: present == nil
                     ? nil : "Restore that one first: annals restore STORE '\(entity)' \(target) with the same options.")
-        }
-    }
-
-    private func forEachStep(_ body: (RestoreStep) throws -> Void) throws {
-        missing = [:]
-        try forEachCandidate { object in
-            guard let pair = pairs[object.entityNumber], let step = try step(object, pair) else { return }
-            try body(step)
         }
     }
 
@@ -196,7 +176,7 @@ final class RestorePlan {
         try old.entities.lazy.map { try old.entity($0.name) }.first { $0.number == entity.number }
     }
 
-    private func step(_ object: ObjectID, _ pair: Pair) throws -> RestoreStep? {
+    private func effect(on object: ObjectID, _ pair: Pair) throws -> RestoreEffect? {
         let (present, earlier) = (try now.row(object), try old.row(object))
         // RB1, RB2.
         let restored = try earlier.map { earlier in
@@ -210,13 +190,10 @@ final class RestorePlan {
         let effect = RestoreEffect(object: object, present: present, restored: restored)
         if effect.kind == .update, effect.changed.isEmpty { return nil }
         try noteMissing(of: effect)
-        return RestoreStep(entity: pair.entity, effect: effect)
+        return effect
     }
 
-    // MARK: References
-
-    /// A kept value without references to objects that the restore deletes. Otherwise a delete rule could delete the
-    /// object, against RB1.
+    /// A kept value without references to objects that the restore deletes: delete rules could act against RB1.
     private func withoutRemoved(_ value: Value) throws -> Value {
         func isLeft(_ target: ObjectID) throws -> Bool {
             let isSelected = selected?.contains(target) ?? (pairs[target.entityNumber] != nil)

@@ -2,8 +2,8 @@
 
 internal import Annals
 
-extension Command {
-    static let salvage = Command(
+enum SalvageCommand {
+    static let command = Command(
         "salvage", "Creates a new store from what can be read of a damaged one.",
         details: """
             Every part of the file with correct checksums is read. The new store has the newest values of each
@@ -13,13 +13,9 @@ extension Command {
 
             STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
             one to the same name removes it.
-            """,
-        operands: ["STORE", "NEW"], options: [.jsonOrText], run: SalvageCommand.run)
-}
-
-enum SalvageCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws -> ExitStatus {
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
+            """, operands: ["STORE", "NEW"], options: [.jsonOrText]
+    ) { arguments, output -> ExitStatus in
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
         ending.holdBack()
@@ -33,11 +29,9 @@ enum SalvageCommand {
             throw failure
         }
         output.hasChanges = true
-        for line in format == "json" ? [json(report, target).text] : text(report, target) { try output.line(line) }
+        for line in format == "json" ? [json(report, target).json] : text(report, target) { output.line(line) }
         return report.hasLosses ? .losses : .done
     }
-
-    // MARK: Text
 
     private static func text(_ report: Store.SalvageReport, _ target: String) -> [String] {
         var lines = ["\(target): \(report.objects) objects"]
@@ -77,8 +71,6 @@ enum SalvageCommand {
         return facts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
             + (report.isHeaderDamaged ? ["The header page is damaged."] : [])
     }
-
-    // MARK: JSON
 
     private static func json(_ report: Store.SalvageReport, _ target: String) -> JSONLine {
         [

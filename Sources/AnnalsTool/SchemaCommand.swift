@@ -1,9 +1,10 @@
-// `annals schema STORE`: prints the entities of a store, with their attributes and keys.
+// `annals schema STORE`: prints the entities of a store, with their attributes and keys, or makes them like those of a
+// file in the JSON form that it prints.
 
 internal import Annals
 
-extension Command {
-    static let schema = Command(
+enum SchemaCommand {
+    static let command = Command(
         "schema", "Prints or changes the schema of a store.",
         details: """
             In json it is one JSON object: the version of the schema and the entities. The version is 0 without a
@@ -20,26 +21,22 @@ extension Command {
 
             --dry-run prints the changes and makes none. It does not look for objects with the same value, which a new
             “unique” would reject.
-            """,
-        operands: ["STORE", "[ENTITY]"],
+            """, operands: ["STORE", "[ENTITY]"],
         options: [
             .textOrJSON, Option("swift", "prints Swift instead"),
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
             Option("author", value: "A", "with --apply: the author of the change in history (annals)"),
-        ], run: SchemaCommand.run)
-}
-
-enum SchemaCommand {
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        if arguments.has("apply") { return try apply(arguments, &output) }
+        ]
+    ) { arguments, output in
+        if arguments.has("apply") { return try apply(arguments, output) }
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
-            throw Command.schema.refusal("“--\(option)” can only be given with “--apply”.")
+            throw arguments.refusal("“--\(option)” can only be given with “--apply”.")
         }
-        let format = try arguments.format(["text", "json"], for: .schema)
+        let format = try arguments.format(["text", "json"])
         if arguments.has("swift"), arguments.has("format") {
-            throw Command.schema.refusal("“--swift” and “--format” cannot be given together.")
+            throw arguments.refusal("“--swift” and “--format” cannot be given together.")
         }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
@@ -47,33 +44,29 @@ enum SchemaCommand {
             return (snapshot.schemaVersion, try snapshot.entities.filter { handle == nil || $0.name == handle?.name })
         }
         if arguments.has("swift") {
-            for line in SwiftSchema(entities).text() { try output.line(line) }
+            for line in SwiftSchema(entities).text() { output.line(line) }
         } else if format == "json" {
-            try output.data(json(entities, version: version))
+            output.data(json(entities, version: version))
         } else {
-            try output.line("schema version \(version)")
+            output.line("schema version \(version)")
             for entity in entities {
-                try output.line(entity.name + (entity.history == .off ? ": history off" : ""))
-                for line in lines(entity) { try output.line(line) }
+                output.line(entity.name + (entity.history == .off ? ": history off" : ""))
+                for line in lines(entity) { output.line(line) }
             }
         }
     }
 
-    // MARK: Applying
-
-    private static func apply(_ arguments: Arguments, _ output: inout Output) throws {
+    private static func apply(_ arguments: Arguments, _ output: Output) throws {
         for option in ["swift", "format"] where arguments.has(option) {
-            throw Command.schema.refusal("“--\(option)” and “--apply” cannot be given together.")
+            throw command.refusal("“--\(option)” and “--apply” cannot be given together.")
         }
-        if arguments.operands.count > 1 {
-            throw Command.schema.refusal("“--apply” takes no entity: the file names them.")
-        }
+        if arguments.operands.count > 1 { throw command.refusal("“--apply” takes no entity: the file names them.") }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
         var difference: SchemaDifference?
         var token: HistoryToken?
         if isDry {
-            let store = try existing(path)
+            let store = try StoreAccess.existing(path, .readOnly) ?? Store(inMemory: [EntityDescription]())
             difference = try SchemaDifference(file, to: try store.snapshot().entities, prunes: prunes)
             try store.snapshot().requirePossible(difference?.changes ?? [])
             try store.close()
@@ -90,17 +83,8 @@ enum SchemaCommand {
         }
         output.hasChanges = token != nil
         let lines = difference?.lines ?? []
-        for line in lines.isEmpty ? ["nothing to change"] : lines { try output.line(line) }
-        if let token { try output.line(token.description) }
-    }
-
-    /// The store, or an empty one if it does not exist.
-    private static func existing(_ path: String) throws -> Store {
-        do {
-            return try StoreAccess.store(path, .readOnly, creates: false)
-        } catch let error as StoreError where error.code == .notFound {
-            return try Store(inMemory: [EntityDescription]())
-        }
+        for line in lines.isEmpty ? ["nothing to change"] : lines { output.line(line) }
+        if let token { output.line(token.description) }
     }
 
     private static func content(_ path: String) throws -> [UInt8] {
@@ -110,9 +94,6 @@ enum SchemaCommand {
         return bytes
     }
 
-    // MARK: Text
-
-    /// A line for each attribute and each key.
     static func lines(_ entity: EntityDescription) -> [String] {
         entity.attributes.map { "  \($0.name): " + words($0).joined(separator: ", ") }
             + entity.keys.map { "  \($0.isUnique ? "unique " : "")key over " + $0.attributes.joined(separator: ", ") }
@@ -133,8 +114,6 @@ enum SchemaCommand {
         return words
     }
 
-    // MARK: JSON
-
     static func json(_ entities: [EntityDescription], version: Int) -> JSONLine {
         ["version": version, "entities": entities.map(json)]
     }
@@ -143,11 +122,8 @@ enum SchemaCommand {
         ["name": entity.name, "history": entity.history.rawValue] + parts(of: entity)
     }
 
-    /// The attributes and the keys.
     static func parts(of entity: EntityDescription) -> JSONLine {
-        let keys = entity.keys.map { key -> JSONLine in
-            ["attributes": key.attributes.map(UTF8Text.init), "unique": key.isUnique]
-        }
+        let keys = entity.keys.map { key -> JSONLine in ["attributes": key.attributes, "unique": key.isUnique] }
         return ["attributes": entity.attributes.map(json), "keys": keys]
     }
 
@@ -158,11 +134,166 @@ enum SchemaCommand {
             "indexed": attribute.isIndexed, "unique": attribute.isUnique,
             "preservedOnDeletion": attribute.isPreservedOnDeletion,
         ]
-        if let value = attribute.defaultValue { line.addRaw("default", ValueConversion.text(value)) }
+        if let value = attribute.defaultValue { line.add("default", value) }
         line.addPresent([
             "target": attribute.target, "inverse": attribute.inverse,
             "deleteRule": rule == .noAction ? nil : rule.rawValue,
         ])
         return line
+    }
+}
+
+struct SchemaFile {
+    /// An entity, with the former names of itself and its attributes.
+    struct Entity {
+        var description: EntityDescription
+        var formerName: String?
+        var formerNames: [String: String] = [:]
+    }
+
+    var entities: [Entity] = []
+
+    init(_ bytes: [UInt8]) throws {
+        let file = try SchemaObject(bytes, "The file", ["version", "entities"])
+        guard file["entities"] != nil else { throw file.wrong("has no member “entities”: add it") }
+        for (number, text) in try file.objects("entities").enumerated() {
+            let entity = try Self.entity(text, "Entity \(number + 1)")
+            if entities.contains(where: { $0.description.name.isExactly(entity.description.name) }) {
+                throw SchemaObject.wrong("“\(entity.description.name)”", "exists twice: remove one")
+            }
+            entities.append(entity)
+        }
+    }
+
+    private static func entity(_ text: [UInt8], _ title: String) throws -> Entity {
+        var object = try SchemaObject(text, title, ["name", "history", "attributes", "keys", "renamedFrom"])
+        let name = try object.requiredText("name")
+        object.title = "“\(name)”"
+        var entity = Entity(description: EntityDescription(name, attributes: []))
+        if object["history"] != nil {
+            entity.description.history = try object.choice(
+                "history", "has a “history” that is neither \"full\" nor \"off\"")
+        }
+        entity.formerName = try object.text("renamedFrom")
+        for (number, text) in try object.objects("attributes").enumerated() {
+            let (attribute, former) = try self.attribute(text, "Attribute \(number + 1) of \(object.title)", of: name)
+            if entity.description[attribute.name] != nil {
+                throw SchemaObject.wrong("“\(attribute.name)” of \(object.title)", "exists twice: remove one")
+            }
+            entity.description.attributes.append(attribute)
+            entity.formerNames[attribute.name] = former
+        }
+        for (number, text) in try object.objects("keys").enumerated() {
+            entity.description.keys.append(try key(text, "Key \(number + 1) of \(object.title)"))
+        }
+        return entity
+    }
+
+    private static func attribute(
+        _ text: [UInt8], _ title: String, of entity: String
+    ) throws -> (AttributeDescription, formerName: String?) {
+        var object = try SchemaObject(
+            text, title,
+            [
+                "name", "type", "optional", "indexed", "unique", "preservedOnDeletion", "default", "target", "inverse",
+                "deleteRule", "renamedFrom",
+            ])
+        let name = try object.requiredText("name")
+        object.title = "“\(name)” of “\(entity)”"
+        let types = AttributeType.allCases.map(\.rawValue).joined(separator: ", ")
+        let type: AttributeType = try object.choice("type", "needs a “type” that is one of " + types)
+        var attribute = AttributeDescription(name, type)
+        attribute.isOptional = try object.flag("optional") ?? true
+        attribute.isIndexed = try object.flag("indexed") ?? false
+        attribute.isUnique = try object.flag("unique") ?? false
+        attribute.isPreservedOnDeletion = try object.flag("preservedOnDeletion") ?? false
+        if let json = object["default"] {
+            guard let value = ValueConversion.value(json, as: type) else {
+                throw object.wrong("has a “default” that is not of the type \(type.rawValue)")
+            }
+            attribute.defaultValue = value
+        }
+        attribute.target = try object.text("target")
+        attribute.inverse = try object.text("inverse")
+        if object["deleteRule"] != nil {
+            let rules = DeleteRule.allCases.map(\.rawValue).joined(separator: ", ")
+            attribute.whenTargetIsDeleted = try object.choice(
+                "deleteRule", "has a “deleteRule” that is not one of " + rules)
+        }
+        return (attribute, try object.text("renamedFrom"))
+    }
+
+    private static func key(_ text: [UInt8], _ title: String) throws -> IndexDescription {
+        let object = try SchemaObject(text, title, ["attributes", "unique"])
+        guard case .structure(let list)? = object["attributes"], let elements = try? JSONReader.elements(list) else {
+            throw object.wrong("needs a member “attributes”, which is a list of names")
+        }
+        let names = try elements.map { try object.text($0, "attributes") }
+        return IndexDescription(names, isUnique: try object.flag("unique") ?? false)
+    }
+}
+
+/// An object of the file, all of whose members are known.
+private struct SchemaObject {
+    /// Its name in failures.
+    var title: String
+    private var members: [String: JSONValue] = [:]
+
+    init(_ bytes: [UInt8], _ title: String, _ known: [String]) throws {
+        self.title = title
+        let list: [JSONMember]
+        do throws(JSONError) {
+            list = try JSONReader.object(bytes)
+        } catch { throw wrong("is not a JSON object: \(error.message) (byte \(error.column))") }
+        for member in list {
+            guard known.contains(where: { $0.isExactly(member.name) }) else {
+                throw wrong("has an unknown member “\(member.name)”: known are \(known.joined(separator: ", "))")
+            }
+            members[member.name] = member.value
+        }
+    }
+
+    subscript(name: String) -> JSONValue? { members[name] }
+
+    /// Nil if the member is missing, as for the other types.
+    func text(_ name: String) throws -> String? { members[name] == nil ? nil : try requiredText(name) }
+    func requiredText(_ name: String) throws -> String { try text(members[name], name) }
+
+    func text(_ json: JSONValue?, _ name: String) throws -> String {
+        guard case .string(let text)? = json else { throw wrong("needs a member “\(name)”, which is a text") }
+        return text
+    }
+
+    func flag(_ name: String) throws -> Bool? {
+        guard let json = members[name] else { return nil }
+        guard case .bool(let flag) = json else { throw wrong("needs true or false for “\(name)”") }
+        return flag
+    }
+
+    /// One of several texts. Throws if it is another one, or missing.
+    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws -> Choice {
+        guard case .string(let text)? = members[name], let choice = Choice(rawValue: text) else { throw wrong(problem) }
+        return choice
+    }
+
+    /// The texts of a list of objects.
+    func objects(_ name: String) throws -> [[UInt8]] {
+        guard let json = members[name] else { return [] }
+        guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
+            throw wrong("has a member “\(name)” that is not a list")
+        }
+        return try elements.map { element in
+            guard case .structure(let text) = element else {
+                throw wrong("has a member “\(name)” with an element that is not a JSON object")
+            }
+            return Array(text.utf8)
+        }
+    }
+
+    func wrong(_ problem: String) -> ToolFailure { Self.wrong(title, problem) }
+
+    static func wrong(_ title: String, _ problem: String) -> ToolFailure {
+        ToolFailure(
+            .failed, "\(title) \(problem).", hint: "“annals schema STORE --format json” prints the form of the file.")
     }
 }

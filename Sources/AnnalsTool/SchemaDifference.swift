@@ -2,10 +2,8 @@
 
 internal import Annals
 
-/// The changes, in the order in which they are made.
 struct SchemaDifference {
     private(set) var changes: [SchemaChange] = []
-    /// Whether to remove parts that the file does not name.
     private let prunes: Bool
     private var present: [EntityDescription]
 
@@ -27,8 +25,6 @@ struct SchemaDifference {
             for position in present[place].attributes.indices { body(&present[place].attributes[position]) }
         }
     }
-
-    // MARK: Renaming
 
     private mutating func rename(_ entity: SchemaFile.Entity) throws {
         let name = entity.description.name
@@ -85,8 +81,6 @@ struct SchemaDifference {
         }
     }
 
-    // MARK: Removing
-
     private mutating func removeParts(of entity: SchemaFile.Entity) {
         let declared = entity.description
         guard let index = index(of: declared.name) else { return }
@@ -129,8 +123,6 @@ struct SchemaDifference {
             changes.append(.removeEntity(next.name))
         }
     }
-
-    // MARK: Adding and changing
 
     private mutating func add(_ entity: SchemaFile.Entity) throws {
         let declared = entity.description
@@ -194,9 +186,6 @@ struct SchemaDifference {
 
     private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }
 
-    // MARK: Text
-
-    /// A line for each change.
     var lines: [String] { changes.flatMap(Self.lines) }
 
     private static func lines(_ change: SchemaChange) -> [String] {

@@ -39,10 +39,7 @@ extension ToolFailure {
         }
     }
 
-    // MARK: JSON
-
-    /// `{"error":{"code":…,"message":…}}`, and other known facts. The code is the library's, or the name of the exit
-    /// status.
+    /// `{"error":{"code":…,"message":…}}` and more. The code is the library's, or the name of the exit status.
     var json: JSONLine {
         var line: JSONLine = [
             // Only “diff” fails with this status.
@@ -53,8 +50,7 @@ extension ToolFailure {
             "hint": hint, "path": error?.path, "offset": error?.offset, "entity": error?.entity,
             "attributes": error.flatMap { $0.attributes.isEmpty ? nil : $0.attributes },
             "object": error?.object?.description, "oldestNumber": error?.oldestToken?.number,
-            "oldestToken": error?.oldestToken?.description,
-            "lockHolder": error?.lockHolder.map { Int($0.processID) },
+            "oldestToken": error?.oldestToken?.description, "lockHolder": error?.lockHolder.map { Int($0.processID) },
             "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
         ])
         return ["error": line]
@@ -105,40 +101,9 @@ extension Snapshot {
     }
 }
 
-extension Store {
-    /// Lends the requested transactions, until `body` returns false. It may throw any error.
-    func visitTransactions(
-        _ request: HistoryRequest, in snapshot: Snapshot? = nil,
-        _ body: (borrowing HistoryTransactionView) throws -> Bool
-    ) throws {
-        var failure: (any Error)?
-        try forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
-            do { return try body(transaction) } catch { failure = error }
-            return false
-        }
-        if let failure { throw failure }
-    }
-}
-
-extension HistoryTransactionView {
-    /// Lends the changes of the transaction. `body` may throw any error.
-    func visitChanges(_ body: (borrowing HistoryChangeView) throws -> Void) throws {
-        var failure: (any Error)?
-        try forEachChange { (change) throws(StoreError) in
-            do { try body(change) } catch { failure = error }
-            return failure == nil
-        }
-        if let failure { throw failure }
-    }
-}
-
 enum StoreAccess {
-    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {
-        try store(path, access, creates: creates)
-    }
-
     /// Opens a store by copies, so that truncating it cannot end the tool.
-    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
+    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
@@ -148,6 +113,15 @@ enum StoreAccess {
         // The tool compacts only on command.
         options.automaticCompaction = nil
         return try Store(at: path, options: options)
+    }
+
+    /// The store; nil if it does not exist.
+    static func existing(_ path: String, _ access: Store.Access) throws -> Store? {
+        do {
+            return try open(path, access)
+        } catch let error as StoreError where error.code == .notFound {
+            return nil
+        }
     }
 
     /// Runs `body` and closes the store. If `body` fails, removes a store that was created for it and has nothing yet.
@@ -166,15 +140,36 @@ enum StoreAccess {
         _ path: String, _ access: Store.Access, _ body: (Store) throws -> Result
     ) throws -> Result {
         let store = try open(path, access)
-        let result: Result
         do {
-            result = try body(store)
+            let result = try body(store)
+            try store.close()
+            return result
         } catch {
             let failure = ToolFailure(error).labelled(in: store)
             try? store.close()
             throw failure
         }
-        try store.close()
-        return result
+    }
+
+    /// Runs `body` with the store; again, with a note on standard error, each time another file has replaced it. `body`
+    /// notes the place that it has reached, and continues after it if there is one.
+    static func follow(_ path: String, _ body: (Store, inout HistoryToken?) throws -> Void) throws {
+        var reached: HistoryToken?
+        var store = try open(path, .readOnly)
+        while true {
+            do {
+                try body(store, &reached)
+                return try store.close()
+            } catch {
+                try? store.close()
+                // Only a body that follows notes a place.
+                let code = ToolFailure(error).error?.code
+                guard reached != nil, [.storeReplaced, .diverged].contains(code) else { throw error }
+                store = try open(path, .readOnly)
+                if reached.map({ (try? store.validate($0)) == nil }) ?? true { reached = try store.currentToken }
+                let number = reached?.number ?? 0
+                try Output.report("annals: \(path) was replaced: continuing after transaction \(number).")
+            }
+        }
     }
 }

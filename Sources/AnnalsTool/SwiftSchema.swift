@@ -3,7 +3,6 @@
 internal import Annals
 internal import FoundationEssentials
 
-/// The Swift text that declares the entities of a store.
 struct SwiftSchema {
     private let entities: [EntityDescription]
     /// By entity, the name of its struct. Entities without attributes that a struct can have are missing.
@@ -140,12 +139,10 @@ struct SwiftSchema {
         return isAllowed && name.unicodeScalars.contains { $0.properties.isAlphabetic || $0.properties.isEmoji }
     }
 
-    /// The name as Swift writes it.
     private static func property(_ name: String) -> String {
         isIdentifier(name) && !keywords.contains(name) ? name : "`" + name + "`"
     }
 
-    /// Names that Swift reserves for types.
     private static let reserved: Set<String> = ["Type", "Protocol", "Self"]
 
     /// Types that the program names, and some that it would be unwise to hide.
@@ -282,7 +279,6 @@ struct SwiftSchema {
 
     private static func comment(_ name: String) -> String { JSONText.string(name).dropFirst().dropLast().description }
 
-    /// A Swift string literal.
     private static func text(_ text: String) -> String {
         let parts = text.unicodeScalars.map { scalar in
             if invisible.contains(scalar.properties.generalCategory) {

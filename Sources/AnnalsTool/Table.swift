@@ -1,50 +1,43 @@
 // A table for people: columns as wide as their content, cut to the width of the terminal.
 
-/// Prints rows as they come. The first ones decide the widths, so memory is bounded. Later ones widen a column if there
-/// is room.
+/// Prints rows as they come. The first ones decide the widths, and later ones widen a column if there is room.
 struct Table {
     typealias Cell = [StyledText]
 
     private static let sampleRows = 500
     private static let leastColumns = 8
     private static let gap = "  "
-
-    /// Empty for a table without a head.
+    private let output: Output
     private let names: [String]
     private let isNumber: [Bool]
-    private let columns: Int?
+    /// The width to fit in; nil for any.
+    private let columns = Terminal.columns
     private let indent: String
     private var sample: [[Cell]] = []
     private var widths: [Int]?
 
-    /// - Parameters:
-    ///   - names: The columns. A name that begins with “#” is one of numbers, aligned right, and shown without it.
-    ///   - hasHead: Whether the names are shown, above the first row.
-    ///   - columns: The width to fit in; nil for any.
-    init(_ names: [String], hasHead: Bool = true, indent: Int = 0, columns: Int? = Terminal.columns) {
+    /// A name that begins with “#” is that of a column of numbers, aligned right, and shown without it.
+    init(_ output: Output, _ names: [String], hasHead: Bool = true, indent: Int = 0) {
+        self.output = output
         isNumber = names.map { $0.hasPrefix("#") }
         self.names = hasHead ? names.map { Output.escaped($0.hasPrefix("#") ? String($0.dropFirst()) : $0) } : []
-        self.columns = columns
         self.indent = String(repeating: " ", count: indent)
     }
 
-    mutating func add(_ row: [String], _ output: inout Output) throws(ToolFailure) {
-        try add(row.map { [StyledText($0)] }, &output)
-    }
+    mutating func add(_ row: [String]) { add(row.map { [StyledText($0)] }) }
 
-    mutating func add(_ row: [Cell], _ output: inout Output) throws(ToolFailure) {
+    mutating func add(_ row: [Cell]) {
         // The terminal's columns are those of the escaped text.
         let row = row.map { $0.map { StyledText(Output.escaped($0.text), $0.style) } }
         if widths != nil {
             widen(for: row)
-            return try print(row, widths ?? [], &output)
+            return print(row, widths ?? [])
         }
         sample.append(row)
-        if sample.count == Self.sampleRows { try show(&output) }
+        if sample.count == Self.sampleRows { show() }
     }
 
-    /// Prints the rows that wait. Later ones get the same widths.
-    mutating func show(_ output: inout Output) throws(ToolFailure) {
+    mutating func show() {
         guard widths == nil, !sample.isEmpty else { return }
         var widths = isNumber.indices.map { column in
             max(
@@ -53,8 +46,8 @@ struct Table {
         }
         if let room { Self.shrink(&widths, isNumber, to: room) }
         self.widths = widths
-        if !names.isEmpty { try print(names.map { [StyledText($0, .strong)] }, widths, &output) }
-        for row in sample { try print(row, widths, &output) }
+        if !names.isEmpty { print(names.map { [StyledText($0, .strong)] }, widths) }
+        for row in sample { print(row, widths) }
         sample = []
     }
 
@@ -98,7 +91,7 @@ struct Table {
         return result
     }
 
-    private func print(_ row: [Cell], _ widths: [Int], _ output: inout Output) throws(ToolFailure) {
+    private func print(_ row: [Cell], _ widths: [Int]) {
         var line = [StyledText(indent)]
         for (column, cell) in row.enumerated() {
             let cell = isNumber[column] ? cell : Self.cut(cell, to: widths[column])
@@ -108,16 +101,15 @@ struct Table {
         }
         // Nothing needs space at the end of a line.
         while let last = line.last, last.text.allSatisfy({ $0 == " " }), line.count > 1 { line.removeLast() }
-        try output.line(line)
+        output.line(line)
     }
 }
 
 extension Output {
-    /// Prints a whole table. Its columns are named as in `Table`.
-    mutating func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) throws(ToolFailure) {
-        var table = Table(names, hasHead: hasHead)
-        for row in rows { try table.add(row, &self) }
-        try table.show(&self)
+    func table(_ names: [String], hasHead: Bool = true, _ rows: [[String]]) {
+        var table = Table(self, names, hasHead: hasHead)
+        for row in rows { table.add(row) }
+        table.show()
     }
 }
 

@@ -1,8 +1,7 @@
-// Times of transactions in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970; and
-// in local time, for people.
+// Times of transactions in microseconds since 1970, as text in UTC and in local time; and dates of objects as text.
 
 internal import Annals
-internal import FoundationEssentials
+package import FoundationEssentials
 
 #if canImport(Glibc)
     internal import Glibc
@@ -13,8 +12,7 @@ internal import FoundationEssentials
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
 
-    /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and as many digits as they
-    /// need.
+    /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and all their digits.
     package static func text(_ microseconds: Int64) -> String {
         let seconds = seconds(microseconds)
         // The product may overflow, and the difference is still right.
@@ -42,8 +40,7 @@ package enum Timestamp {
         [fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec]
     }
 
-    /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
-    /// anything else.
+    /// Parses the texts of `text` for the years 0 to 9999, with at most six digits after the point.
     package static func microseconds(_ text: String) -> Int64? { parts(text).flatMap(microseconds) }
 
     private static func microseconds(_ seconds: Int64, _ fraction: String) -> Int64? {
@@ -72,8 +69,6 @@ package enum Timestamp {
         return (seconds, String(decoding: fraction.dropFirst(), as: UTF8.self))
     }
 
-    // MARK: Local time
-
     /// A text such as `2026-01-02 03:04:05`, in the time zone of the machine or of the variable TZ.
     package static func local(_ microseconds: Int64) -> String {
         guard let fields = fields(of: seconds(microseconds), localtime_r), (-1900...8099).contains(fields.tm_year)
@@ -90,7 +85,6 @@ package enum Timestamp {
         return Int64(timegm(&fields))
     }
 
-    /// The month, counted from the beginning of the year 0.
     static func month(_ seconds: Int64) -> Int64 {
         let fields = fields(of: seconds, gmtime_r) ?? tm()
         return (Int64(fields.tm_year) + 1900) * 12 + Int64(fields.tm_mon)
@@ -103,9 +97,7 @@ package enum Timestamp {
         return Int64(mktime(&fields))
     }
 
-    /// The beginning of a local day, in microseconds since 1970.
-    ///
-    /// - Parameter days: How many days before the one of `now`.
+    /// The beginning of the local day that is so many days before the one of `now`, in microseconds since 1970.
     static func midnight(_ days: Int32, before now: Int64) -> Int64 {
         guard var fields = fields(of: seconds(now), localtime_r) else { return now }
         (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
@@ -115,7 +107,6 @@ package enum Timestamp {
 
     static var now: Int64 { RealEnvironment().wallClockMicroseconds() }
 
-    /// The fields of a calendar, by a function of the C library.
     private static func fields(
         of seconds: Int64, _ convert: (UnsafePointer<time_t>, UnsafeMutablePointer<tm>) -> UnsafeMutablePointer<tm>?
     ) -> tm? {
@@ -124,8 +115,6 @@ package enum Timestamp {
     }
 
     private static func seconds(_ microseconds: Int64) -> Int64 { floorDivided(microseconds, perSecond) }
-
-    // MARK: As a user writes it
 
     /// The store rounds times to the nearest microsecond, so this one survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
@@ -161,4 +150,62 @@ package enum Timestamp {
 
 extension String {
     func zeroPadded(to width: Int) -> String { String(repeating: "0", count: Swift.max(0, width - utf8.count)) + self }
+}
+
+package enum DateText {
+    private static let digits = (least: 6, most: 25)
+    /// The moment from which a `Date` counts, in seconds since 1970 and as text.
+    private static let reference: (seconds: Int64, text: String) = (978_307_200, "2001-01-01T00:00:00Z")
+
+    /// A text such as `2026-01-02T03:04:05.000006Z`. Other dates are the seconds since 2001, such as
+    /// `2001-01-01T00:00:00Z+1e+20s`: those before the year 0, after 9999, or less than a nanosecond from that moment,
+    /// and minus zero. Dates that are no moment are `NaN`, `Infinity` and `-Infinity`.
+    package static func text(_ date: Date) -> String {
+        let seconds = date.timeIntervalSinceReferenceDate
+        if !seconds.isFinite { return String(JSONText.double(seconds).dropFirst().dropLast()) }
+        return calendarText(seconds) ?? reference.text + (seconds.sign == .minus ? "" : "+") + "\(seconds)s"
+    }
+
+    /// Has the digits of the shortest number that is read as these seconds; nil if these are too many.
+    private static func calendarText(_ seconds: Double) -> String? {
+        guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus else { return nil }
+        let parts = "\(seconds.magnitude)".split(separator: "e")
+        let point = parts[0].firstIndex(of: ".") ?? parts[0].endIndex
+        let fraction = parts[0][point...].dropFirst()
+        guard let exponent = parts.count == 2 ? Int(parts[1]) : 0, let number = Int128(parts[0][..<point] + fraction)
+        else { return nil }
+        let count = max(digits.least, fraction.count - exponent)
+        guard count <= digits.most else { return nil }
+        let unit = power(count)
+        let units = number * power(count - fraction.count + exponent) * (seconds < 0 ? -1 : 1)
+        let rest = ((units % unit) + unit) % unit
+        let text = Timestamp.text(
+            seconds: Int64((units - rest) / unit) + reference.seconds, fraction: String(rest).zeroPadded(to: count))
+        return text.utf8.first.map { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "+") } == false ? text : nil
+    }
+
+    private static func power(_ exponent: Int) -> Int128 { (0..<exponent).reduce(1) { power, _ in power * 10 } }
+
+    /// The nearest date to the moment of a text that `text` writes, with up to 25 digits after the point.
+    package static func date(_ text: String) -> Date? {
+        if let seconds = JSONText.notFinite[text] { return Date(timeIntervalSinceReferenceDate: seconds) }
+        if text.hasPrefix(reference.text), text.hasSuffix("s") {
+            guard let seconds = text.dropFirst(reference.text.utf8.count).dropLast().wholeMatch(of: /[+-][0-9.e+-]+/)
+            else { return nil }
+            return Double(seconds.output).flatMap { $0.isFinite ? Date(timeIntervalSinceReferenceDate: $0) : nil }
+        }
+        return Timestamp.parts(text).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
+    }
+
+    /// As `Timestamp.moment`, but UTC without a zone, as dates are printed, and with up to 25 digits.
+    package static func moment(_ text: String) -> Date? {
+        Timestamp.momentParts(text, isLocal: false).flatMap { date(seconds: $0.seconds, fraction: $0.fraction) }
+            ?? date(text)
+    }
+
+    private static func date(seconds: Int64, fraction: String) -> Date? {
+        guard fraction.utf8.count <= digits.most, let rest = Int128("0" + fraction) else { return nil }
+        let units = Int128(seconds - reference.seconds) * power(fraction.utf8.count) + rest
+        return Double("\(units)e-\(fraction.utf8.count)").map { Date(timeIntervalSinceReferenceDate: $0) }
+    }
 }

@@ -10,12 +10,15 @@ internal import Annals
 
 /// The commands, in the order of help.
 enum Commands {
-    static let all = [
-        Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .diff, .watch, .versions,
-        .revert, .restore, .export, .apply,
-        .mirrorRun, .mirrorStatus, .mirrorLeave, .mirrorForget, .mirrorAdopt,
-        .consumers, .retention, .clean, .compact, .backup, .info, .report, .verify, .salvage, .frames, .demo,
-        .completion, .help,
+    static let all: [Command] = [
+        LoadCommand.command, EditCommands.insert, EditCommands.set, EditCommands.delete, GetCommand.get,
+        FindCommand.command, GetCommand.count, DumpCommand.command, SchemaCommand.command, HistoryCommand.command,
+        DiffCommand.command, WatchCommand.command, VersionsCommand.command, RevertCommand.command,
+        RestoreCommand.command, ExportCommand.command, ApplyCommand.command, MirrorCommands.run, MirrorCommands.status,
+        MirrorCommands.leave, MirrorCommands.forget, MirrorCommands.adopt, ConsumersCommand.command,
+        RetentionCommand.command, CleanCommands.clean, CleanCommands.compact, CleanCommands.backup,
+        InfoCommand.command, ReportCommand.command, VerifyCommand.command, SalvageCommand.command,
+        FramesCommand.command, DemoCommand.command, CompletionCommand.command, HelpCommand.command,
     ]
 
     /// The command that begins the words, whose name has one word or two, and the words after its name.
@@ -27,10 +30,8 @@ enum Commands {
         return nil
     }
 
-    /// The commands of two words that begin with this one.
     static func beginning(with word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
 
-    /// The failure for words that are no command.
     static func unknown(_ words: [String]) -> ToolFailure {
         let group = words.first.map { beginning(with: $0) } ?? []
         if let first = words.first, !group.isEmpty {
@@ -90,48 +91,50 @@ enum Commands {
     }
 
     static func run(_ arguments: [String]?) -> ExitStatus {
-        var output = Output(.standardOutput)
+        let output = Output(.standardOutput)
         do throws(ToolFailure) {
             guard let arguments else {
                 throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
             }
-            var status = try dispatch(arguments, to: &output)
+            let status = try dispatch(arguments, to: output)
             try output.finish()
-            if status == .done && output.hasFailed { status = .failed }
             return status
         } catch {
             // The output from before the failure is still useful. If writing it fails too, the first failure is
             // reported.
             try? output.finish()
             if error.status == .closedPipe { return error.status }
-            var errors = Output(.standardError)
+            let errors = Output(.standardError)
             if ToolFailure.isJSONWanted(arguments ?? []) {
-                try? errors.line(error.json.text)
+                errors.line(error.json.json)
             } else {
-                try? errors.line("annals: " + error.message)
-                if let hint = error.hint { try? errors.line(hint) }
+                errors.line("annals: " + error.message)
+                if let hint = error.hint { errors.line(hint) }
             }
             try? errors.finish()
             return error.status
         }
     }
 
-    private static func dispatch(_ arguments: [String], to output: inout Output) throws(ToolFailure) -> ExitStatus {
+    private static func dispatch(_ arguments: [String], to output: Output) throws(ToolFailure) -> ExitStatus {
         guard let first = arguments.first else {
             throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
         }
-        let rest = Array(arguments.dropFirst())
-        if first == "--help" || first == "-h" { return try HelpCommand.run(Arguments(rest, for: .help), &output) }
         if first == "--version" {
-            try output.line("annals \(version)")
+            output.line("annals \(version)")
             return .done
         }
-        guard let (command, rest) = Commands.find(arguments) else {
+        let words = ["--help", "-h"].contains(first) ? ["help"] + arguments.dropFirst() : arguments
+        guard let (command, rest) = Commands.find(words) else {
             let group = Commands.beginning(with: first)
-            if !group.isEmpty, Arguments.askForHelp(rest) { return try HelpCommand.list(group, &output) }
-            throw Commands.unknown(arguments)
+            guard !group.isEmpty, Arguments.askForHelp(Array(arguments.dropFirst())) else {
+                throw Commands.unknown(arguments)
+            }
+            HelpCommand.list(group, output)
+            return .done
         }
-        if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, &output) }
-        return try command.run(Arguments(rest, for: command), &output)
+        guard Arguments.askForHelp(rest) else { return try command.run(Arguments(rest, for: command), output) }
+        HelpCommand.explain(command, output)
+        return .done
     }
 }

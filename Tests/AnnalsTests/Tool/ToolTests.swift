@@ -75,11 +75,11 @@ import annals
         ] {
             let parsed = try parse(arguments)
             #expect(parsed.operands == ["store", "name"] && parsed.has("all"))
-            #expect(try parsed.number(of: "limit", for: Self.command) == 5)
+            #expect(try parsed.number(of: "limit") == 5)
         }
         let bare = try parse(["-"])
         #expect(bare.operands == ["-"] && !bare.has("all") && bare.value(of: "limit") == nil)
-        #expect(try bare.number(of: "limit", for: Self.command) == nil)
+        #expect(try bare.number(of: "limit") == nil)
         #expect(try parse(["--", "--all", "--"]).operands == ["--all", "--"])
         #expect(try parse(["s", "--limit=--a=b"]).value(of: "limit") == "--a=b")
         #expect(try parse(["s", "--limit="]).value(of: "limit") == "")
@@ -102,7 +102,7 @@ import annals
     @Test(arguments: ["", "+5", "-5", "5 ", "0x5", "٥", "18446744073709551616"])
     func invalidNumbersAreRefused(text: String) throws {
         let parsed = try parse(["s", "--limit=" + text])
-        #expect(throws: ToolFailure.self) { try parsed.number(of: "limit", for: Self.command) }
+        #expect(throws: ToolFailure.self) { try parsed.number(of: "limit") }
     }
 
     @Test func errorsOfTheLibraryHaveTheirStatus() {

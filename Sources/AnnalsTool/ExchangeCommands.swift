@@ -1,4 +1,5 @@
-// `annals apply STORE FILE`: applies lines of `annals export` to another store, one transaction for each line.
+// `annals export STORE` prints transactions as lines. `annals apply STORE FILE` applies them to another store, one
+// transaction for each line.
 //
 // Invariants:
 // TA1  A line is one transaction: it is applied completely or not at all.
@@ -7,8 +8,8 @@
 internal import Annals
 internal import FoundationEssentials
 
-extension Command {
-    static let apply = Command(
+enum ApplyCommand {
+    static let command = Command(
         "apply", "Applies the transactions of another store, each once.",
         details: """
             FILE is what “annals export” has printed; “-” is standard input. Creates a missing store. Transactions
@@ -19,28 +20,17 @@ extension Command {
 
             Missing entities and attributes are added. Types do not change: if “annals load --widen” has widened an
             attribute in the other store, the first transaction after that cannot be applied.
-            """,
-        operands: ["STORE", "FILE"],
+            """, operands: ["STORE", "FILE"],
         options: [
             Option("conflicts", value: "POLICY", "error (the default), storeWins or exportWins"),
             Option("author", value: "A", "the author of the changes in history; by default the original author"),
             Option("context", value: "C", "the context; by default the original context"), .textOrCounts,
-        ], run: ApplyCommand.run)
-}
-
-enum ApplyCommand {
-    private struct Counts {
-        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
-        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
-        /// The place in the other store's history after the last line.
-        var place: HistoryToken?
-    }
-
-    static func run(_ arguments: Arguments, _ output: inout Output) throws {
-        let format = try arguments.format(["text", "json"], for: .apply)
+        ]
+    ) { arguments, output in
+        let format = try arguments.format(["text", "json"])
         let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
         guard let policy = ConflictPolicy(rawValue: text) else {
-            throw Command.apply.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
+            throw arguments.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
         }
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
@@ -56,7 +46,13 @@ enum ApplyCommand {
             }
         }
         output.hasChanges = counts.applied > 0
-        try output.line(format, json: json(counts), text: sentence(counts))
+        output.line(format, json: json(counts), text: sentence(counts))
+    }
+
+    private struct Counts {
+        var (applied, passedOver): (UInt64, UInt64) = (0, 0)
+        var (conflicts, changes): (UInt64, UInt64) = (0, 0)
+        var place: HistoryToken?
     }
 
     private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
@@ -115,5 +111,73 @@ enum ApplyCommand {
             "applied": counts.applied, "changes": counts.changes, "passedOver": counts.passedOver,
             "conflicts": counts.conflicts, "place": counts.place?.description,
         ]
+    }
+}
+
+enum ExportCommand {
+    static let command = Command(
+        "export", "Prints transactions as lines of JSON that another store can apply.",
+        details: """
+            Without --after, everything is printed. If history was cleaned, the first transaction inserts all
+            objects as they were then. If the history of an entity is off, the first transaction inserts the objects
+            as they are now, and later transactions come without that entity's changes.
+
+            Continue after the last transaction that was printed, or after the one that “annals apply” names in the
+            other store. Applying a transaction twice does no harm, and a gap is noticed. With --to, transactions
+            that were made in that other store are left out.
+
+            With --new-identity, the transactions are those of another store, which began with the objects at --after.
+            For a store that was restored from a backup or has left its group: --after is then the last transaction
+            that the group has of it.
+            """, operands: ["STORE"],
+        options: [
+            Option("after", value: "PLACE", "only transactions after this place"),
+            Option("to", value: "ID", "the identifier of the receiving store"),
+            Option("new-identity", "as transactions of another store; with --after"),
+            Option("limit", value: "N", "at most N transactions"),
+        ]
+    ) { arguments, output in
+        let place = try arguments.place(of: "after")
+        let target = try target(arguments)
+        var left = try arguments.number(of: "limit") ?? .max
+        let newIdentity = arguments.has("new-identity")
+        guard !newIdentity || !arguments.has("limit") else {
+            throw arguments.refusal("--new-identity exports everything after its place: leave --limit out.")
+        }
+        guard place != nil || !newIdentity else {
+            throw arguments.refusal(
+                "--new-identity needs --after: the last transaction that other stores have under the old identity.")
+        }
+        guard left > 0 else { return }
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        do {
+            try store.forEachExportedTransaction(
+                after: place.map(store.requestPlace), to: target, newIdentity: newIdentity
+            ) { transaction in
+                var line: [UInt8] = []
+                JSONText.appendRaw(transaction.jsonLine, to: &line)
+                output.data(line + [UInt8(ascii: "\n")])
+                left -= 1
+                return left > 0 && !output.hasFailed
+            }
+        } catch {
+            var failure = ToolFailure(error)
+            // A reader of exports reads everything again by applying it to a new store.
+            if (error as? StoreError)?.code == .tokenExpired {
+                failure.hint =
+                    "“annals export STORE” without --after prints everything, and “annals apply NEW -” applies it."
+            }
+            throw failure
+        }
+    }
+
+    private static func target(_ arguments: Arguments) throws -> UUID? {
+        guard let text = arguments.value(of: "to") else { return nil }
+        guard let target = UUID(uuidString: text) else {
+            throw command.refusal(
+                "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.")
+        }
+        return target
     }
 }

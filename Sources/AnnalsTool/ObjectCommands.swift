@@ -1,8 +1,9 @@
-// `annals insert`, `set` and `delete`: one object, one transaction.
+// `annals insert`, `set` and `delete`: one object, one transaction. `annals get` prints single objects, by their IDs or
+// by an indexed attribute, and `annals count` the numbers of objects.
 
 internal import Annals
 
-extension Command {
+enum EditCommands {
     private static let origin: [Option] = [.author, .context, .textOrJSON]
 
     static let insert = Command(
@@ -11,8 +12,13 @@ extension Command {
             A VALUE is JSON, or a plain text: name=Ada rank=3 flag=true since=2026-01-02. null is no value, and '"null"'
             is that text. A reference is an ID or a label. Other attributes get their default, or null. The store, the
             entity and the attributes must exist: “annals load” creates them.
-            """,
-        operands: ["STORE", "ENTITY", "[NAME=VALUE…]"], options: origin, run: EditCommands.insert)
+            """, operands: ["STORE", "ENTITY", "[NAME=VALUE…]"], options: origin
+    ) { arguments, output in
+        let assignments = arguments.operands.dropFirst(2)
+        try edit(assignments, arguments, output) { transaction, entity, snapshot in
+            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
+        }
+    }
 
     static let set = Command(
         "set", "Changes attributes of an object, and prints the token after it.",
@@ -20,33 +26,21 @@ extension Command {
             The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short, or the object's label, which is
             its first unique text. A VALUE is as for “insert”; null removes a value. If nothing differs, nothing is
             written and nothing is printed.
-            """,
-        operands: ["STORE", "ENTITY", "ID", "NAME=VALUE…"], options: origin, run: EditCommands.set)
-
-    static let delete = Command(
-        "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
-        options: origin, run: EditCommands.delete)
-}
-
-enum EditCommands {
-    static func insert(_ arguments: Arguments, _ output: inout Output) throws {
-        let assignments = arguments.operands.dropFirst(2)
-        try edit(.insert, assignments, arguments, &output) { transaction, entity, snapshot in
-            try transaction.insert(entity.name, pairs: try values(assignments, of: entity, in: snapshot))
-        }
-    }
-
-    static func set(_ arguments: Arguments, _ output: inout Output) throws {
+            """, operands: ["STORE", "ENTITY", "ID", "NAME=VALUE…"], options: origin
+    ) { arguments, output in
         let assignments = arguments.operands.dropFirst(3)
-        try edit(.set, assignments, arguments, &output) { transaction, entity, snapshot in
+        try edit(assignments, arguments, output) { transaction, entity, snapshot in
             let object = try entity.object(arguments.operands[2], in: snapshot)
             try transaction.update(object, pairs: try values(assignments, of: entity, in: snapshot))
             return nil
         }
     }
 
-    static func delete(_ arguments: Arguments, _ output: inout Output) throws {
-        try edit(.delete, [], arguments, &output) { transaction, entity, snapshot in
+    static let delete = Command(
+        "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
+        options: origin
+    ) { arguments, output in
+        try edit([], arguments, output) { transaction, entity, snapshot in
             try transaction.delete(try entity.object(arguments.operands[2], in: snapshot))
             return nil
         }
@@ -55,11 +49,11 @@ enum EditCommands {
     /// Runs `body` under the lock, so that reading first and then setting overwrites nothing. Prints the object that it
     /// returns, and the token. As text, prints nothing if nothing was written.
     private static func edit(
-        _ command: Command, _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: inout Output,
+        _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: Output,
         _ body: (Transaction, EntityHandle, Snapshot) throws -> ObjectID?
     ) throws {
-        let format = try arguments.format(["text", "json"], for: command)
-        try requireAssignments(assignments, for: command)
+        let format = try arguments.format(["text", "json"])
+        try requireAssignments(assignments, arguments)
         let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
                 try body(transaction, try transaction.entity(arguments.operands[1]), try store.snapshot())
@@ -68,18 +62,16 @@ enum EditCommands {
         output.hasChanges = token != nil
         if format == "json" {
             let id: JSONLine = object.map { ["_id": $0.description] } ?? [:]
-            try output.data(id + ["token": token?.description])
+            output.data(id + ["token": token?.description])
         } else {
-            for id in [object?.description, token?.description].compactMap(\.self) { try output.line(id) }
+            for id in [object?.description, token?.description].compactMap(\.self) { output.line(id) }
         }
     }
 
-    // MARK: NAME=VALUE
-
     /// Throws if an operand is no assignment. Only the entity shows where its name ends.
-    static func requireAssignments(_ operands: ArraySlice<String>, for command: Command) throws {
+    static func requireAssignments(_ operands: ArraySlice<String>, _ arguments: Arguments) throws {
         for operand in operands where !operand.dropFirst().contains("=") {
-            throw command.refusal("“\(operand)” does not have the form NAME=VALUE.")
+            throw arguments.refusal("“\(operand)” does not have the form NAME=VALUE.")
         }
     }
 
@@ -143,5 +135,67 @@ enum EditCommands {
             }
         default: return nil
         }
+    }
+}
+
+enum GetCommand {
+    static let get = Command(
+        "get", "Prints objects by their IDs or by a key.",
+        details: """
+            Prints each object as “dump” does. The ID is as “insert” and “dump” print it, such as 1:42, or 42 for
+            short, or the object's label, which is its first unique text. With --key, prints the objects with this
+            value; the attribute must be indexed or unique: --key url=https://swift.org. Ends with status 1 if an object
+            does not exist.
+            """, operands: ["STORE", "ENTITY", "[ID…]"],
+        options: [Option("key", value: "NAME=VALUE", "the objects with this value"), .bare]
+    ) { arguments, output in
+        let ids = arguments.operands.dropFirst(2)
+        let keys = (arguments.values(of: "key") ?? [])[...]
+        try EditCommands.requireAssignments(keys, arguments)
+        guard ids.isEmpty != keys.isEmpty else {
+            throw arguments.refusal("Name the objects either by IDs or by “--key”.")
+        }
+        try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let snapshot = try store.snapshot()
+            let entity = try snapshot.entity(arguments.operands[1])
+            var printer = ObjectPrinter(entity, .jsonl, isBare: arguments.has("bare"), output)
+            let found = try objects(ids, keys, entity, snapshot)
+            for object in found {
+                let isThere = try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                    _ = try printer.print(row)
+                }
+                printer.finish()
+                guard isThere else {
+                    throw ToolFailure(.failed, "There is no object \(object): “annals dump” lists those that exist.")
+                }
+            }
+            if found.isEmpty { throw ToolFailure(.failed, "No object has that value.") }
+        }
+    }
+
+    static let count = Command(
+        "count", "Prints how many objects each entity has, or one entity.",
+        details: "With an entity, prints its number of objects. Otherwise each entity and its count.",
+        operands: ["STORE", "[ENTITY]"], options: [.format("table (the default on a terminal), or jsonl")]
+    ) { arguments, output in
+        let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"])
+        try StoreAccess.with(arguments.operands[0], .readOnly) { store in
+            let snapshot = try store.snapshot()
+            if let name = arguments.operands.dropFirst().first { return output.line("\(try snapshot.count(of: name))") }
+            let counts = try snapshot.entities.map { ($0.name, try snapshot.count(of: $0.name)) }
+            if format == "table" {
+                return output.table(["entity", "#objects"], counts.map { [$0.0, String(grouped: $0.1)] })
+            }
+            for (name, count) in counts { output.data(["entity": name, "count": count]) }
+        }
+    }
+
+    private static func objects(
+        _ ids: ArraySlice<String>, _ keys: ArraySlice<String>, _ entity: EntityHandle, _ snapshot: Snapshot
+    ) throws -> [ObjectID] {
+        let found = try EditCommands.values(keys, of: entity, in: snapshot).flatMap {
+            try snapshot.objects(of: entity, where: $0.key, equals: $0.value)
+        }
+        return try ids.map { try entity.object($0, in: snapshot) } + found
     }
 }
