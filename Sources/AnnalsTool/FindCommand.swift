@@ -1,5 +1,6 @@
-// `annals find STORE ENTITY`: prints the objects that satisfy a condition, through the same indexes as typed fetching.
-// Gives written conditions the attributes that they name, and values the types of these attributes.
+// `annals find STORE ENTITY`: prints the objects that satisfy a condition, or have words in their texts, through the
+// same indexes as typed fetching and searching. Gives written conditions the attributes that they name, and values the
+// types of these attributes.
 
 internal import Annals
 internal import FoundationEssentials
@@ -21,6 +22,12 @@ enum FindCommand {
             them must satisfy the comparison. A list of references contains an ID: tags contains 2:7. A name with
             other characters than letters, digits and “_” is written in `…`.
 
+            With --text, all words must occur in the object's texts, and the last one may be the beginning of a word.
+            Case and accents make no difference. A phrase is in double quotes, and a minus leaves objects out:
+            --text '"open source" -draft lin'. The best match comes first, unless there is --sort. The texts and their
+            weights are those of the entity's search index: see “annals help search-index”. Without one, “find” reads
+            all texts of all objects.
+
             Sorting puts null first, or last in descending order. Text is sorted by Unicode scalars. Without --sort,
             objects come in the order of their IDs, or in that of the index that finds them.
 
@@ -30,6 +37,7 @@ enum FindCommand {
         options: [
             Option(
                 "where", value: "CONDITION", isRepeatable: true, "only objects that satisfy this; several mean “and”"),
+            Option("text", value: "WORDS", "only objects with these words in their texts"),
             Option("sort", value: "NAME,…", "the order; “-” before a name: descending"),
             Option("limit", value: "N", "at most N objects"),
             Option("offset", value: "N", "skip the first N objects"),
@@ -43,8 +51,8 @@ enum FindCommand {
         let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
         let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
         let place = try arguments.place(of: "as-of")
-        if arguments.has("count"), arguments.has("explain") {
-            throw arguments.refusal("“--count” and “--explain” cannot be given together.")
+        if arguments.has("explain"), let other = ["count", "text"].first(where: arguments.has) {
+            throw arguments.refusal("“--\(other)” and “--explain” cannot be given together.")
         }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
         let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }
@@ -61,9 +69,14 @@ enum FindCommand {
         }
         let sort = try translator.columns(keys)
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
+        var search = try arguments.value(of: "text").map { text in
+            try FilteredSearch(
+                snapshot, SearchQuery(text), condition, of: entity, indexedIn: store.snapshot(), limit: limit,
+                offset: offset)
+        }
         try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
         if arguments.has("count") {
-            output.line("\(try fetch.count())")
+            output.line("\(try search?.count() ?? fetch.count())")
         } else if arguments.has("explain") {
             let explanation = try fetch.explain().description
             for line in explanation.split(separator: "\n") { output.line(String(line)) }
@@ -71,7 +84,15 @@ enum FindCommand {
             var printer = ObjectPrinter(
                 entity, format, isBare: arguments.has("bare"), columns: columns,
                 labels: format == .table ? try Labels(snapshot) : nil, output)
-            try fetch.forEachRowView { (row) throws(StoreError) in try printer.print(row) }
+            if let found = try search?.objects(sort) {
+                for one in found where !output.hasFailed {
+                    _ = try snapshot.withRow(one.object, in: entity) { (row) throws(StoreError) in
+                        _ = try printer.print(row)
+                    }
+                }
+            } else {
+                try fetch.forEachRowView { (row) throws(StoreError) in try printer.print(row) }
+            }
             printer.finish()
         }
     }

@@ -17,8 +17,9 @@ enum Commands {
         RestoreCommand.command, ExportCommand.command, ApplyCommand.command, MirrorCommands.run, MirrorCommands.status,
         MirrorCommands.leave, MirrorCommands.forget, MirrorCommands.adopt, ConsumersCommand.command,
         RetentionCommand.command, CleanCommands.clean, CleanCommands.compact, CleanCommands.backup,
-        InfoCommand.command, ReportCommand.command, VerifyCommand.command, SalvageCommand.command,
-        FramesCommand.command, DemoCommand.command, CompletionCommand.command, HelpCommand.command,
+        SearchIndexCommand.command, InfoCommand.command, ReportCommand.command, VerifyCommand.command,
+        SalvageCommand.command, FramesCommand.command, DemoCommand.command, CompletionCommand.command,
+        HelpCommand.command,
     ]
 
     /// The command that begins the words, whose name has one word or two, and the words after its name.

@@ -12,6 +12,9 @@ enum VerifyCommand {
             protect against forgery. The check ends where it can no longer follow the file, usually at the first damaged
             frame. For large stores, temporary files are written to TMPDIR, or to /tmp.
 
+            If the file is intact, the store's search indexes are compared with its objects. The exit status is 65 if
+            they differ.
+
             Each finding names a rule of the file format. “annals verify --explain F7” explains one.
             """, operands: ["[STORE]"],
         options: [
@@ -35,8 +38,9 @@ enum VerifyCommand {
             defer { progress.clear() }
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
-        if format == "json" { output.data(json(report, path)) } else { text(report, path, output) }
-        if report.hasDamage { return .damaged }
+        let faults = report.isIntact ? try searchIndexFaults(path) : []
+        if format == "json" { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
+        if report.hasDamage || !faults.isEmpty { return .damaged }
         return report.isIntact ? .done : .failed
     }
 
@@ -51,8 +55,19 @@ enum VerifyCommand {
         }
     }
 
-    private static func text(_ report: CheckReport, _ path: String, _ output: Output) {
-        output.line("\(path): \(summary(report))")
+    private static func searchIndexFaults(_ path: String) throws -> [SearchIndexFault] {
+        try StoreAccess.with(path, .readOnly) { store in
+            let progress = Progress("objects")
+            defer { progress.clear() }
+            return try store.searchIndexFaults { progress.show(UInt64(clamping: $1)) }
+        }
+    }
+
+    private static func text(
+        _ report: CheckReport, _ faults: [SearchIndexFault], _ path: String, _ output: Output
+    ) {
+        output.line("\(path): \(summary(report))" + (faults.isEmpty ? "" : ", but a search index is wrong"))
+        for fault in faults { output.line("  search index: \(fault.description)") }
         for finding in report.findings {
             let kind = finding.isDamage ? "damage" : "notice"
             output.line("  \(kind), \(finding.rule), offset \(finding.offset): \(finding.sentence)")
@@ -89,7 +104,7 @@ enum VerifyCommand {
         return report.tornTail == nil ? "intact" : "intact, with a torn tail"
     }
 
-    private static func json(_ report: CheckReport, _ path: String) -> JSONLine {
+    private static func json(_ report: CheckReport, _ faults: [SearchIndexFault], _ path: String) -> JSONLine {
         let tail: JSONLine? = report.tornTail.map { ["offset": $0.offset, "bytes": $0.bytes] }
         return [
             "store": path, "intact": report.isIntact, "damaged": report.hasDamage, "sealed": report.isSealed,
@@ -97,7 +112,7 @@ enum VerifyCommand {
             "fileBytes": report.fileBytes, "end": report.end, "lastNumber": report.lastNumber,
             "schemaVersion": report.schemaVersion, "stoppedAt": report.stoppedAt, "tornTail": tail,
             "counts": json(report.counts), "findings": report.findings.map(json),
-            "omittedFindings": report.omittedFindings,
+            "omittedFindings": report.omittedFindings, "searchIndexFaults": faults.map(json),
         ]
     }
 
@@ -108,6 +123,10 @@ enum VerifyCommand {
             "frames": counts.frames, "transactions": counts.transactions, "changes": counts.changes,
             "rows": counts.rows, "values": counts.values, "largeValues": counts.largeValues, "frameBytes": bytes,
         ]
+    }
+
+    private static func json(_ fault: SearchIndexFault) -> JSONLine {
+        ["entity": fault.entity, "object": fault.object?.description, "sentence": fault.description]
     }
 
     private static func json(_ finding: Finding) -> JSONLine {

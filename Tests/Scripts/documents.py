@@ -111,7 +111,7 @@ def faults_of_lists():
     for guide, folder, pattern in (
             ("Errors.md", LIBRARY, r'public static let (\w+) = Self\(rawValue: "\1"\)'),
             ("Errors.md", MIRROR, r'public static let (\w+) = Self\(rawValue: "\1"\)'),
-            ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"(\w+(?: \w+)?)"')):
+            ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"([\w-]+(?: \w+)?)"')):
         names = set()
         for parent, _, files in os.walk(folder):
             for file in files:

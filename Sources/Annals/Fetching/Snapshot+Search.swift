@@ -68,8 +68,8 @@ extension Snapshot {
         _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
         sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
     ) throws -> [SearchMatch<E>] {
-        var search = try Search(self, query, predicate)
-        return try search.matches(SortKey.parts(of: sort), FetchPage(limit: limit, offset: offset))
+        var search = try Search(self, query, predicate, FetchPage(limit: limit, offset: offset))
+        return try search.matches(SortKey.parts(of: sort))
     }
 
     /// The same for a text as people type it.
@@ -77,8 +77,8 @@ extension Snapshot {
         _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil,
         sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
     ) throws -> [SearchMatch<E>] {
-        var search = try Search(self, SearchQuery(text), predicate)
-        return try search.matches(SortKey.parts(of: sort), FetchPage(limit: limit, offset: offset))
+        var search = try Search(self, SearchQuery(text), predicate, FetchPage(limit: limit, offset: offset))
+        return try search.matches(SortKey.parts(of: sort))
     }
 
     /// The number of objects whose searchable texts match a query, and that satisfy a predicate. As `search`.
@@ -126,25 +126,23 @@ extension SearchedEntity {
 
 /// A search in a state for objects of a type.
 struct Search<E: Entity> {
-    private var run: SearchRun
+    private var search: FilteredSearch
     private let snapshot: Snapshot
     private let binding: EntityBinding
-    private let condition: Condition
 
     init(
-        _ snapshot: Snapshot, _ query: SearchQuery, _ predicate: Predicate<Object<E>>?
+        _ snapshot: Snapshot, _ query: SearchQuery, _ predicate: Predicate<Object<E>>?, _ page: FetchPage = FetchPage()
     ) throws(StoreError) {
         let snapshot = snapshot.inPresentTerms
         let layout = try snapshot.layout(of: E.model)
-        binding = try layout.binding(E.self, snapshot.view.catalog)
-        let binding = binding
-        self.snapshot = snapshot
-        condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding) } ?? .constant(true)
-        run = SearchRun(snapshot, try SearchedEntity(binding, layout), query)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        (self.snapshot, self.binding) = (snapshot, binding)
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding) } ?? .constant(true)
+        search = FilteredSearch(SearchRun(snapshot, try SearchedEntity(binding, layout), query), condition, page)
     }
 
-    mutating func matches(_ sort: [SortPart<E>], _ page: FetchPage) throws(StoreError) -> [SearchMatch<E>] {
-        let found = sort.isEmpty ? try best(page) : try sorted(try binding.columns(sort), page)
+    mutating func matches(_ sort: [SortPart<E>]) throws(StoreError) -> [SearchMatch<E>] {
+        let found = try search.objects(try binding.columns(sort))
         var matches: [SearchMatch<E>] = []
         matches.reserveCapacity(found.count)
         for one in found {
@@ -152,40 +150,10 @@ struct Search<E: Entity> {
             guard let value = try snapshot.value(reference) else { continue }
             matches.append(
                 SearchMatch(
-                    reference: reference, value: value, score: one.score, plan: run.plan, scope: run.scope))
+                    reference: reference, value: value, score: one.score, plan: search.plan, scope: search.scope))
         }
         return matches
     }
 
-    mutating func count() throws(StoreError) -> Int {
-        let isWanted = isWanted
-        return try run.count(isWanted)
-    }
-
-    private mutating func best(_ page: FetchPage) throws(StoreError) -> [FoundObject] {
-        let isWanted = isWanted
-        return page.of(try run.best(page.wanted, isWanted))
-    }
-
-    private mutating func sorted(_ columns: [SortColumn], _ page: FetchPage) throws(StoreError) -> [FoundObject] {
-        let scores = try run.all()
-        let condition = Condition.both(.isOne(Set(scores.keys)), condition)
-        var fetch = FetchRun(
-            snapshot, try FetchPlan(condition, columns, run.scope.layout, snapshot.view), page)
-        return try fetch.objects().map { FoundObject(object: $0, score: scores[$0] ?? 0) }
-    }
-
-    /// Whether an object of the state satisfies the predicate.
-    private var isWanted: (ObjectID) throws(StoreError) -> Bool {
-        if case .constant(let isTrue) = condition { return { _ in isTrue } }
-        let (view, condition, layout) = (snapshot.view, condition, run.scope.layout)
-        let reader = ConditionReader(view: view)
-        return { (object) throws(StoreError) in
-            var isMatch = false
-            _ = try view.withRow(object) { (row) throws(StoreError) in
-                isMatch = try reader.matches(condition, row, object, layout)
-            }
-            return isMatch
-        }
-    }
+    mutating func count() throws(StoreError) -> Int { try search.count() }
 }

@@ -13,8 +13,8 @@ extension Transaction {
     ) throws -> [SearchMatch<E>] {
         let page = FetchPage(limit: limit, offset: offset)
         guard draft.hasChanges else {
-            var search = try Search(snapshot, query, predicate)
-            return try search.matches(SortKey.parts(of: sort), page)
+            var search = try Search(snapshot, query, predicate, page)
+            return try search.matches(SortKey.parts(of: sort))
         }
         let (binding, layout) = try binding(E.self)
         let scope = try SearchedEntity(binding, layout)

@@ -38,8 +38,8 @@ extension Context {
         let scope = try SearchedEntity(binding, layout)
         let page = FetchPage(limit: limit, offset: offset)
         guard core.hasUnsaved(of: E.model) || predicate != nil && !core.pending.isEmpty else {
-            var search = try Search(snapshot, query, predicate)
-            return try search.matches(SortKey.parts(of: sort), page).map { ObjectMatch(core.any($0.reference), $0) }
+            var search = try Search(snapshot, query, predicate, page)
+            return try search.matches(SortKey.parts(of: sort)).map { ObjectMatch(core.any($0.reference), $0) }
         }
         var run = SearchRun(snapshot, scope, query, changes(scope, type))
         let isSorted = !SortKey.parts(of: sort).isEmpty

@@ -69,7 +69,7 @@ private struct SearchChecker {
             SearchIndexFault(
                 entity: name, object: object,
                 description: "The search index of “\(name)”: \(whose)\(what) Build it again: "
-                    + "`annals search-index STORE rebuild \(name)`."))
+                    + "`annals search-index STORE --rebuild \(name)`."))
     }
 
     mutating func run(_ progress: (String, Int) -> Void) throws(StoreError) {

@@ -155,6 +155,6 @@ struct SearchBlocks {
     static func damaged(_ what: String) -> StoreError {
         StoreError(
             .damaged,
-            "SX1: \(what) of a search index is damaged. Build the index again: `annals search-index STORE rebuild`.")
+            "SX1: \(what) of a search index is damaged. Build the index again: `annals search-index STORE --rebuild ENTITY`.")
     }
 }

@@ -87,10 +87,15 @@ final class SearchUpdates: Sendable {
         return places.min { $0.number < $1.number }
     }
 
-    /// Registers the consumer if it is missing, and moves it if cleaning has passed it.
+    /// Registers the consumer if it is missing, and moves it if cleaning has passed it. Without any index, removes it:
+    /// cleaning would wait for it.
     func keepConsumer() throws(StoreError) {
         try handle.onNewest { (engine) throws(StoreError) in
             let known = engine.tracking.consumer(Self.name)
+            if known != nil, try SearchBlocks(try engine.view())?.records().isEmpty ?? true {
+                _ = try engine.removeConsumer(Self.name, durability: durability)
+                return
+            }
             if let known, known.place.number >= engine.tracking.horizon { return }
             guard let place = try leastPlace(try engine.view()), place.number >= engine.tracking.horizon else { return }
             if known == nil {

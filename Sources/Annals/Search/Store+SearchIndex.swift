@@ -56,7 +56,7 @@ extension Store {
         else { return }
         let place = TransactionPlace(number: view.number, tag: view.tag)
         guard let record = try blocks.record(of: number) else {
-            let state = SearchState(place: place, attributes: Self.union([], declaration, layout))
+            let state = SearchState(place: place, attributes: try Self.checkedUnion([], declaration, layout))
             _ = try draft.insert(entity: blocks.searches.number, [.int(Int64(number)), .data(state.encoded)])
             return
         }
@@ -64,7 +64,21 @@ extension Store {
         guard let state = record.state, var step = try SearchStep(snapshot, draft, number, SearchLimits()) else {
             return
         }
-        try step.declare(Self.union(state.attributes, declaration, layout))
+        try step.declare(try Self.checkedUnion(state.attributes, declaration, layout))
+    }
+
+    /// Throws `invalidArgument` if they are too many for a segment.
+    private static func checkedUnion(
+        _ known: [SearchState.Attribute], _ declaration: SearchDeclaration, _ layout: RowLayout
+    ) throws(StoreError) -> [SearchState.Attribute] {
+        let attributes = union(known, declaration, layout)
+        guard attributes.count <= SearchPlan.maximumAttributes else {
+            throw StoreError(
+                .invalidArgument,
+                "“\(declaration.entity)” would have \(attributes.count) searchable attributes: at most "
+                    + "\(SearchPlan.maximumAttributes) are possible.", ObjectFacts(declaration.entity))
+        }
+        return attributes
     }
 
     /// Known attributes and declared ones, which set the weight. (XS3)

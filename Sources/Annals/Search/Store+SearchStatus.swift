@@ -63,7 +63,8 @@ extension Store {
     /// types, the option `.searchable` does this. Their index is built by `updateSearchIndexes`.
     ///
     /// Throws `StoreError`: `unknownEntity`, `unknownAttribute`, `typeMismatch` for an attribute that is no text,
-    /// `invalidArgument` for a weight that is not above 0 and up to 1000, `readOnly`, and errors of `write`.
+    /// `invalidArgument` for a weight that is not above 0 and up to 1000, or for more than 64 attributes, `readOnly`,
+    /// and errors of `write`.
     public func addSearchIndex(of entity: String, _ weights: [String: Double]) throws {
         let handle = try self.entity(entity)
         for (name, weight) in weights {
@@ -110,8 +111,7 @@ extension Store {
     /// Throws `StoreError`: `unknownEntity`, `notFound` if it has none, and errors of `write`.
     public func removeSearchIndex(of entity: String) throws {
         try change(indexOf: entity) { (step) throws(StoreError) in try step.remove() }
-        // Otherwise history would wait for nothing.
-        if try searchUpdates.entities().isEmpty { try removeConsumer(SearchUpdates.name) }
+        try searchUpdates.keepConsumer()
     }
 
     /// One step, or one joining, of each index, with segments of another size.
@@ -123,6 +123,11 @@ extension Store {
         }
     }
 
+    static func lacksSearchIndex(_ entity: String) -> StoreError {
+        StoreError(
+            .notFound, "“\(entity)” has no search index: make its texts searchable first.", ObjectFacts(entity))
+    }
+
     private func change(
         indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void
     ) throws {
@@ -130,9 +135,7 @@ extension Store {
         _ = try handle.write(author: SearchUpdates.name, durability: options.durability) { draft in
             let snapshot = Snapshot(draft.base, engine(of: draft.base), identifier)
             guard var step = try SearchStep(snapshot, draft, number, SearchLimits()) else {
-                throw StoreError(
-                    .notFound, "“\(entity)” has no search index: make its texts searchable first.",
-                    ObjectFacts(entity))
+                throw Self.lacksSearchIndex(entity)
             }
             try body(&step)
         }

@@ -24,6 +24,7 @@ import Testing
     private static let calls: [(doing: Doing, words: [String])] = [
         (.reads, ["get", "STORE", "Note", "1"]), (.reads, ["find", "STORE", "Note"]),
         (.reads, ["find", "STORE", "Note", "--where", "title = \"one\"", "--count"]),
+        (.reads, ["find", "STORE", "Note", "--text", "one"]), (.reads, ["search-index", "STORE"]),
         (.reads, ["count", "STORE"]),
         (.reads, ["dump", "STORE"]), (.reads, ["dump", "STORE", "--as-of", "2"]), (.reads, ["schema", "STORE"]),
         (.reads, ["schema", "STORE", "--apply", "SCHEMA", "--dry-run"]),
@@ -40,7 +41,7 @@ import Testing
         (.writes, ["apply", "STORE", "EXPORT"]), (.writes, ["consumers", "STORE", "--register", "someone"]),
         (.writes, ["retention", "STORE", "forever"]), (.writes, ["retention", "STORE", "off", "--entity", "Note"]),
         (.writes, ["clean", "STORE", "--before", "2"]), (.writes, ["compact", "STORE"]),
-        (.writes, ["demo", "import", "STORE"]),
+        (.writes, ["search-index", "STORE", "--add", "Note", "title"]), (.writes, ["demo", "import", "STORE"]),
         (.checks, ["verify", "STORE"]), (.checks, ["frames", "STORE"]),
         (.copies, ["backup", "STORE", "NEW"]), (.copies, ["salvage", "STORE", "NEW"]),
         (.follows, ["watch", "STORE", "--after", "0"]), (.follows, ["history", "STORE", "--follow"]),
@@ -51,7 +52,7 @@ import Testing
     @Test func everyCommandIsCalled() throws {
         let help = try runTool(["help"]).output.split(separator: "\n", omittingEmptySubsequences: false)
         let table = help.drop { !$0.hasPrefix("  ") }.prefix { $0.hasPrefix("  ") }
-        let commands = Set(table.compactMap { $0.firstMatch(of: #/^\ \ ([a-z]+)\ \ /#).map { String($0.output.1) } })
+        let commands = Set(table.compactMap { $0.firstMatch(of: #/^\ \ ([a-z-]+)\ \ /#).map { String($0.output.1) } })
         #expect(commands.count > 20)
         #expect(Set(Self.calls.map { $0.words[0] }) == commands)
     }

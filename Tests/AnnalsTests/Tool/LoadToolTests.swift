@@ -254,8 +254,8 @@ import Testing
         for name in [
             "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "diff", "watch",
             "versions", "revert", "restore", "export", "apply", "mirror run", "mirror status", "mirror leave",
-            "mirror forget", "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "info", "report",
-            "verify", "salvage", "frames", "demo", "completion", "help",
+            "mirror forget", "mirror adopt", "consumers", "retention", "clean", "compact", "backup", "search-index",
+            "info", "report", "verify", "salvage", "frames", "demo", "completion", "help",
         ] {
             let words = name.split(separator: " ").map(String.init)
             text += "\n$ annals help \(name)\n" + (try runTool(["help"] + words).output)

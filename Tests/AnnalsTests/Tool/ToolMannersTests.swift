@@ -25,7 +25,7 @@ import annals
     private func commands() throws -> [Known] {
         let help = try runTool(["help"]).output.split(separator: "\n", omittingEmptySubsequences: false)
         let table = help.drop { !$0.hasPrefix("  ") }.prefix { $0.hasPrefix("  ") }
-        let names = table.compactMap { $0.firstMatch(of: /^ {2}([a-z]+(?: [a-z]+)?) {2}/).map { String($0.output.1) } }
+        let names = table.compactMap { $0.firstMatch(of: /^ {2}([a-z-]+(?: [a-z]+)?) {2}/).map { String($0.output.1) } }
         return try names.map { name in
             let text = try runTool(["help"] + name.split(separator: " ").map(String.init)).output
             var known = Known(name: name)
