@@ -17,7 +17,7 @@ extension Store {
     /// The terms that most objects of an entity's search index contain, with the number of these objects. Of equal
     /// ones, the terms that are first in Unicode's order. Objects that are not indexed do not count.
     ///
-    /// Reads all lists of the index, and takes 8 bytes of memory for each indexed object.
+    /// Reads all lists of the index, and keeps all different terms in memory.
     ///
     /// Throws `StoreError`: `unknownEntity`, and `notFound` if the entity has no search index.
     package func commonestTerms(of entity: String, limit: Int) throws -> [(term: String, objects: Int)] {
@@ -29,76 +29,37 @@ extension Store {
         let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
         return try snapshot.view.core.reading { () throws(StoreError) in
             let index = try SearchIndex(snapshot, scope)
-            var commonest = CommonestTerms(limit: limit)
-            try index?.forEachTerm { commonest.add($0, $1) }
-            return commonest.sorted()
-        }
-    }
-}
-
-private struct CommonestTerms {
-    let limit: Int
-    private var terms: [(term: String, objects: Int)] = []
-
-    init(limit: Int) { self.limit = limit }
-
-    mutating func add(_ term: UnsafeRawBufferPointer, _ objects: Int) {
-        terms.append((String(decoding: term, as: UTF8.self), objects))
-        // Sorting now and then bounds the memory.
-        if terms.count >= 4096, terms.count / 2 >= limit { terms = sorted() }
-    }
-
-    func sorted() -> [(term: String, objects: Int)] {
-        let sorted = terms.sorted { $0.objects == $1.objects ? $0.term < $1.term : $0.objects > $1.objects }
-        return Array(sorted.prefix(limit))
-    }
-}
-
-extension SearchIndex {
-    /// Calls `body` with each term of objects that count, in ascending order, and with the number of these objects.
-    fileprivate func forEachTerm(_ body: (UnsafeRawBufferPointer, Int) -> Void) throws(StoreError) {
-        var inputs: [CountedTerms] = []
-        for segment in segments { inputs.append(try CountedTerms(segment)) }
-        let lists = inputs.map(\.lists)
-        while let first = lists.lazy.filter({ !$0.isAtEnd }).min(by: { $0.isBefore($1) }) {
-            // The list's own bytes are gone after it.
-            let term = Array(first.term)
-            var objects = 0
-            for index in inputs.indices { objects += try inputs[index].takeObjects(with: term) }
-            if objects > 0 { term.withUnsafeBytes { body($0, objects) } }
-        }
-    }
-}
-
-/// The lists of a segment, from which the objects of one term after another are counted.
-private struct CountedTerms {
-    let lists: SegmentMergeInput
-    /// For each ordinal the number of the last term that it was counted for, so that an object with a term in two
-    /// attributes counts once.
-    private var counted: [UInt32]
-    private var term: UInt32 = 0
-
-    init(_ segment: SearchIndex.Segment) throws(StoreError) {
-        lists = SegmentMergeInput(
-            segment.reader,
-            (0..<segment.objects).map { segment.isDead($0) ? SegmentMergedObjects.dead : UInt32($0) })
-        counted = [UInt32](repeating: 0, count: segment.objects)
-        try lists.seek(UnsafeRawBufferPointer(start: nil, count: 0))
-    }
-
-    /// The number of objects with a term, if it is the next one; then moves to the one after it.
-    mutating func takeObjects(with wanted: [UInt8]) throws(StoreError) -> Int {
-        var objects = 0
-        term += 1
-        while !lists.isAtEnd, wanted.withUnsafeBytes({ lists.term.hasSameBytes(as: $0) }) {
-            try lists.beginPostings()
-            while lists.newOrdinal != SegmentMergedObjects.dead {
-                let ordinal = Int(lists.newOrdinal)
-                if counted[ordinal] != term { (counted[ordinal], objects) = (term, objects + 1) }
-                try lists.nextPosting()
+            var objects: [String: Int] = [:]
+            for segment in index?.segments ?? [] {
+                try segment.forEachTerm { objects[String(decoding: $0, as: UTF8.self), default: 0] += $1 }
             }
-            try lists.nextList()
+            let sorted = objects.sorted { $0.value == $1.value ? $0.key < $1.key : $0.value > $1.value }
+            return sorted.prefix(limit).map { (term: $0.key, objects: $0.value) }
         }
-        return objects
+    }
+}
+
+extension SearchIndex.Segment {
+    /// Calls `body` with each term of objects that count, and with the number of these objects.
+    fileprivate func forEachTerm(_ body: (UnsafeRawBufferPointer, Int) -> Void) throws(StoreError) {
+        // For each ordinal the last term that it was counted for: an object with a term in two attributes counts once.
+        var counted = [UInt32](repeating: 0, count: objects)
+        var term: [UInt8] = []
+        var (number, count) = (UInt32(0), 0)
+        func end() { if count > 0 { term.withUnsafeBytes { body($0, count) } } }
+        try reader.forEachList(of: UnsafeRawBufferPointer(start: nil, count: 0), isPrefix: true) {
+            (found, _, list) throws(StoreError) in
+            if !term.withUnsafeBytes({ found.hasSameBytes(as: $0) }) {
+                end()
+                (term, number, count) = (Array(found), number + 1, 0)
+            }
+            var postings = list.iterator()
+            try postings.forEachPosting { (ordinal, _) in
+                if isDead(ordinal) || counted[ordinal] == number { return }
+                (counted[ordinal], count) = (number, count + 1)
+            }
+            return true
+        }
+        end()
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct SearchOracleTests {
     @Test(arguments: 1...4) func searchesFindWhatReadingAllObjectsFinds(number: UInt64) async throws {
-        guard let run = LongRun("search", seed: number, operations: 400) else { return }
+        guard let run = LongRun("search", seed: number, operations: 100) else { return }
         try await LongTests.run(besideOthers: run.operations > 1000) {
             _ = run.forEachStore(2_000) { seed, count in
                 var work = try SearchWork(seed)
