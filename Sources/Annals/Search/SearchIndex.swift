@@ -120,6 +120,7 @@ struct SearchBlocks {
     }
 
     func open(_ segment: SearchState.Segment) throws(StoreError) -> SearchIndex.Segment {
+        // XS2.
         let (first, descriptor) = (segment.firstBlock, segment.descriptor)
         let reader = SegmentReader(descriptor) { (block) throws(StoreError) in try bytes(first + UInt64(block)) }
         var lengths: [UInt64] = []
@@ -155,6 +156,7 @@ struct SearchBlocks {
     static func damaged(_ what: String) -> StoreError {
         StoreError(
             .damaged,
-            "SX1: \(what) of a search index is damaged. Build the index again: `annals search-index STORE --rebuild ENTITY`.")
+            "SX1: \(what) of a search index is damaged. Build the index again: `annals search-index STORE --rebuild "
+                + "ENTITY`.")
     }
 }

@@ -8,7 +8,7 @@ internal import FoundationEssentials
 internal import Synchronization
 
 /// Moves the indexes of a handle's store over what was written.
-final class SearchUpdates: Sendable {
+package final class SearchUpdates: Sendable {
     /// The author of the indexer's transactions, and its name as a consumer of history.
     static let name = EntityDefinition.reservedPrefix + "search"
 
@@ -19,17 +19,17 @@ final class SearchUpdates: Sendable {
     init(_ handle: StoreHandle, _ identifier: UUID) { (self.handle, self.identifier) = (handle, identifier) }
 
     /// The entities that have an index.
-    func entities() throws(StoreError) -> [UInt16] {
+    package func entities() throws(StoreError) -> [UInt16] {
         try SearchBlocks(handle.newest().view)?.records().map(\.entity) ?? []
     }
 
     /// Moves the index of an entity one step on.
-    func moveOn(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
+    package func moveOn(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
         try step(entity, limits) { (step) throws(StoreError) in try step.moveOn(of: entity) }
     }
 
     /// Joins segments of an index, if enough are of about the same size or have many dead objects.
-    func join(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
+    package func join(_ entity: UInt16, _ limits: SearchLimits = SearchLimits()) throws -> SearchProgress {
         try step(entity, limits) { (step) throws(StoreError) in
             SearchProgress(hasWritten: try step.join())
         }
@@ -50,8 +50,8 @@ final class SearchUpdates: Sendable {
         return progress
     }
 
-    /// Moves the indexes to the newest state, and writes the segments with dead objects again without them. So a deleted
-    /// word is in no index.
+    /// Moves the indexes to the newest state, and writes the segments with dead objects again without them. So a
+    /// deleted word is in no index.
     func forgetDeadObjects(_ limits: SearchLimits = SearchLimits()) throws {
         for entity in try entities() {
             while try moveOn(entity, limits).isBuilding {}
@@ -142,7 +142,7 @@ final class SearchIndexer: SearchUpkeep {
 
     func noteChanges(_ count: Int) { changes.wrappingAdd(count, ordering: .relaxed) }
 
-    /// Before this, a step would not find the changes.
+    /// Before this, a step would not find the changes. XW1: it only wakes the thread.
     func noteCommit() { if changes.load(ordering: .relaxed) >= Self.changesBetweenSteps { wake() } }
 
     func wake() {

@@ -105,6 +105,7 @@ struct SearchRun {
         try snapshot.requireKnown(scope.entity)
         return try snapshot.view.core.reading { () throws(StoreError) in
             var index = try SearchIndex(snapshot, scope)
+            // XR1.
             try index?.leaveOut(changes.hidden)
             for (object, texts) in changes.texts { read(object, texts) }
             for object in index?.changed ?? [] { try readRow(object) }
@@ -122,6 +123,7 @@ struct SearchRun {
 
     private mutating func countSegments(_ index: SearchIndex) throws(StoreError) {
         var kept = 0
+        // XR2.
         for segment in index.segments {
             statistics.objects += UInt64(segment.objects - segment.deadObjects)
             for (column, attribute) in index.columns.enumerated() {

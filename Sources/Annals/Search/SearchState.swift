@@ -1,14 +1,14 @@
 // The record of an entity's search index: which texts it has, up to which place in history, and its segments.
 //
-// The index is in two entities of the store's own: one record for each searched entity, and the blocks of all segments.
-// One transaction covers both, so a crash leaves the index as it was, or one step further. Their history is off: what a
-// later step has replaced is garbage, and compaction leaves it out.
+// The index is in two entities of the store's own: one record for each searched entity, and the blocks of all
+// segments. One transaction covers both, so a crash leaves the index as it was, or one step further. Their history is
+// off: what a later step has replaced is garbage, and compaction leaves it out.
 //
 // The record, little-endian: the version of this form (UInt16, 1) and of the tokenizer (UInt16); the place's number and
-// tag (UInt64 each); the next number to build (UInt64); the number of attributes (UInt16), for each its number (UInt16),
-// and its weight (Double); the number of segments (UInt32), and for each the numbers of its first block and of its row
-// of dead objects (UInt64 each), the number of dead objects (UInt32), the lengths of its dead texts (UInt64 for each
-// attribute), the size of its descriptor (UInt16), and the descriptor.
+// tag (UInt64 each); the next number to build (UInt64); the number of attributes (UInt16), and for each its number
+// (UInt16) and its weight (Double); the number of segments (UInt32), and for each the numbers of its first block and of
+// its row of dead objects (UInt64 each), the number of dead objects (UInt32), the lengths of its dead texts (UInt64 for
+// each attribute), the size of its descriptor (UInt16), and the descriptor.
 //
 // Invariants:
 // XS1  Each object of the entity with a number below `nextToBuild` that exists after `place` is alive in exactly one
@@ -102,8 +102,8 @@ struct SearchState {
         let bytes = Int(try reader.readUInt16())
         var part = try reader.readPart(bytes)
         let descriptor = try SegmentDescriptor(from: &part)
-        guard part.isAtEnd, descriptor.attributes == attributes, dead < descriptor.objectCount, (deadRow == 0) == (dead == 0),
-            first > 0, first < FormatLimits.maximumObjectNumber
+        guard part.isAtEnd, descriptor.attributes == attributes, dead < descriptor.objectCount,
+            (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
         else { throw reader.damaged("A segment of a search index has impossible counts.") }
         var segment = Segment(firstBlock: first, descriptor: descriptor)
         (segment.deadRow, segment.deadObjects, segment.deadLengths) = (deadRow, dead, lengths)

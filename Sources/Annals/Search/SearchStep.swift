@@ -6,16 +6,18 @@
 // XU2  A step builds at most one segment of objects that were not built yet, so building can go on after any crash.
 
 /// The largest sizes of a step and of its results.
-struct SearchLimits {
+package struct SearchLimits {
     /// A new segment ends after so many terms. Building it takes about 25 bytes for each.
-    var termsPerSegment = 4_000_000
+    package var termsPerSegment = 4_000_000
     /// Segments are joined up to these sizes. The list of dead objects must fit into one block.
     var mergedBytes: UInt64 = 48 << 20
     var mergedObjects = 500_000
     /// So many segments of about the same size are joined.
-    var segmentsPerMerge = 4
+    package var segmentsPerMerge = 4
     /// A place that lies so many transactions back is moved even if no searched object has changed.
     var transactionsBehind: UInt64 = 4096
+
+    package init() {}
 }
 
 extension SearchLimits {
@@ -53,7 +55,7 @@ extension UInt64 {
 }
 
 /// What is left to do after a step.
-struct SearchProgress: Equatable {
+package struct SearchProgress: Equatable {
     /// Whether the step has written anything.
     var hasWritten = false
     /// Whether objects are left that were not built yet.
@@ -110,6 +112,7 @@ struct SearchStep {
             if hasNew { state.nextToBuild = try writer.addRows(from: state.nextToBuild, in: view) }
             for segment in try writer.finish() { try insert(segment) }
             try writeDead()
+            // XU1.
             state.place = end
             try write()
             return SearchProgress(
@@ -191,6 +194,7 @@ struct SearchStep {
             guard object.number >= descriptor.firstNumber, object.number <= descriptor.lastNumber else { continue }
             if opened[index] == nil { opened[index] = try blocks.open(state.segments[index]) }
             guard var segment = opened.removeValue(forKey: index) else { continue }
+            // XS1: it is alive in the new segment instead.
             if let ordinal = try segment.reader.ordinal(of: object.number) { try segment.leaveOut(ordinal) }
             opened[index] = segment
         }
@@ -299,6 +303,7 @@ private final class SearchSegmentWriter {
         let (snapshot, layout, most) = (snapshot, scope.layout, limits.termsPerSegment)
         var next = view.nextNumber(of: scope.entity)
         try view.scan(entity: scope.entity, from: number) { (object, row) throws(StoreError) in
+            // XU2.
             if builder.termCount >= most || builder.objectCount >= limits.mergedObjects {
                 next = object.number
                 return false

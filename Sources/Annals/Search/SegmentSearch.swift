@@ -41,7 +41,7 @@ struct OrdinalSet: Equatable {
     }
 
     /// Calls `body` with each ordinal, ascending.
-    func forEach(_ body: (Int) throws(StoreError) -> Void) throws(StoreError) {
+    func forEachOrdinal(_ body: (Int) throws(StoreError) -> Void) throws(StoreError) {
         for (index, word) in words.enumerated() {
             var rest = word
             while rest != 0 {
@@ -82,7 +82,7 @@ struct SegmentMatches {
         var lengths = [UInt32](repeating: 0, count: attributes.count)
         // By leaf, then by column.
         var frequencies = [UInt32](repeating: 0, count: hits.count * attributes.count)
-        try objects.forEach { (ordinal) throws(StoreError) in
+        try objects.forEachOrdinal { (ordinal) throws(StoreError) in
             for column in attributes.indices { lengths[column] = try reader.length(ordinal, attributes[column]) }
             for leaf in hits.indices {
                 let isHit = hits[leaf].objects.contains(ordinal)
@@ -189,7 +189,7 @@ struct SegmentSearch {
                 frequencies[ordinal &* columnCount &+ column] &+= UInt32(truncatingIfNeeded: frequency)
             }
         }
-        try hits.objects.forEach { (ordinal) in
+        try hits.objects.forEachOrdinal { (ordinal) in
             hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
             for column in 0..<columnCount { hits.frequencies.append(frequencies[ordinal &* columnCount &+ column]) }
         }
@@ -211,7 +211,7 @@ struct SegmentSearch {
             }
         }
         var next = [Int](repeating: 0, count: columnCount)
-        try hits.objects.forEach { (ordinal) in
+        try hits.objects.forEachOrdinal { (ordinal) in
             hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
             for column in byColumn.indices {
                 let isThere = next[column] < byColumn[column].count && byColumn[column][next[column]].ordinal == ordinal
@@ -239,8 +239,9 @@ struct SegmentSearch {
         let readers = patterns.map { PositionsReader($0) }
         var positions = [[UInt32]](repeating: [], count: patterns.count)
         var places = [Int](repeating: 0, count: patterns.count)
-        try candidates.forEach { (ordinal) throws(StoreError) in
+        try candidates.forEachOrdinal { (ordinal) throws(StoreError) in
             for index in readers.indices { try readers[index].read(ordinal, &positions[index]) }
+            // XG1.
             let frequency = leaf.frequency(positions, &places)
             if frequency > 0 { body(ordinal, frequency) }
         }

@@ -9,7 +9,7 @@ struct SearchDeclaration {
 }
 
 extension Store {
-    var searchUpdates: SearchUpdates { SearchUpdates(handle, identifier) }
+    package var searchUpdates: SearchUpdates { SearchUpdates(handle, identifier) }
 
     /// Makes texts searchable, if the store does not know that yet. Nothing that other programs search is removed.
     /// From then on the handle keeps the indexes up to date.

@@ -114,20 +114,6 @@ extension Store {
         try searchUpdates.keepConsumer()
     }
 
-    /// One step, or one joining, of each index, with segments of another size.
-    package func moveSearchIndexes(termsPerSegment: Int, joins: Bool) throws {
-        var limits = SearchLimits()
-        (limits.termsPerSegment, limits.segmentsPerMerge) = (termsPerSegment, 2)
-        for entity in try searchUpdates.entities() {
-            _ = joins ? try searchUpdates.join(entity, limits) : try searchUpdates.moveOn(entity, limits)
-        }
-    }
-
-    static func lacksSearchIndex(_ entity: String) -> StoreError {
-        StoreError(
-            .notFound, "“\(entity)” has no search index: make its texts searchable first.", ObjectFacts(entity))
-    }
-
     private func change(
         indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void
     ) throws {

@@ -39,7 +39,6 @@ private struct SearchWork {
             let name = try change()
             if operation % 3 == 0 { try compare("operation \(operation), \(name)") }
         }
-        try compareUnsaved()
         let faults = try store.searchIndexFaults()
         if let fault = faults.first { throw OracleDifference(fault.description) }
         try store.close()
@@ -68,8 +67,12 @@ private struct SearchWork {
             _ = try store.delete(Note.self, where: #Predicate { $0.rank == rank })
             return "batch delete"
         case 58..<78:
-            let terms = random.one(of: [1, 20, 200, 4_000_000])
-            try store.moveSearchIndexes(termsPerSegment: terms, joins: random.happens(0.4))
+            var limits = SearchLimits()
+            (limits.termsPerSegment, limits.segmentsPerMerge) = (random.one(of: [1, 20, 200, 4_000_000]), 2)
+            let updates = store.searchUpdates
+            for entity in try updates.entities() {
+                _ = random.happens(0.4) ? try updates.join(entity, limits) : try updates.moveOn(entity, limits)
+            }
             return "step"
         case 78..<82:
             _ = try store.compact()
@@ -185,6 +188,4 @@ private struct SearchWork {
         throw OracleDifference(
             "\(place), \(query):\n  found \(Array(zip(references, scores)))\n  instead of \(expected)")
     }
-
-    private mutating func compareUnsaved() throws {}
 }

@@ -123,7 +123,8 @@ struct SnippetTests {
     @Test func snippetsOfRandomTextsAreWholeCharactersOfTheText() {
         var random = SeededRandom(7)
         let parts = [
-            "a", "b", "e\u{301}", "\u{e9}", " ", " ", "\r\n", "👩‍👧", "🇩🇪", "🇫", "全", "文", "が", "か\u{3099}", "ไม่", "क्षि", "한",
+            "a", "b", "e\u{301}", "\u{e9}", " ", " ", "\r\n", "👩‍👧", "🇩🇪", "🇫", "全", "文", "が", "か\u{3099}",
+            "ไม่", "क्षि", "한",
             "\u{1112}\u{1161}",
             "\u{301}", "\u{200d}", "👍🏽", ".", "ﬁ", "㈱",
         ]
