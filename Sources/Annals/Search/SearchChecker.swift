@@ -77,17 +77,18 @@ private struct SearchChecker {
         try snapshot.view.core.reading { () throws(StoreError) in
             guard let index = try SearchIndex(snapshot, scope) else { return }
             var sums: [[UInt64]] = []
-            for segment in index.segments { sums.append(try Self.sums(of: segment)) }
+            for segment in index.segments { sums.append(try Self.sums(of: segment, index.columns)) }
             try compare(index, sums, progress)
         }
     }
 
-    /// For each object of a segment, the sum over its terms.
-    private static func sums(of segment: SearchIndex.Segment) throws(StoreError) -> [UInt64] {
+    /// For each object of a segment, the sum over its terms. Attributes that the entity has no longer do not count.
+    private static func sums(of segment: SearchIndex.Segment, _ columns: [Int]) throws(StoreError) -> [UInt64] {
         var sums = [UInt64](repeating: 0, count: segment.objects)
         var positions = PostingPositions()
         try segment.reader.forEachList(of: UnsafeRawBufferPointer(start: nil, count: 0), isPrefix: true) {
             (term, attribute, list) throws(StoreError) in
+            guard columns.contains(attribute) else { return true }
             let base = hash(term, attribute)
             var postings = list.iterator()
             while try postings.next() {
@@ -117,8 +118,13 @@ private struct SearchChecker {
                 return faults.count < Self.mostFaults
             }
             try snapshot.lend(object, row, layout) { (row) throws(StoreError) in
-                let sum = try self.sum(of: row)
-                if sum != sums[holders[0].segment][holders[0].ordinal] { report(object, "is in it with other words.") }
+                let (segment, ordinal) = holders[0]
+                let (sum, lengths) = try contents(of: row, index.columns)
+                var isRight = sum == sums[segment][ordinal]
+                for (column, length) in lengths.enumerated() where isRight {
+                    isRight = try index.segments[segment].reader.length(ordinal, index.columns[column]) == length
+                }
+                if !isRight { report(object, "is in it with other words.") }
             }
             return faults.count < Self.mostFaults
         }
@@ -126,15 +132,19 @@ private struct SearchChecker {
         if faults.isEmpty, alive != found { report(nil, "it has \(alive - found) objects that do not exist.") }
     }
 
-    /// SC1.
-    private mutating func sum(of row: borrowing RowView) throws(StoreError) -> UInt64 {
+    /// The sum over the terms of a row (SC1), and their number by column.
+    private mutating func contents(
+        of row: borrowing RowView, _ columns: [Int]
+    ) throws(StoreError) -> (sum: UInt64, lengths: [UInt32]) {
         var sum: UInt64 = 0
+        var lengths = [UInt32](repeating: 0, count: scope.columns.count)
         try scope.forEachText(row) { (column, text) in
             tokenizer.forEachTerm(of: text) { (term, place) in
-                sum &+= Self.mixed(Self.hash(term, column) &+ UInt64(place.position))
+                sum &+= Self.mixed(Self.hash(term, columns[column]) &+ UInt64(place.position))
+                lengths[column] += 1
             }
         }
-        return sum
+        return (sum, lengths)
     }
 
     private static func hash(_ term: UnsafeRawBufferPointer, _ attribute: Int) -> UInt64 {

@@ -240,10 +240,18 @@ struct SearchStep {
     }
 
     private func remove(_ segment: SearchState.Segment) throws(StoreError) {
-        for block in 0..<UInt64(segment.descriptor.blockCount) {
-            if let id = blockID(segment.firstBlock + block) { try draft.delete(id) }
+        for block in 0..<UInt64(segment.descriptor.blockCount) { try removeBlock(segment.firstBlock + block) }
+        try removeBlock(segment.deadRow)
+    }
+
+    /// A damaged index may lack blocks, and is still removed.
+    private func removeBlock(_ number: UInt64) throws(StoreError) {
+        guard let id = blockID(number) else { return }
+        do throws(StoreError) {
+            try draft.delete(id)
+        } catch {
+            guard error.code == .objectNotFound else { throw error }
         }
-        if let id = blockID(segment.deadRow) { try draft.delete(id) }
     }
 
     private mutating func removeSegments() throws(StoreError) {

@@ -181,6 +181,43 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Until the next update, the index has the words of an attribute that the entity has no longer.
+    @Test func aRemovedAttributeIsNoFault() throws {
+        _ = try index("--add", "Note", "title", "text")
+        let store = try Store(at: folder.path)
+        try store.changeSchema([
+            .removeAttribute("title", from: "Note"), .renameAttribute("text", of: "Note", to: "body"),
+        ])
+        try store.close()
+        for _ in 0..<2 {
+            let run = try runTool(["verify", folder.path])
+            #expect(run.status == 0 && run.output.hasPrefix("\(folder.path): intact\n"), "\(run)")
+            let find = ["find", folder.path, "Note", "--count", "--text"]
+            #expect(try lines(find + ["linux"]) == ["0"] && lines(find + ["linen"]) == ["1"])
+            #expect(try index("--update")[0].hasPrefix(#"{"entity":"Note","weights":{"body":1.0},"indexed":4,"#))
+        }
+        try folder.expectIntact()
+    }
+
+    @Test func verifyingFindsAWrongIndexAndRebuildingRepairsIt() throws {
+        _ = try index("--add", "Note", "title", "text")
+        let engine = try Engine.open(folder.path, files: RealFileSystem(), environment: RealEnvironment())
+        let number = try #require(try engine.view().catalog.number(ofEntity: "_annals.searchBlocks"))
+        _ = try engine.write { try $0.delete(try #require(ObjectID(entityNumber: number, number: 1))) }
+        try engine.close()
+        let run = try runTool(["verify", folder.path])
+        #expect(run.status == 65 && run.output.contains("intact, but a search index is wrong\n"), "\(run)")
+        #expect(run.output.contains("  search index: The search index of “Note”: "), "\(run)")
+        #expect(run.output.contains("`annals search-index STORE --rebuild Note`"), "\(run)")
+        let json = try runTool(["verify", folder.path, "--format", "json"])
+        #expect(json.status == 65 && json.output.contains(#""searchIndexFaults":[{"entity":"Note","object":null,"#))
+        let find = try runTool(["find", folder.path, "Note", "--text", "swift"])
+        #expect(find.status == 65 && find.errors.contains("--rebuild"), "\(find)")
+        _ = try index("--rebuild", "Note")
+        #expect(try runTool(["verify", folder.path]).status == 0 && found("linen") == ["Groceries"])
+        try folder.expectIntact()
+    }
+
     // MARK: Mistakes
 
     @Test func wrongInvocationsChangeNothing() throws {
