@@ -114,6 +114,11 @@ extension Store {
         try searchUpdates.keepConsumer()
     }
 
+    static func lacksSearchIndex(_ entity: String) -> StoreError {
+        StoreError(
+            .notFound, "“\(entity)” has no search index: make its texts searchable first.", ObjectFacts(entity))
+    }
+
     private func change(
         indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void
     ) throws {
