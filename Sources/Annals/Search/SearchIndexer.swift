@@ -106,6 +106,16 @@ package final class SearchUpdates: Sendable {
         }
     }
 
+    /// Whether a step would have much to do.
+    package func areBehind() throws(StoreError) -> Bool {
+        let view = try handle.newest().view
+        return try SearchBlocks(view)?.records().contains { record in
+            guard let state = record.state else { return false }
+            return view.nextNumber(of: record.entity) > state.nextToBuild || !state.isReadable
+                || view.number > state.place.number + SearchIndexer.changesBetweenSteps
+        } ?? false
+    }
+
     /// Does everything that is left to do. `goesOn` is asked after each step, with the number of steps so far.
     func finish(
         _ limits: SearchLimits = SearchLimits(), _ goesOn: () throws -> Bool = { true }
@@ -123,13 +133,14 @@ package final class SearchUpdates: Sendable {
 final class SearchIndexer: SearchUpkeep {
     /// The number of changes that a handle makes before it moves the indexes on. A search reads about as many rows in
     /// a few milliseconds.
-    private static let changesBetweenSteps = 1024
+    static let changesBetweenSteps: UInt64 = 1024
     private static let pauseMicroseconds: UInt64 = 10_000_000
 
     private let updates: SearchUpdates
     private let work = BackgroundWork()
     private let changes = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
+    private let process = OwnProcess()
     /// The last failure, which is reported once.
     private let failure = Guarded<StoreError?>(nil)
 
@@ -143,7 +154,7 @@ final class SearchIndexer: SearchUpkeep {
     func noteChanges(_ count: Int) { changes.wrappingAdd(count, ordering: .relaxed) }
 
     /// Before this, a step would not find the changes. XW1: it only wakes the thread.
-    func noteCommit() { if changes.load(ordering: .relaxed) >= Self.changesBetweenSteps { wake() } }
+    func noteCommit() { if changes.load(ordering: .relaxed) >= Int(Self.changesBetweenSteps) { wake() } }
 
     func wake() {
         // A thread cannot follow a simulated clock.
@@ -187,6 +198,8 @@ final class SearchIndexer: SearchUpkeep {
     }
 
     func stop() {
+        // The child has no thread to wait for, and the parent may have locked what this would lock.
+        if process.wasForked { return }
         isStopping.store(true, ordering: .relaxed)
         work.stop()
         work.join()

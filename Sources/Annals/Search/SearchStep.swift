@@ -89,11 +89,14 @@ struct SearchStep {
 
     /// Moves the index to the state at which the transaction began.
     mutating func moveOn(of entity: UInt16) throws(StoreError) -> SearchProgress {
-        guard let layout = view.shape.newestLayout(entity) else {
+        let scope = view.shape.newestLayout(entity).map { layout in
+            SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
+        }
+        guard let scope, !scope.columns.isEmpty else {
+            // The entity, or the last of its searched attributes, was removed.
             try remove()
             return SearchProgress(hasWritten: true)
         }
-        let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
         if view.historyGaps.contains(where: { $0.entity == entity && $0.end == .open }) { return try suspend() }
         guard scope.columns.count == state.attributes.count else { return try beginAgain(with: scope) }
         let changed = try snapshot.objects(

@@ -18,7 +18,8 @@ extension Store {
         try declareSearches(declarations)
         let indexer = SearchIndexer(searchUpdates)
         extensions.indexer = indexer
-        indexer.wake()
+        // Most programs find nothing to do, and need no thread for it.
+        if try searchUpdates.areBehind() { indexer.wake() }
     }
 
     func declareSearches(_ declarations: [SearchDeclaration]) throws {

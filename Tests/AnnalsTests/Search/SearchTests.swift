@@ -233,6 +233,32 @@ import Testing
         try end()
     }
 
+    @Test func anEntityThatLosesItsSearchedTextsLosesItsIndex() throws {
+        let other = try Store(at: folder.path)
+        try other.changeSchema([
+            .addEntity(EntityDescription("Page", attributes: [AttributeDescription("text", .string)]))
+        ])
+        try other.addSearchIndex(of: "Page", ["text": 1])
+        try other.write { try $0.insert("Page", ["text": .string("swift")]) }
+        try other.updateSearchIndexes()
+        #expect(try other.searchIndexes.map(\.entity) == ["Note", "Page"])
+        try other.changeSchema([.removeAttribute("text", from: "Page"), .addAttribute(.init("rank", .int), to: "Page")])
+        try other.write { try $0.insert("Page", ["rank": .int(1)]) }
+        try other.updateSearchIndexes()
+        #expect(try other.searchIndexes.map(\.entity) == ["Note"])
+        try other.close()
+        try end()
+    }
+
+    @Test func openingAnIndexedStoreStartsNoThread() throws {
+        try insertMany(20, store)
+        try store.updateSearchIndexes()
+        #expect(try !store.searchUpdates.areBehind())
+        try insert("swift")
+        #expect(try store.searchUpdates.areBehind())
+        try end()
+    }
+
     @Test func aReaderSearchesWithoutWriting() throws {
         try insert("swift")
         let reader = try Store(
