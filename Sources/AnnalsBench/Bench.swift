@@ -58,6 +58,9 @@ struct BenchArguments {
           mirror_conflicts  the same with updates, each hundredth of which meets a later one of the other store
           mirror_live  over the NATS server at --nats: how long a commit takes to another store, beside a bare message;
                     how often idle mirrors wake; what a mirror costs a writer
+          search_load   inserts the lines of corpus.txt without and with a search index, B a transaction, builds the
+                    index again, and rewrites each text three times
+          search    searches the store of search_load for each line of queries.txt, with the limit 20
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)

@@ -29,6 +29,8 @@ struct Workloads {
         case "delete": try delete()
         case "history": try history()
         case "kill": try commitUntilKilled()
+        case "search_load": try Searching(arguments: arguments).load()
+        case "search": try Searching(arguments: arguments).find()
         case "twoproc": try TwoProcesses(arguments: arguments).run()
         case "tracker": try TaskEnd.run { [arguments] in try await Tracked(arguments: arguments).run() }
         case "tracker_writer": try Tracked(arguments: arguments).write()
