@@ -1,5 +1,5 @@
-// Full-text search: how fast texts are indexed and found, and the size of the index. The texts and the queries come from
-// files, so that a peer works on the same ones: `Tests/run searching`.
+// Full-text search: how fast texts are indexed and found, and the size of the index. The texts and the queries come
+// from files, so that a peer works on the same ones: `Tests/run searching`.
 
 import Annals
 import FoundationEssentials
@@ -41,7 +41,9 @@ struct Searching {
         try store.delete(UnsearchedPage.self)
         let start = seconds()
         let searchable = try rate(texts) { texts in
-            try store.write { transaction in for text in texts { _ = try transaction.insert(Page(text: String(text))) } }
+            try store.write { transaction in
+                for text in texts { _ = try transaction.insert(Page(text: String(text))) }
+            }
         }
         try store.updateSearchIndexes()
         let indexed = seconds() - start

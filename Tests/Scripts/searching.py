@@ -4,8 +4,8 @@
 Usage: Tests/run searching [ROWS]
 
 Makes ROWS texts (100,000) of 100 words of a vocabulary of 50,000, with a Zipf distribution, and runs annals-bench and
-Python's SQLite with an external-content table of FTS5 and triggers, as GRDB's guide sets it up. Prints rates, sizes, and
-for each query the medians of both in milliseconds. SEARCHING_BENCH names the benchmark (built otherwise), TMPDIR a
+Python's SQLite with an external-content table of FTS5 and triggers, as GRDB's guide sets it up. Prints rates, sizes,
+and for each query the medians of both in milliseconds. SEARCHING_BENCH names the benchmark (built otherwise), TMPDIR a
 folder for the stores. Exit status 1 if both do not find the same number of texts.
 """
 
