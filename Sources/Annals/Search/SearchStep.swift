@@ -11,7 +11,7 @@ package struct SearchLimits {
     package var termsPerSegment = 4_000_000
     /// Segments are joined up to these sizes. The list of dead objects must fit into one block.
     var mergedBytes: UInt64 = 48 << 20
-    var mergedObjects = 500_000
+    package var mergedObjects = 500_000
     /// So many segments of about the same size are joined.
     package var segmentsPerMerge = 4
     /// A place that lies so many transactions back is moved even if no searched object has changed.
@@ -231,6 +231,7 @@ struct SearchStep {
     }
 
     private mutating func insert(_ segment: BuiltSegment) throws(StoreError) {
+        assert(segment.descriptor.objectCount <= limits.mergedObjects, "A list of dead objects has no room in a block.")
         let entity = blocks.blocks.number
         let first = try draft.draw(entity: entity, count: UInt64(segment.blocks.count))
         for (index, block) in segment.blocks.enumerated() {
@@ -311,11 +312,11 @@ private final class SearchSegmentWriter {
 
     /// Adds objects by ascending number until a segment is full. Returns the number after the last one.
     func addRows(from number: UInt64, in view: View) throws(StoreError) -> UInt64 {
-        let (snapshot, layout, most) = (snapshot, scope.layout, limits.termsPerSegment)
+        let (snapshot, layout) = (snapshot, scope.layout)
         var next = view.nextNumber(of: scope.entity)
         try view.scan(entity: scope.entity, from: number) { (object, row) throws(StoreError) in
             // XU2.
-            if builder.termCount >= most || builder.objectCount >= limits.mergedObjects {
+            if isFull {
                 next = object.number
                 return false
             }
@@ -325,8 +326,12 @@ private final class SearchSegmentWriter {
         return next
     }
 
+    private var isFull: Bool {
+        builder.termCount >= limits.termsPerSegment || builder.objectCount >= limits.mergedObjects
+    }
+
     private func add(_ row: borrowing RowView) throws(StoreError) {
-        if !builder.canAdd(row.id.number) || builder.termCount >= limits.termsPerSegment { try flush() }
+        if isFull || !builder.canAdd(row.id.number) { try flush() }
         builder.begin(number: row.id.number)
         try scope.forEachText(row) { (column, text) in
             tokenizer.forEachTerm(of: text) { (term, place) in
