@@ -30,8 +30,8 @@ private struct SearchWork {
         random = SeededRandom(seed)
         folder = try StoreFolder()
         if random.happens(0.5) { options.reading = .copied }
-        store = try Store(at: folder.path, entities: [Memo.self], options: options)
-        other = try Store(inMemory: [Memo.self])
+        store = try Store(at: folder.path, entities: [SearchNote.self], options: options)
+        other = try Store(inMemory: [SearchNote.self])
     }
 
     mutating func run(_ operations: Int) throws {
@@ -60,11 +60,11 @@ private struct SearchWork {
             return "delete"
         case 52..<56:
             let (rank, text) = (Int.random(in: 0..<4, using: &random), SearchWords.text(&random))
-            _ = try store.update(Memo.self, where: #Predicate { $0.rank == rank }) { $0.text = text }
+            _ = try store.update(SearchNote.self, where: #Predicate { $0.rank == rank }) { $0.text = text }
             return "batch update"
         case 56..<58:
             let rank = Int.random(in: 0..<40, using: &random)
-            _ = try store.delete(Memo.self, where: #Predicate { $0.rank == rank })
+            _ = try store.delete(SearchNote.self, where: #Predicate { $0.rank == rank })
             return "batch delete"
         case 58..<78:
             var limits = SearchLimits()
@@ -85,11 +85,11 @@ private struct SearchWork {
             try store.updateSearchIndexes()
             return "whole index"
         case 86..<88:
-            if random.happens(0.5) { try store.rebuildSearchIndex(of: "Memo") { _ in false } }
+            if random.happens(0.5) { try store.rebuildSearchIndex(of: "SearchNote") { _ in false } }
             return "rebuilding"
         case 88..<91:
             try store.close()
-            store = try Store(at: folder.path, entities: [Memo.self], options: options)
+            store = try Store(at: folder.path, entities: [SearchNote.self], options: options)
             return "opening"
         case 91..<94:
             try insert()
@@ -105,8 +105,8 @@ private struct SearchWork {
         }
     }
 
-    private mutating func note() -> Memo {
-        var note = Memo()
+    private mutating func note() -> SearchNote {
+        var note = SearchNote()
         note.title = SearchWords.text(&random, most: 3)
         note.text = random.happens(0.8) ? SearchWords.text(&random) : nil
         note.rank = Int.random(in: 0..<40, using: &random)
@@ -118,8 +118,8 @@ private struct SearchWork {
         try store.write { transaction in for note in notes { _ = try transaction.insert(note) } }
     }
 
-    private mutating func some() throws -> [Reference<Memo>] {
-        let all = try store.snapshot().references(to: Memo.self)
+    private mutating func some() throws -> [Reference<SearchNote>] {
+        let all = try store.snapshot().references(to: SearchNote.self)
         guard !all.isEmpty else { return [] }
         return (0..<random.one(of: [1, 2, 10])).map { _ in random.one(of: all) }
     }
@@ -146,7 +146,7 @@ private struct SearchWork {
     private mutating func untyped() throws {
         let note = note()
         try store.write { transaction in
-            _ = try transaction.insert("Memo", ["title": .string(note.title), "rank": .int(1)])
+            _ = try transaction.insert("SearchNote", ["title": .string(note.title), "rank": .int(1)])
         }
     }
 
@@ -158,7 +158,7 @@ private struct SearchWork {
         for _ in 0..<3 {
             let query = SearchWords.query(&random)
             let expected = oracle.search(query)
-            let found = try snapshot.search(Memo.self, for: query)
+            let found = try snapshot.search(SearchNote.self, for: query)
             try require(found.map(\.reference), found.map(\.score), expected, query, place)
             try compareParts(snapshot, oracle, query, expected.count, place)
         }
@@ -170,11 +170,11 @@ private struct SearchWork {
         let (limit, offset) = (Int.random(in: 0...5, using: &random), Int.random(in: 0...3, using: &random))
         let expected = Array(oracle.search(query) { $0.rank > 10 }.dropFirst(offset).prefix(limit))
         let part = try snapshot.search(
-            Memo.self, for: query, where: #Predicate { $0.rank > 10 }, limit: limit, offset: offset)
+            SearchNote.self, for: query, where: #Predicate { $0.rank > 10 }, limit: limit, offset: offset)
         try require(part.map(\.reference), part.map(\.score), expected, query, place + ", a part")
-        let counted = try snapshot.searchCount(Memo.self, for: query)
+        let counted = try snapshot.searchCount(SearchNote.self, for: query)
         guard counted == count else { throw OracleDifference("\(place), \(query): count \(counted), not \(count)") }
-        let sorted = try snapshot.search(Memo.self, for: query, sortedBy: .descending(\.rank), .ascending(\.title))
+        let sorted = try snapshot.search(SearchNote.self, for: query, sortedBy: .descending(\.rank), .ascending(\.title))
         let ranks = sorted.map(\.value.rank)
         guard sorted.count == count, ranks == ranks.sorted(by: >) else {
             throw OracleDifference("\(place), \(query): sorted \(ranks)")
@@ -182,7 +182,7 @@ private struct SearchWork {
     }
 
     private func require(
-        _ references: [Reference<Memo>], _ scores: [Double], _ expected: [(Reference<Memo>, Double)],
+        _ references: [Reference<SearchNote>], _ scores: [Double], _ expected: [(Reference<SearchNote>, Double)],
         _ query: SearchQuery, _ place: String
     ) throws {
         if references == expected.map(\.0), scores == expected.map(\.1) { return }

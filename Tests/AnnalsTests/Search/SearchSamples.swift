@@ -5,12 +5,12 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-struct Memo: Entity, Equatable {
+struct SearchNote: Entity, Equatable {
     var title = ""
     var text: String?
     var rank = 0
 
-    static let schema = Schema<Memo> {
+    static let schema = Schema<SearchNote> {
         Attribute(\.title, .searchable(weight: 3))
         Attribute(\.text, .searchable)
     }
@@ -18,25 +18,25 @@ struct Memo: Entity, Equatable {
 
 /// Finds the matches among all objects of a state by reading each of them.
 struct SearchOracle {
-    private let notes: [(reference: Reference<Memo>, value: Memo)]
+    private let notes: [(reference: Reference<SearchNote>, value: SearchNote)]
 
     init(_ snapshot: Snapshot) throws {
-        var notes: [(reference: Reference<Memo>, value: Memo)] = []
-        try snapshot.forEach(Memo.self) { reference, value in
+        var notes: [(reference: Reference<SearchNote>, value: SearchNote)] = []
+        try snapshot.forEach(SearchNote.self) { reference, value in
             notes.append((reference, value))
             return true
         }
         self.notes = notes
     }
 
-    init(_ notes: [(reference: Reference<Memo>, value: Memo)]) { self.notes = notes }
+    init(_ notes: [(reference: Reference<SearchNote>, value: SearchNote)]) { self.notes = notes }
 
     /// The references of the matches in their order, with their scores.
-    func search(_ query: SearchQuery, where isWanted: (Memo) -> Bool = { _ in true }) -> [(Reference<Memo>, Double)] {
+    func search(_ query: SearchQuery, where isWanted: (SearchNote) -> Bool = { _ in true }) -> [(Reference<SearchNote>, Double)] {
         let plan = SearchPlan(query, attributes: ["title", "text"])
         var statistics = SearchStatistics(
             objects: UInt64(notes.count), totalLengths: [0, 0], containing: plan.leaves.map { _ in 0 })
-        var matches: [(reference: Reference<Memo>, terms: DocumentTerms)] = []
+        var matches: [(reference: Reference<SearchNote>, terms: DocumentTerms)] = []
         for (reference, value) in notes {
             let terms = Self.terms(value, plan)
             for attribute in 0...1 { statistics.totalLengths[attribute] += UInt64(terms.lengths[attribute]) }
@@ -55,7 +55,7 @@ struct SearchOracle {
         }.sorted { $0.1 != $1.1 ? $0.1 > $1.1 : $0.0 > $1.0 }
     }
 
-    private static func terms(_ note: Memo, _ plan: SearchPlan) -> DocumentTerms {
+    private static func terms(_ note: SearchNote, _ plan: SearchPlan) -> DocumentTerms {
         var terms = DocumentTerms(plan, attributes: 2)
         for (attribute, text) in [note.title, note.text].enumerated() {
             guard var text else { continue }

@@ -11,12 +11,12 @@ import Testing
 
     init() throws {
         folder = try StoreFolder()
-        store = try Store(at: folder.path, entities: [Memo.self], options: Store.Options(durability: .relaxed))
+        store = try Store(at: folder.path, entities: [SearchNote.self], options: Store.Options(durability: .relaxed))
     }
 
     @discardableResult
-    private func insert(_ title: String, _ text: String? = nil, rank: Int = 0) throws -> Reference<Memo> {
-        var note = Memo()
+    private func insert(_ title: String, _ text: String? = nil, rank: Int = 0) throws -> Reference<SearchNote> {
+        var note = SearchNote()
         (note.title, note.text, note.rank) = (title, text, rank)
         return try store.write { try $0.insert(note) }.result
     }
@@ -24,12 +24,12 @@ import Testing
     /// Without types. Not in an asynchronous function, where `write` is another one.
     private func insertMany(_ count: Int, _ store: Store) throws {
         try store.write { transaction in
-            for number in 1...count { try transaction.insert("Memo", ["title": .string("swift \(number)")]) }
+            for number in 1...count { try transaction.insert("SearchNote", ["title": .string("swift \(number)")]) }
         }
     }
 
     private func titles(_ query: SearchQuery) throws -> [String] {
-        try store.snapshot().search(Memo.self, for: query).map(\.value.title)
+        try store.snapshot().search(SearchNote.self, for: query).map(\.value.title)
     }
 
     // MARK: Results
@@ -37,7 +37,7 @@ import Testing
     @Test func matchesComeWithTheirSnippets() throws {
         try insert("Linux", "It runs on Linux with Swift 6.")
         try insert("Other", "Nothing about it")
-        let found = try store.snapshot().search(Memo.self, for: "swift lin", limit: 20)
+        let found = try store.snapshot().search(SearchNote.self, for: "swift lin", limit: 20)
         #expect(found.map(\.value.title) == ["Linux"])
         #expect(found[0].snippet(of: \.text)?.marked() == "It runs on [Linux] with [Swift] 6.")
         #expect(found[0].snippet(of: \.title)?.marked("<b>", "</b>") == "<b>Linux</b>")
@@ -48,7 +48,7 @@ import Testing
 
     @Test func aTextThatIsMissingHasNoSnippet() throws {
         try insert("Linux")
-        let found = try store.snapshot().search(Memo.self, for: "linux")
+        let found = try store.snapshot().search(SearchNote.self, for: "linux")
         #expect(found.count == 1)
         #expect(found[0].snippet(of: \.text) == nil)
         #expect(found[0].highlights(of: \.text) == [])
@@ -58,9 +58,9 @@ import Testing
     @Test func aQueryCanBeAboutOneProperty() throws {
         try insert("swift", "linux")
         try insert("linux", "swift")
-        #expect(try titles(SearchQuery("swift").in(\Memo.title)) == ["swift"])
-        #expect(try titles(SearchQuery("swift").in(\Memo.text)) == ["linux"])
-        #expect(try titles(.all([SearchQuery("swift").in(\Memo.title), .word("linux")])) == ["swift"])
+        #expect(try titles(SearchQuery("swift").in(\SearchNote.title)) == ["swift"])
+        #expect(try titles(SearchQuery("swift").in(\SearchNote.text)) == ["linux"])
+        #expect(try titles(.all([SearchQuery("swift").in(\SearchNote.title), .word("linux")])) == ["swift"])
         try end()
     }
 
@@ -68,14 +68,14 @@ import Testing
         for number in 0..<5 { try insert("swift", rank: number) }
         try store.updateSearchIndexes()
         for number in 5..<8 { try insert("swift", rank: number) }
-        let found = try store.snapshot().search(Memo.self, for: "swift", limit: 6)
+        let found = try store.snapshot().search(SearchNote.self, for: "swift", limit: 6)
         #expect(found.map(\.value.rank) == [7, 6, 5, 4, 3, 2])
         try end()
     }
 
     @Test func anEntityWithoutSearchableTextsIsAnError() throws {
-        let other = try Store(inMemory: [UnsearchedMemo.self])
-        expect(.modelInvalid) { try other.snapshot().search(UnsearchedMemo.self, for: "swift") }
+        let other = try Store(inMemory: [UnsearchedNote.self])
+        expect(.modelInvalid) { try other.snapshot().search(UnsearchedNote.self, for: "swift") }
     }
 
     @Test func aWeightMustBePossible() {
@@ -89,22 +89,22 @@ import Testing
         let (first, second) = (try insert("swift"), try insert("linux"))
         try store.updateSearchIndexes()
         try store.write { transaction in
-            #expect(try transaction.search(Memo.self, for: "swift").map(\.reference) == [first])
+            #expect(try transaction.search(SearchNote.self, for: "swift").map(\.reference) == [first])
             try transaction.update(second) { $0.title = "swift linux" }
-            var note = Memo()
+            var note = SearchNote()
             (note.title, note.rank) = ("swift", 5)
             let third = try transaction.insert(note)
             try transaction.delete(first)
-            let found = try transaction.search(Memo.self, for: "swift")
+            let found = try transaction.search(SearchNote.self, for: "swift")
             #expect(found.map(\.reference) == [third, second])
             #expect(found[0].value.rank == 5)
-            let sorted = try transaction.search(Memo.self, for: "swift", sortedBy: .ascending(\.rank), limit: 1)
+            let sorted = try transaction.search(SearchNote.self, for: "swift", sortedBy: .ascending(\.rank), limit: 1)
             #expect(sorted.map(\.reference) == [second])
-            let wanted = try transaction.search(Memo.self, for: "swift", where: #Predicate { $0.rank > 4 })
+            let wanted = try transaction.search(SearchNote.self, for: "swift", where: #Predicate { $0.rank > 4 })
             #expect(wanted.map(\.reference) == [third])
-            #expect(try transaction.snapshot.search(Memo.self, for: "swift").map(\.reference) == [first])
+            #expect(try transaction.snapshot.search(SearchNote.self, for: "swift").map(\.reference) == [first])
         }
-        #expect(try store.snapshot().searchCount(Memo.self, for: "swift") == 2)
+        #expect(try store.snapshot().searchCount(SearchNote.self, for: "swift") == 2)
         try end()
     }
 
@@ -115,17 +115,17 @@ import Testing
         let context = store.makeContext()
         let object = try context.object(reference)
         object.title = "swift on linux"
-        let other = context.insert(Memo(title: "swiftly", text: "unsaved", rank: 3))
-        #expect(try context.search(Memo.self, for: "swift").count == 3)
-        #expect(try context.search(Memo.self, for: "unsaved").map(\.object.rank) == [3])
-        #expect(try context.search(Memo.self, for: "swift", where: #Predicate { $0.rank < 3 }).count == 2)
-        let sorted = try context.search(Memo.self, for: "swift", sortedBy: .descending(\.rank), limit: 2)
+        let other = context.insert(SearchNote(title: "swiftly", text: "unsaved", rank: 3))
+        #expect(try context.search(SearchNote.self, for: "swift").count == 3)
+        #expect(try context.search(SearchNote.self, for: "unsaved").map(\.object.rank) == [3])
+        #expect(try context.search(SearchNote.self, for: "swift", where: #Predicate { $0.rank < 3 }).count == 2)
+        let sorted = try context.search(SearchNote.self, for: "swift", sortedBy: .descending(\.rank), limit: 2)
         #expect(sorted.map(\.object.rank) == [3, 2])
         #expect(sorted[0].snippet(of: \.title)?.marked() == "[swiftly]")
         context.delete(other)
-        #expect(try context.search(Memo.self, for: "swift").count == 2)
+        #expect(try context.search(SearchNote.self, for: "swift").count == 2)
         context.rollback()
-        #expect(try context.search(Memo.self, for: "swift").map(\.object.rank) == [2])
+        #expect(try context.search(SearchNote.self, for: "swift").map(\.object.rank) == [2])
         context.close()
         try end()
     }
@@ -136,8 +136,8 @@ import Testing
         try store.write { try $0.update(reference) { $0.title = "linux" } }
         try store.updateSearchIndexes()
         let past = try store.snapshot(asOf: token)
-        #expect(try past.search(Memo.self, for: "swift").map(\.value.title) == ["swift"])
-        #expect(try past.search(Memo.self, for: "linux").isEmpty)
+        #expect(try past.search(SearchNote.self, for: "swift").map(\.value.title) == ["swift"])
+        #expect(try past.search(SearchNote.self, for: "linux").isEmpty)
         #expect(try titles("swift").isEmpty)
         try end()
     }
@@ -149,7 +149,7 @@ import Testing
         let between = try store.snapshot()
         try store.write { try $0.delete(reference) }
         try store.updateSearchIndexes()
-        for snapshot in [before, between] { #expect(try snapshot.searchCount(Memo.self, for: "swift") == 1) }
+        for snapshot in [before, between] { #expect(try snapshot.searchCount(SearchNote.self, for: "swift") == 1) }
         #expect(try titles("swift").isEmpty)
         try end()
     }
@@ -160,13 +160,13 @@ import Testing
         try insert("swift on linux", "a text")
         try insert("linux")
         var status = try #require(store.searchIndexes.first)
-        #expect(status.entity == "Memo")
+        #expect(status.entity == "SearchNote")
         #expect(status.weights == ["title": 3, "text": 1])
         try store.updateSearchIndexes()
         status = try #require(store.searchIndexes.first)
         #expect((status.indexedObjects, status.unindexedObjects, status.terms) == (2, 0, 6))
         #expect(status.segments >= 1 && status.bytes > 0)
-        try store.write { try $0.delete(store.snapshot().references(to: Memo.self)[0]) }
+        try store.write { try $0.delete(store.snapshot().references(to: SearchNote.self)[0]) }
         try insert("another")
         status = try #require(store.searchIndexes.first)
         #expect((status.indexedObjects, status.unindexedObjects) == (2, 1))
@@ -177,11 +177,11 @@ import Testing
         try insert("swift")
         try store.updateSearchIndexes()
         #expect(try store.consumer("_annals.search") != nil)
-        try store.removeSearchIndex(of: "Memo")
+        try store.removeSearchIndex(of: "SearchNote")
         #expect(try store.searchIndexes.isEmpty)
         #expect(try store.consumer("_annals.search") == nil)
         #expect(try titles("swift") == ["swift"])
-        expect(.notFound) { try store.removeSearchIndex(of: "Memo") }
+        expect(.notFound) { try store.removeSearchIndex(of: "SearchNote") }
         expect(.unknownEntity) { try store.rebuildSearchIndex(of: "None") }
         try end()
     }
@@ -190,7 +190,7 @@ import Testing
         let secret = "zugzwangpräsident"
         for number in 0..<200 { try insert("note \(number)", number == 77 ? "the word \(secret)" : "the words") }
         try store.updateSearchIndexes()
-        let found = try store.snapshot().search(Memo.self, for: SearchQuery(secret))
+        let found = try store.snapshot().search(SearchNote.self, for: SearchQuery(secret))
         #expect(found.count == 1)
         try store.write { try $0.delete(found[0].reference) }
         try store.deleteHistory(before: Date.distantFuture)
@@ -203,11 +203,11 @@ import Testing
 
     @Test func attributesOfSeveralProgramsAreSearched() throws {
         try insert("swift", "linux")
-        try store.addSearchIndex(of: "Memo", ["text": 2])
+        try store.addSearchIndex(of: "SearchNote", ["text": 2])
         #expect(try store.searchIndexes[0].weights == ["title": 3, "text": 2])
-        expect(.typeMismatch) { try store.addSearchIndex(of: "Memo", ["rank": 1]) }
-        expect(.unknownAttribute) { try store.addSearchIndex(of: "Memo", ["none": 1]) }
-        expect(.invalidArgument) { try store.addSearchIndex(of: "Memo", ["text": -1]) }
+        expect(.typeMismatch) { try store.addSearchIndex(of: "SearchNote", ["rank": 1]) }
+        expect(.unknownAttribute) { try store.addSearchIndex(of: "SearchNote", ["none": 1]) }
+        expect(.invalidArgument) { try store.addSearchIndex(of: "SearchNote", ["text": -1]) }
         let smaller = try Store(at: folder.path, entities: [TitleOnly.self])
         #expect(try smaller.snapshot().searchCount(TitleOnly.self, for: "linux") == 0)
         #expect(try smaller.snapshot().searchCount(TitleOnly.self, for: "swift") == 1)
@@ -219,13 +219,13 @@ import Testing
     @Test func anEntityWithoutHistoryIsSearchedByItsRows() throws {
         try insert("swift")
         try store.updateSearchIndexes()
-        try store.changeSchema([.changeEntity("Memo", history: .off)])
+        try store.changeSchema([.changeEntity("SearchNote", history: .off)])
         let second = try insert("swift two")
         try store.updateSearchIndexes()
         try store.write { try $0.update(second) { $0.title = "linux" } }
         #expect(try titles("swift") == ["swift"])
         #expect(try titles("linux") == ["linux"])
-        try store.changeSchema([.changeEntity("Memo", history: .full)])
+        try store.changeSchema([.changeEntity("SearchNote", history: .full)])
         try store.updateSearchIndexes()
         try insert("swift three")
         #expect(Set(try titles("swift")) == ["swift", "swift three"])
@@ -241,11 +241,11 @@ import Testing
         try other.addSearchIndex(of: "Page", ["text": 1])
         try other.write { try $0.insert("Page", ["text": .string("swift")]) }
         try other.updateSearchIndexes()
-        #expect(try other.searchIndexes.map(\.entity) == ["Memo", "Page"])
+        #expect(try other.searchIndexes.map(\.entity) == ["SearchNote", "Page"])
         try other.changeSchema([.removeAttribute("text", from: "Page"), .addAttribute(.init("rank", .int), to: "Page")])
         try other.write { try $0.insert("Page", ["rank": .int(1)]) }
         try other.updateSearchIndexes()
-        #expect(try other.searchIndexes.map(\.entity) == ["Memo"])
+        #expect(try other.searchIndexes.map(\.entity) == ["SearchNote"])
         try other.close()
         try end()
     }
@@ -262,9 +262,9 @@ import Testing
     @Test func aReaderSearchesWithoutWriting() throws {
         try insert("swift")
         let reader = try Store(
-            at: folder.path, entities: [Memo.self], options: Store.Options(access: .readOnly, reading: .copied))
-        #expect(try reader.snapshot().searchCount(Memo.self, for: "swift") == 1)
-        expect(.readOnly) { try reader.addSearchIndex(of: "Memo", ["text": 1]) }
+            at: folder.path, entities: [SearchNote.self], options: Store.Options(access: .readOnly, reading: .copied))
+        #expect(try reader.snapshot().searchCount(SearchNote.self, for: "swift") == 1)
+        expect(.readOnly) { try reader.addSearchIndex(of: "SearchNote", ["text": 1]) }
         try reader.close()
         try end()
     }
@@ -272,7 +272,7 @@ import Testing
     @Test func writingIndexesInTheBackground() async throws {
         try insertMany(1500, store)
         try await eventually { try self.store.searchIndexes[0].unindexedObjects == 0 }
-        #expect(try store.snapshot().searchCount(Memo.self, for: "swift") == 1500)
+        #expect(try store.snapshot().searchCount(SearchNote.self, for: "swift") == 1500)
         #expect(try store.searchIndexFaults() == [])
         try end()
     }
@@ -282,13 +282,13 @@ import Testing
         try insertMany(3000, other)
         try other.close()
         #expect(try store.searchIndexes[0].unindexedObjects == 3000)
-        #expect(try store.snapshot().searchCount(Memo.self, for: "swift") == 3000)
+        #expect(try store.snapshot().searchCount(SearchNote.self, for: "swift") == 3000)
         try await eventually { try self.store.searchIndexes[0].unindexedObjects == 0 }
         try end()
     }
 }
 
-private struct UnsearchedMemo: Entity {
+private struct UnsearchedNote: Entity {
     var text = ""
 }
 
@@ -299,5 +299,5 @@ private struct Weightless: Entity {
 
 private struct TitleOnly: Entity {
     var title = ""
-    static let schema = Schema<TitleOnly>("Memo") { Attribute(\.title, .searchable(weight: 3)) }
+    static let schema = Schema<TitleOnly>("SearchNote") { Attribute(\.title, .searchable(weight: 3)) }
 }
