@@ -174,7 +174,8 @@ private struct SearchWork {
         try require(part.map(\.reference), part.map(\.score), expected, query, place + ", a part")
         let counted = try snapshot.searchCount(SearchNote.self, for: query)
         guard counted == count else { throw OracleDifference("\(place), \(query): count \(counted), not \(count)") }
-        let sorted = try snapshot.search(SearchNote.self, for: query, sortedBy: .descending(\.rank), .ascending(\.title))
+        let sorted = try snapshot.search(
+            SearchNote.self, for: query, sortedBy: .descending(\.rank), .ascending(\.title))
         let ranks = sorted.map(\.value.rank)
         guard sorted.count == count, ranks == ranks.sorted(by: >) else {
             throw OracleDifference("\(place), \(query): sorted \(ranks)")

@@ -32,7 +32,9 @@ struct SearchOracle {
     init(_ notes: [(reference: Reference<SearchNote>, value: SearchNote)]) { self.notes = notes }
 
     /// The references of the matches in their order, with their scores.
-    func search(_ query: SearchQuery, where isWanted: (SearchNote) -> Bool = { _ in true }) -> [(Reference<SearchNote>, Double)] {
+    func search(
+        _ query: SearchQuery, where isWanted: (SearchNote) -> Bool = { _ in true }
+    ) -> [(Reference<SearchNote>, Double)] {
         let plan = SearchPlan(query, attributes: ["title", "text"])
         var statistics = SearchStatistics(
             objects: UInt64(notes.count), totalLengths: [0, 0], containing: plan.leaves.map { _ in 0 })
