@@ -97,10 +97,11 @@ import Testing
     @Test func aTerminalShowsMatchesAsFindDoes() throws {
         _ = try runTool(["insert", folder.path, "Note", "title=\"Swift \u{1b}[31m\"", "text=\"\u{7}\""])
         let find = ["find", folder.path, "Note", "--text"]
-        let run = try runOnTerminal(find + ["linux swift"], columns: 80, environment: ["PAGER": "cat"])
+        let plain = ["PAGER": "cat", "NO_COLOR": "1"]
+        let run = try runOnTerminal(find + ["linux swift"], columns: 80, environment: plain)
         #expect(run.status == 0 && run.output.hasPrefix(" id  title"), "\(run)")
         #expect(run.output.split(separator: "\n").count == 2, "\(run)")
-        let odd = try runOnTerminal(find + ["31m"], columns: 80, environment: ["PAGER": "cat"])
+        let odd = try runOnTerminal(find + ["31m"], columns: 80, environment: plain)
         #expect(odd.output.contains("Swift \\u{1b}[31m") && odd.output.contains("\\u{7}"), "\(odd)")
         try folder.expectIntact()
     }
