@@ -28,7 +28,7 @@ struct Searching {
     }
 
     /// Inserts each line of the corpus, `--batch` a transaction: first without an index, then with one. Then builds the
-    /// index anew, and rewrites each text three times.
+    /// index again, and changes each text three times.
     func load() throws {
         let texts = try lines("corpus.txt")
         try? FileManager.default.removeItem(atPath: file)

@@ -248,7 +248,7 @@ enum HistoryJSON {
         return ["before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) }]
     }
 
-    /// What is kept of a deleted object, without null values.
+    /// The preserved values of a deleted object, without null.
     private static func preserved(_ row: Row?) -> JSONLine {
         row.map { ["preserved": line(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
     }

@@ -271,7 +271,7 @@ def search(cases):
             "    /// The number of foldings.", f"    static let foldings = {len(results)}",
             "    /// The number of foldings that join the scalar before them: the first ones.",
             f"    static let joiningFoldings = {sum(not free for free, _ in results)}", ""]
-    body += literal("wordBytes", ["For each byte its folding if it is an ASCII letter or digit, else a space."],
+    body += literal("wordBytes", ["For each byte its folding if it is an ASCII letter or digit, otherwise a space."],
                     ascii_words)
     body += literal("blockNumbers", [f"For each {BLOCK} scalars the number of their block: two characters."],
                     "".join(digits(number, 2) for number in numbers))

@@ -5,7 +5,7 @@
 // RK1  A score is finite and not negative, if the weights are.
 // RK2  Matches have one order: the higher score first, and among equal scores the newer object.
 
-/// What a score depends on besides the object.
+/// The facts about all objects that a score depends on.
 package struct SearchStatistics: Equatable {
     /// The number of objects of the entity.
     package var objects: UInt64

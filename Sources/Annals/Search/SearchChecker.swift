@@ -10,7 +10,7 @@ public struct SearchIndexFault: Hashable, Sendable, CustomStringConvertible {
     public let entity: String
     /// The object; nil if the index itself is damaged.
     public let object: ObjectID?
-    /// What differs, and what to do.
+    /// The difference, and the way to mend it.
     public let description: String
 }
 
@@ -77,7 +77,10 @@ private struct SearchChecker {
         try snapshot.view.core.reading { () throws(StoreError) in
             guard let index = try SearchIndex(snapshot, scope) else { return }
             var sums: [[UInt64]] = []
-            for segment in index.segments { sums.append(try Self.sums(of: segment, index.columns)) }
+            for segment in index.segments {
+                try segment.reader.verify()
+                sums.append(try Self.sums(of: segment, index.columns))
+            }
             try compare(index, sums, progress)
         }
     }

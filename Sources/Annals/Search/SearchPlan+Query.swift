@@ -12,7 +12,7 @@ extension SearchPlan {
     }
 }
 
-/// What holds for a part of a query because of the parts around it.
+/// The restrictions of a part of a query that come from the parts around it.
 private struct SearchScope {
     /// As in `SearchLeaf`.
     var attributes: UInt64?
@@ -115,9 +115,10 @@ private struct SearchPlanning {
 
 /// The terms of a text of a query.
 ///
-/// A text "東京都" has the terms 東京, 京都 and 都: pairs of characters, and the last character alone. Where such a run ends
-/// a query, it may go on in the text. So the query drops the last character after a pair, which contains it. If the
-/// character is the only one, it is a prefix of pairs. Within a phrase, the run ends in the text as in the query.
+/// A text "東京都" has the terms 東京, 京都 and 都: pairs of characters, and the last character alone. If a query ends
+/// with such a run, the run may go on in the text. So the query drops the last character after a pair, which contains
+/// it. If the character is the only one, it is a prefix of pairs. Within a phrase, the run ends in the text as in the
+/// query.
 private struct QueryTerms {
     private var terms: [SearchPattern] = []
     private var places: [TermPlace] = []

@@ -1,4 +1,4 @@
-// What a search asks of a text: terms, words and phrases of terms, and a tree of conditions over them.
+// The plan of a search: the words and phrases that it looks for, as terms, and a tree of conditions over them.
 //
 // Invariants:
 // QP1  A plan has at most `maximumLeaves` leaves, all different; each has 1 to `maximumPatterns` patterns.
@@ -57,9 +57,6 @@ package struct SearchPlan: Hashable, Sendable {
 
     /// Whether an object matches in which the leaves occur for which `occurs` is true.
     package func matches(_ occurs: (Int) -> Bool) -> Bool { Self.matches(root, occurs) }
-
-    /// Whether an object without any of the leaves matches. If not, each match contains at least one of them.
-    package var matchesWithoutTerms: Bool { matches { _ in false } }
 
     private static func matches(_ node: SearchNode, _ occurs: (Int) -> Bool) -> Bool {
         switch node {

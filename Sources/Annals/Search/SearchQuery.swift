@@ -1,4 +1,4 @@
-// What a program or a person searches for. Annals reads it anew for each search; nothing of it is stored.
+// Queries: typed by a person, or built by a program. Each search reads its query anew; nothing of it is stored.
 //
 // Invariants:
 // SQ1  No text is an error. Texts longer than `maximumTextBytes` are cut, so planning takes a bounded time.

@@ -74,7 +74,7 @@ struct SnippetWindow {
         return start..<(end ?? text.endIndex)
     }
 
-    /// What a snippet does not begin with, after a word that is left out.
+    /// A snippet does not begin with one of these, if the word before it is left out.
     private static let closing: Set<Character> = [".", ",", ";", ":", "!", "?", ")", "]", "}", "”", "»", "。", "、"]
 
     /// Leaves out the words and the white space at the ends of a range where the text goes on, but no matches.

@@ -62,12 +62,10 @@ struct SearchState {
     var tokenizer = UInt16(Tokenizer.version)
     /// The index has all changes up to here.
     var place: TransactionPlace
-    /// The least number of an object that was not built yet; above all numbers if the index is complete.
+    /// The least number that was not built yet: above those of all objects if the index is complete.
     var nextToBuild: UInt64 = 1
     var attributes: [Attribute]
     var segments: [Segment] = []
-
-    static let everythingIsBuilt = UInt64.max
 
     init(place: TransactionPlace, attributes: [Attribute]) { (self.place, self.attributes) = (place, attributes) }
 

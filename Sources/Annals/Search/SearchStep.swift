@@ -54,7 +54,7 @@ extension UInt64 {
     fileprivate var sizeClass: Int { (UInt64.bitWidth - (self >> 16).leadingZeroBitCount) / 2 }
 }
 
-/// What is left to do after a step.
+/// The result of a step.
 package struct SearchProgress: Equatable {
     /// Whether the step has written anything.
     var hasWritten = false

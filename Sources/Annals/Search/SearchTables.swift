@@ -11,7 +11,7 @@ enum SearchTables {
     /// The number of foldings that join the scalar before them: the first ones.
     static let joiningFoldings = 86
 
-    /// For each byte its folding if it is an ASCII letter or digit, else a space.
+    /// For each byte its folding if it is an ASCII letter or digit, otherwise a space.
     static let wordBytes: StaticString = #"""
                                                         0123456789       abcdefghijklmnopqrstuvwxyz      abcdefghijk\#
         lmnopqrstuvwxyz                                                                                             \#

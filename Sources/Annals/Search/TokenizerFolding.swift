@@ -1,4 +1,4 @@
-// What the tokenizer makes of one scalar; Tests/Scripts/unicode.py makes the table.
+// The kind and the folding of each scalar, from a table that Tests/Scripts/unicode.py makes.
 
 /// The kind of a scalar, or the number of its folding. Scalars from `end` on are not in the table.
 package struct TermFolding: Equatable {

@@ -1,4 +1,4 @@
-// What people type, cut into words and phrases. The tokenizer then finds the terms in each.
+// Cuts a typed text into words and phrases. The tokenizer then finds the terms in each.
 
 /// A word between spaces, or a phrase between quotes.
 package struct TypedPart: Equatable {

@@ -9,7 +9,7 @@ struct TokenizerEveryScalarTests {
     private static let scalars = [0...TermFolding.end, 0xDFF00...0xE0200, 0xE0FF0...0xE1010, 0x10FFF0...0x10FFFF]
         .flatMap { $0.compactMap(Unicode.Scalar.init) }
 
-    /// What may come before a mark, and change with it: Latin, Kana, Hangul, Devanagari, Bengali, Thai, a picture, a
+    /// Texts before a mark that may change with it: Latin, Kana, Hangul, Devanagari, Bengali, Thai, a picture, a
     /// number, another mark, a folding that ends with a mark, and one that ends with a separator.
     private static let bases = ["", "e", "か", "ᄒ", "하", "क", "\u{9c7}", "ไ", "🎉", "5", "\u{93c}", "\u{958}", "㈱", "İ"]
 

@@ -250,6 +250,52 @@ import Testing
         try end()
     }
 
+    @Test func aTransactionThatChangesTheSchemaIsSearched() throws {
+        try insert("swift")
+        let second = try insert("linux")
+        try store.updateSearchIndexes()
+        try store.write { transaction in
+            try transaction.changeSchema([.addAttribute(AttributeDescription("more", .int), to: "SearchNote")])
+            try transaction.update(second) { $0.title = "swift" }
+            #expect(try transaction.search(SearchNote.self, for: "swift").count == 2)
+            #expect(try transaction.search(SearchNote.self, for: "linux").isEmpty)
+        }
+        #expect(try store.snapshot().searchCount(SearchNote.self, for: "swift") == 2)
+        try end()
+    }
+
+    /// Two handles, as two processes have them, move the indexes of two entities and their one cursor.
+    @Test func twoIndexersDoNotFail() async throws {
+        let description = EntityDescription("Page", attributes: [AttributeDescription("text", .string)])
+        try store.changeSchema([.addEntity(description)])
+        try store.addSearchIndex(of: "Page", ["text": 1])
+        let other = try Store(at: folder.path, options: Store.Options(durability: .relaxed))
+        let store = store
+        try await withThrowingTaskGroup { group in
+            for handle in [store, other] {
+                group.addTask { try await LongTests.run(besideOthers: true) { try Self.writeAndIndex(handle) } }
+            }
+            try await group.waitForAll()
+        }
+        try store.updateSearchIndexes()
+        #expect(try store.searchIndexes.map(\.unindexedObjects) == [0, 0])
+        #expect(try store.searchIndexFaults() == [])
+        try other.close()
+        try end()
+    }
+
+    private static func writeAndIndex(_ store: Store) throws {
+        for number in 0..<200 {
+            try store.write { transaction in
+                try transaction.insert(
+                    number % 2 == 0 ? "Page" : "SearchNote",
+                    number % 2 == 0
+                        ? ["text": .string("swift \(number)")] : ["title": .string("linux \(number)")])
+            }
+            try store.updateSearchIndexes()
+        }
+    }
+
     @Test func openingAnIndexedStoreStartsNoThread() throws {
         try insertMany(20, store)
         try store.updateSearchIndexes()
