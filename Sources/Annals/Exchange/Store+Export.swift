@@ -169,7 +169,9 @@ extension Store {
             // The end is in the cleaned part: nothing after the place is left to export.
             if start != place, oldest.number >= end.view.number { return nil }
             do {
-                return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
+                // Each exported transaction names the one before it (ER1), which may be the step of an index.
+                let request = try ResolvedRequest(HistoryRequest(after: start), self, end, takesIndexSteps: true)
+                return (request, oldest)
             } catch  where error.code == .tokenExpired {
                 // If another handle has cleaned in between, more may have been left out: look again.
                 if end.engine.oldestNumber > oldest.number { continue }

@@ -24,6 +24,8 @@ struct ChangeSummary {
 
     private let excluded: Exclusion
     private let own: OwnTransactions
+    private let indexAuthor: UInt32?
+    private let reserved: Set<UInt16>
     private(set) var first: UInt64 = 0
     private(set) var last: UInt64 = 0
     private(set) var tag: UInt64 = 0
@@ -41,13 +43,17 @@ struct ChangeSummary {
     private var changesSchema = false
     private var isOwn = true
 
-    /// `own` are the transactions of this process.
-    init(excluding excluded: Exclusion, own: OwnTransactions) { (self.excluded, self.own) = (excluded, own) }
+    init(excluding excluded: Exclusion, _ engine: Engine, _ view: View) {
+        (self.excluded, own) = (excluded, engine.log.ownTransactions)
+        indexAuthor = engine.number(ofName: ReservedEntity.indexAuthor)
+        reserved = view.reservedEntities
+    }
 
     /// Adds the next transaction. Returns false if it belongs to the next signal.
     mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
         let author = transaction.author
-        let isTold = !excluded.contains(transaction)
+        let isStep = try transaction.isIndexStep(by: indexAuthor, reserved)
+        let isTold = !isStep && !excluded.contains(transaction)
         let nextChanges = changes + (isTold ? transaction.totalChanges : 0)
         if passed > 0, passed == Self.maximumTransactions || nextChanges > Self.maximumChanges { return false }
         if passed == 0 { first = transaction.number }

@@ -132,7 +132,7 @@ public final class ChangeWatcher: Sendable {
     ) throws(StoreError) -> ChangeSignal? {
         let log = engine.log
         let salt = log.header.salt
-        var summary = ChangeSummary(excluding: excluded, own: log.ownTransactions)
+        var summary = ChangeSummary(excluding: excluded, engine, view)
         let place = position.place.flatMap { $0.salt == salt ? $0.offset : nil }
         try engine.tracked(view).forEachTransaction(after: position.number, at: place) {
             (transaction) throws(StoreError) in try summary.add(transaction)

@@ -16,6 +16,9 @@ public import FoundationEssentials
 /// nothing. Skipping a transaction by author, context or predicate takes constant time, for any number of changes. No
 /// condition reads rows.
 ///
+/// Transactions by which the store keeps its search indexes up to date come only if `authors` names their author,
+/// `_annals.search`.
+///
 /// ```swift
 /// // What the app's imports did, and everything by the extension and the service:
 /// let request = HistoryRequest(

@@ -9,6 +9,8 @@ struct ResolvedRequest {
     let range: HistoryRange
     let transactions: TransactionFilter
     private let condition: TransactionCondition?
+    /// The author whose steps of an index are left out; nil to take them.
+    private let indexAuthor: UInt32?
     /// The filter of shown changes; nil for all.
     let changes: ChangeFilter?
     /// Whether the request selects no changes. Then transactions without changes belong to it.
@@ -22,7 +24,8 @@ struct ResolvedRequest {
     ///
     /// `named` are the entities requested by name, if the request alone does not contain them.
     init(
-        _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil
+        _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil,
+        takesIndexSteps: Bool = false
     ) throws(StoreError) {
         // A snapshot from before a compaction continues with its own file.
         let engine = snapshot?.engine ?? store.engine
@@ -35,6 +38,8 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
+        let isNamed = request.authors?.contains(ReservedEntity.indexAuthor) ?? false
+        indexAuthor = isNamed || takesIndexSteps ? nil : engine.number(ofName: ReservedEntity.indexAuthor)
         condition = request.predicate.map { TransactionCondition($0, engine) }
         let isFromBeginning = request.after == nil || request.after == .oldest
         cleaned = isFromBeginning && !coverage.hidden.isEmpty ? coverage : nil
@@ -51,7 +56,8 @@ struct ResolvedRequest {
     /// Whether the request selects the transaction without its changes.
     func selects(_ transaction: TransactionView) throws(StoreError) -> Bool {
         if let cleaned, cleaned.isCleaned(transaction.number, author: transaction.authorNumber) { return false }
-        guard transactions.matches(transaction) else { return false }
+        guard transactions.matches(transaction), try !transaction.isIndexStep(by: indexAuthor, view.reservedEntities)
+        else { return false }
         return try condition?.isTrue(of: transaction) ?? true
     }
 

@@ -10,7 +10,7 @@ internal import Synchronization
 /// Moves the indexes of a handle's store over what was written.
 package final class SearchUpdates: Sendable {
     /// The author of the indexer's transactions, and its name as a consumer of history.
-    static let name = EntityDefinition.reservedPrefix + "search"
+    static let name = ReservedEntity.indexAuthor
 
     let handle: StoreHandle
     let identifier: UUID
