@@ -43,11 +43,41 @@ extension Context {
         return try SectionedResults(core, search(predicate, SortKey.parts(of: sort), section: section), path)
     }
 
+    /// The objects whose searchable texts match a query, in a list that stays current.
+    ///
+    /// Each change of an object of the entity repeats the search, because it may change the rank of every match. With a
+    /// `limit` that costs little.
+    ///
+    /// - Parameters:
+    ///   - type: The entity. Its schema must have a property with the option `.searchable`.
+    ///   - query: The words. For another query, make another list.
+    ///   - predicate: A further condition; nil for none.
+    ///   - sort: Their order; the first key counts most. Without one, the best match first.
+    ///   - limit: The most objects in the list: the first ones. Nil for all.
+    ///
+    /// Throws `StoreError`: as `search`.
+    public func results<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil
+    ) throws -> Results<E> {
+        try Results(core, search(predicate, SortKey.parts(of: sort), for: query, limit: limit))
+    }
+
+    /// The same for a text as people type it.
+    public func results<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil
+    ) throws -> Results<E> {
+        try Results(core, search(predicate, SortKey.parts(of: sort), for: SearchQuery(text), limit: limit))
+    }
+
     private func search<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], section: SortPart<E>? = nil
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], for query: SearchQuery? = nil, limit: Int? = nil,
+        section: SortPart<E>? = nil
     ) throws(StoreError) -> LiveSearch<E> {
         let store = try core.requireStore()
         return try LiveSearch(
-            predicate, sort, section: section, followsValues: false, core.snapshot, store.declaredModels)
+            predicate, sort, for: query, limit: limit, section: section, followsValues: false, core.snapshot,
+            store.declaredModels)
     }
 }

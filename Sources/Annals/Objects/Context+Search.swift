@@ -32,25 +32,9 @@ extension Context {
         _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
         sortedBy sort: SortKey<E>..., limit: Int? = nil, offset: Int = 0
     ) throws -> [ObjectMatch<E>] {
-        let snapshot = try snapshot
-        let layout = try snapshot.layout(of: E.model)
-        let binding = try layout.binding(E.self, snapshot.view.catalog)
-        let scope = try SearchedEntity(binding, layout)
         let page = FetchPage(limit: limit, offset: offset)
-        guard core.hasUnsaved(of: E.model) || predicate != nil && !core.pending.isEmpty else {
-            var search = try Search(snapshot, query, predicate, page)
-            return try search.matches(SortKey.parts(of: sort)).map { ObjectMatch(core.any($0.reference), $0) }
-        }
-        var run = SearchRun(snapshot, scope, query, changes(scope, type))
-        let isSorted = !SortKey.parts(of: sort).isEmpty
-        let needsReferences = isSorted || predicate != nil
-        let references = needsReferences ? try references(to: type, where: predicate, sortedBy: SortKey(sort)) : []
-        let order = OverlaidOrder(isSorted: isSorted, hasPredicate: predicate != nil, references)
-        return try order.found(&run, page).map { found in
-            let object = core.any(Reference<E>(found.object, of: core.mark))
-            let match = SearchMatch(
-                reference: object.reference, value: object.current, score: found.score, plan: run.plan, scope: scope)
-            return ObjectMatch(object, match)
+        return try core.matches(query, predicate, SortKey.parts(of: sort), page).map { (match: SearchMatch<E>) in
+            ObjectMatch(core.any(match.reference), match)
         }
     }
 
@@ -63,9 +47,37 @@ extension Context {
             type, for: SearchQuery(text), where: predicate, sortedBy: SortKey(sort), limit: limit, offset: offset)
     }
 
+}
+
+extension ContextCore {
+    /// The matches as the context shows them.
+    func matches<E: Entity>(
+        _ query: SearchQuery, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ page: FetchPage
+    ) throws -> [SearchMatch<E>] {
+        let snapshot = try snapshot
+        let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        let scope = try SearchedEntity(binding, layout)
+        guard hasUnsaved(of: E.model) || predicate != nil && !pending.isEmpty else {
+            var search = try Search(snapshot, query, predicate, page)
+            return try search.matches(sort)
+        }
+        var run = SearchRun(snapshot, scope, query, changes(scope, E.self))
+        let needsReferences = !sort.isEmpty || predicate != nil
+        let references =
+            needsReferences
+            ? try ContextSearch(self, predicate, true).references(sort, limit: nil, offset: 0) : []
+        let order = OverlaidOrder(isSorted: !sort.isEmpty, hasPredicate: predicate != nil, references)
+        return try order.found(&run, page).map { found in
+            let object = any(Reference<E>(found.object, of: mark))
+            return SearchMatch(
+                reference: object.reference, value: object.current, score: found.score, plan: run.plan, scope: scope)
+        }
+    }
+
     private func changes<E: Entity>(_ scope: SearchedEntity, _ type: E.Type) -> SearchedChanges {
         var changes = SearchedChanges()
-        for object in core.unsaved(of: E.model) {
+        for object in unsaved(of: E.model) {
             changes.hidden.insert(object.id)
             guard let object = object as? Object<E>, object.isShown else { continue }
             changes.texts.append((object.id, scope.texts(of: object.current)))

@@ -16,6 +16,14 @@ struct LiveKey: Equatable, Sendable {
     var section: ArraySlice<UInt8> { bytes.prefix(sectionBytes) }
 }
 
+extension LiveKey {
+    /// The key of a match with a score: greater scores come first. A score is not negative (RK1), so its bits order as
+    /// it does.
+    init(rank score: Double) {
+        self.init(bytes: withUnsafeBytes(of: (~score.bitPattern).bigEndian) { Array($0) })
+    }
+}
+
 /// Objects in order, with something kept for each.
 struct LiveRows<Content> {
     struct Row {
@@ -158,20 +166,21 @@ struct LiveRows<Content> {
                 origins[leaves.change] = (leaves.position, leaves.position - index)
             }
         }
-        var last = -1
+        // An object may keep its place among the rest if the same objects precede it. Of these, as many as possible stay.
+        var able: [(change: Int, position: Int)] = []
         for (index, change) in coming.enumerated() {
+            guard let place = places[change], let origin = origins[change] else { continue }
+            let isInSameSection = rows[order[origin.position]]?.key.section == changes[change].new?.row.key.section
+            if isInSameSection, origin.kept == place - index { able.append((change, origin.position)) }
+        }
+        let staying = Set(able.map(\.position).longestAscent.map { able[$0].change })
+        for change in coming {
             guard let place = places[change] else { continue }
             guard let origin = origins[change] else {
                 diff.inserted.append(place)
                 continue
             }
-            // It has not moved if the same objects precede it, and it follows the last unmoved one.
-            let isInSameSection = rows[order[origin.position]]?.key.section == changes[change].new?.row.key.section
-            if isInSameSection, origin.kept == place - index, origin.position > last {
-                last = origin.position
-            } else {
-                diff.moved.append(ResultsDiff.Move(from: origin.position, to: place))
-            }
+            if !staying.contains(change) { diff.moved.append(ResultsDiff.Move(from: origin.position, to: place)) }
         }
         diff.updated = updated(changes, places, next)
         return diff
@@ -187,3 +196,28 @@ struct LiveRows<Content> {
 extension LiveRows: Sendable where Content: Sendable {}
 
 extension LiveRows.Row: Sendable where Content: Sendable {}
+
+extension [Int] {
+    /// The indices of a longest part whose elements ascend. Takes n log n steps.
+    fileprivate var longestAscent: [Int] {
+        // By length less 1: the last index of the part of that length with the least last element.
+        var ends: [Int] = []
+        var before = [Int?](repeating: nil, count: count)
+        for index in indices {
+            var (low, high) = (0, ends.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if self[ends[middle]] < self[index] { low = middle + 1 } else { high = middle }
+            }
+            if low > 0 { before[index] = ends[low - 1] }
+            if low == ends.count { ends.append(index) } else { ends[low] = index }
+        }
+        var part: [Int] = []
+        var next = ends.last
+        while let index = next {
+            part.append(index)
+            next = before[index]
+        }
+        return part.reversed()
+    }
+}

@@ -14,13 +14,16 @@ struct LiveSearch<E: Entity>: Sendable {
         /// Whether objects with equal keys are in the opposite order of insertion.
         let isDescending: Bool
 
-        fileprivate init(_ keys: [SortPart<E>], isSectioned: Bool, _ snapshot: Snapshot) throws(StoreError) {
+        /// - Parameter isRanked: Whether better matches of a search come first.
+        fileprivate init(
+            _ keys: [SortPart<E>], isSectioned: Bool, isRanked: Bool, _ snapshot: Snapshot
+        ) throws(StoreError) {
             let layout = try snapshot.layout(of: E.model)
             binding = try layout.binding(E.self, snapshot.view.catalog)
             columns = try binding.columns(keys)
             self.isSectioned = isSectioned
             entity = layout.number
-            isDescending = !columns.isEmpty && columns.areDescending
+            isDescending = isRanked || !columns.isEmpty && columns.areDescending
         }
 
         func key(of value: E) throws(StoreError) -> LiveKey {
@@ -33,6 +36,9 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 
     let predicate: Predicate<Object<E>>?
+    /// What the texts of the objects match; nil without such a condition.
+    private let query: SearchQuery?
+    private let limit: Int?
     /// With that of the sections first.
     private let sort: [SortPart<E>]
     private let isSectioned: Bool
@@ -40,14 +46,16 @@ struct LiveSearch<E: Entity>: Sendable {
     private(set) var dependencies: ResultsDependencies
 
     /// - Parameters:
+    ///   - query: What the texts of the objects match; nil without such a condition.
+    ///   - limit: The most objects of a search.
     ///   - section: The property of the sections; nil without sections.
     ///   - followsValues: Whether the values of the objects matter, and not only their order.
     ///   - models: The models that the store was opened with.
     init(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], section: SortPart<E>? = nil, followsValues: Bool,
-        _ snapshot: Snapshot, _ models: [EntityModel]
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], for query: SearchQuery? = nil, limit: Int? = nil,
+        section: SortPart<E>? = nil, followsValues: Bool, _ snapshot: Snapshot, _ models: [EntityModel]
     ) throws(StoreError) {
-        self.predicate = predicate
+        (self.predicate, self.query, self.limit) = (predicate, query, limit)
         self.followsValues = followsValues
         isSectioned = section != nil
         var keys = sort
@@ -91,7 +99,22 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 
     func order(_ snapshot: Snapshot) throws(StoreError) -> Order {
-        try Order(sort, isSectioned: isSectioned, snapshot)
+        try Order(sort, isSectioned: isSectioned, isRanked: isSearch && sort.isEmpty, snapshot)
+    }
+
+    /// Whether the list is that of a search. Each object of the entity counts for the rank and the limit, so the search
+    /// is repeated after each change of one.
+    var isSearch: Bool { query != nil }
+
+    /// The matches in a state; nil if the list is not that of a search.
+    func matches(_ snapshot: Snapshot) throws(StoreError) -> [SearchMatch<E>]? {
+        guard let query else { return nil }
+        var search = try Search(snapshot, query, predicate, FetchPage(limit: limit))
+        return try search.matches(sort)
+    }
+
+    func key(of match: SearchMatch<E>, _ order: Order) throws(StoreError) -> LiveKey {
+        sort.isEmpty ? LiveKey(rank: match.score) : try order.key(of: match.value)
     }
 }
 
@@ -121,6 +144,11 @@ extension LiveSearch {
     /// Whether a change lists all objects of the list that may have changed.
     func knows(_ change: ContextChange, _ core: ContextCore) throws(StoreError) -> Bool {
         guard let objects = change.objects else { return false }
+        if isSearch {
+            let entity = try order(core.snapshot).entity
+            let changed = objects.keys.contains { $0.entityNumber == entity }
+            if changed || !change.renamed.isEmpty || dependencies.isEvaluated { return false }
+        }
         if dependencies.isEmpty { return true }
         let snapshot = try core.snapshot
         for (object, slots) in objects {
@@ -133,6 +161,10 @@ extension LiveSearch {
     mutating func rows(_ core: ContextCore) throws -> [(id: ObjectID, key: LiveKey)] {
         let (snapshot, predicate, isSorted) = (try core.snapshot, predicate, !sort.isEmpty)
         let order = try order(snapshot)
+        if let query {
+            let matches = try core.matches(query, predicate, sort, FetchPage(limit: limit))
+            return try matches.map { ($0.reference.id, try key(of: $0, order)) }
+        }
         return try recordingReads(snapshot) { reads in
             let search = try ContextSearch(core, predicate, true, reads: reads)
             guard isSorted else {

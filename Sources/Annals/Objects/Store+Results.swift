@@ -34,7 +34,37 @@ extension Store {
     public func results<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
     ) -> StoreResults<E> {
-        StoreResults(store: self, predicate: predicate, sort: SortKey.parts(of: sort))
+        StoreResults(store: self, predicate: predicate, sort: SortKey.parts(of: sort), query: nil, limit: nil)
+    }
+
+    /// The objects whose searchable texts match a query, as an asynchronous sequence of lists.
+    ///
+    /// Each change of an object of the entity repeats the search, because it may change the rank of every match. With a
+    /// `limit` that costs little.
+    ///
+    /// - Parameters:
+    ///   - type: The entity. Its schema must have a property with the option `.searchable`.
+    ///   - query: The words.
+    ///   - predicate: A further condition; nil for none.
+    ///   - sort: Their order; the first key counts most. Without one, the best match first.
+    ///   - limit: The most objects in a list: the first ones. Nil for all.
+    ///
+    /// Iterating throws as `Snapshot.search`, and `closed`, `storeRemoved`, `storeReplaced`, `forked`.
+    public func results<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil
+    ) -> StoreResults<E> {
+        StoreResults(
+            store: self, predicate: predicate, sort: SortKey.parts(of: sort), query: query, limit: limit)
+    }
+
+    /// The same for a text as people type it.
+    public func results<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil,
+        sortedBy sort: SortKey<E>..., limit: Int? = nil
+    ) -> StoreResults<E> {
+        StoreResults(
+            store: self, predicate: predicate, sort: SortKey.parts(of: sort), query: SearchQuery(text), limit: limit)
     }
 }
 
@@ -60,6 +90,8 @@ public struct StoreResults<E: Entity>: AsyncSequence, Sendable {
     let store: Store
     let predicate: Predicate<Object<E>>?
     let sort: [SortPart<E>]
+    let query: SearchQuery?
+    let limit: Int?
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(results: self) }
 
@@ -118,7 +150,8 @@ private struct FollowedList<E: Entity>: Sendable {
         _ results: StoreResults<E>, _ watcher: SnapshotWatcher, _ snapshot: Snapshot
     ) throws -> (FollowedList, ResultsUpdate<E>) {
         let search = try LiveSearch(
-            results.predicate, results.sort, followsValues: true, snapshot, results.store.declaredModels)
+            results.predicate, results.sort, for: results.query, limit: results.limit, followsValues: true, snapshot,
+            results.store.declaredModels)
         let order = try search.order(snapshot)
         var first = FollowedList(
             watcher: watcher, snapshot: snapshot, search: search, list: LiveRows(isDescending: order.isDescending))
@@ -142,7 +175,11 @@ private struct FollowedList<E: Entity>: Sendable {
         let order = try search.order(newer)
         let touched = isSameSchema ? try self.touched(after: older, order) : nil
         let changes: [LiveRows<E>.Change]
-        if let touched { changes = try self.changes(touched, order) } else { changes = try fetched(order) }
+        if let touched, touched.isEmpty || !search.isSearch {
+            changes = try self.changes(touched, order)
+        } else {
+            changes = try fetched(order)
+        }
         if changes.isEmpty { return nil }
         let plan = list.plan(changes)
         list.show(plan)
@@ -158,7 +195,7 @@ private struct FollowedList<E: Entity>: Sendable {
 
     /// The objects of the entity that may have changed; nil if all may have.
     private func touched(after older: Snapshot, _ order: LiveSearch<E>.Order) throws(StoreError) -> Set<ObjectID>? {
-        guard !search.dependencies.isUnknown else { return nil }
+        guard !search.dependencies.isUnknown, !(search.isSearch && search.dependencies.isEvaluated) else { return nil }
         let entities = search.dependencies.entities.union([order.entity])
         let limit = max(1024, list.order.count)
         let changed: Set<ObjectID>?
@@ -210,11 +247,18 @@ private struct FollowedList<E: Entity>: Sendable {
     ) throws(StoreError) -> [LiveRows<E>.Change] {
         var left = Set(list.order)
         var changes: [LiveRows<E>.Change] = []
-        var fetch = try Fetch(snapshot, search.predicate, reads: reads)
-        try fetch.forEachValue { (reference, value) throws(StoreError) in
-            left.remove(reference.id)
-            try add(value, of: reference.id, order, &changes)
-            return true
+        if let matches = try search.matches(snapshot) {
+            for match in matches {
+                left.remove(match.reference.id)
+                add(match.value, try search.key(of: match, order), of: match.reference.id, &changes)
+            }
+        } else {
+            var fetch = try Fetch(snapshot, search.predicate, reads: reads)
+            try fetch.forEachValue { (reference, value) throws(StoreError) in
+                left.remove(reference.id)
+                try add(value, of: reference.id, order, &changes)
+                return true
+            }
         }
         for object in left { changes.append(LiveRows.Change(old: object, new: nil)) }
         return changes
@@ -229,10 +273,16 @@ private struct FollowedList<E: Entity>: Sendable {
             return
         }
         if let row, E.model.firstDifference(row.content, value) == nil { return }
-        let key = try order.key(of: value)
+        add(value, try order.key(of: value), of: object, &changes)
+    }
+
+    private func add(_ value: E, _ key: LiveKey, of object: ObjectID, _ changes: inout [LiveRows<E>.Change]) {
+        let row = list[object]
+        let isSame = row.map { E.model.firstDifference($0.content, value) == nil } ?? false
+        if isSame, row?.key == key { return }
         changes.append(
             LiveRows.Change(
                 old: row == nil ? nil : object, new: (object, LiveRows.Row(key: key, content: value)),
-                isUpdated: row != nil))
+                isUpdated: row != nil && !isSame))
     }
 }
