@@ -21,7 +21,7 @@ package struct FilteredSearch {
         indexedIn present: Snapshot, limit: Int?, offset: Int
     ) throws(StoreError) {
         let state = try SearchBlocks(present.view)?.record(of: entity.number)?.state
-        var scope = SearchedEntity(entity.layout, (state?.attributes ?? []).map { ($0.number, $0.weight) })
+        var scope = state.map { SearchedEntity(entity.layout, $0) } ?? SearchedEntity(entity.layout, [SearchedEntity.Column]())
         if scope.columns.isEmpty {
             let texts = zip(entity.attributeNumbers, entity.types).filter { $0.1 == .string }
             scope = SearchedEntity(entity.layout, texts.prefix(SearchPlan.maximumAttributes).map { ($0.0, 1) })

@@ -21,7 +21,10 @@ struct EntityDeclaration: StoreModels {
     var searches: [SearchDeclaration] {
         models.compactMap { model in
             let searched = model.properties.compactMap { property in
-                property.searchWeight.map { (name: property.name, weight: $0) }
+                property.searchWeight.map { weight in
+                    SearchDeclaration.Text(
+                        name: property.name, weight: weight, keepsPositions: property.keepsPositions)
+                }
             }
             return searched.isEmpty ? nil : SearchDeclaration(entity: model.name, attributes: searched)
         }

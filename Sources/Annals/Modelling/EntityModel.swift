@@ -22,6 +22,8 @@ final class EntityModel: Sendable {
         var isIndexed = false
         /// Its weight in a search for words; nil if it is not searched.
         var searchWeight: Double?
+        /// Whether its search index has the positions of the words.
+        var keepsPositions = true
         var isPreserved = false
         /// Whether an optional property must have a value.
         var isRequired = false

@@ -244,8 +244,8 @@ struct EntityModelBuilder<E: Entity> {
             switch option {
             case .unique: property.isUnique = true
             case .indexed: property.isIndexed = true
-            case .searchable(let weight):
-                property.searchWeight = weight
+            case .searchable(let weight, let positions):
+                (property.searchWeight, property.keepsPositions) = (weight, positions)
                 if !(weight > 0 && weight <= 1000) {
                     report("\(title) has the search weight \(weight): write one above 0 and up to 1000.")
                 }

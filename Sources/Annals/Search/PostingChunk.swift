@@ -13,6 +13,8 @@ struct PostingChunk: ~Copyable {
     private var positionCount = 0
     private(set) var first: UInt32 = 0
     private(set) var last: UInt32 = 0
+    /// Whether the positions are encoded. Changed only while the chunk is empty.
+    var keepsPositions = true
     /// Whether the first posting continues the one before it.
     private var isContinued = false
     /// The last position plus 1.
@@ -70,7 +72,7 @@ struct PostingChunk: ~Copyable {
         assert(count > 0, "A chunk has a posting.")
         if count == 1, positionCount == 1, !isContinued, !continues { return encodeLone() }
         let widths = (gap: Self.width(gaps, count - 1), frequency: Self.width(frequencies, count))
-        let parameter = riceParameter
+        let parameter = keepsPositions ? riceParameter : 0
         var fields = UInt16(widths.gap | widths.frequency << 5 | parameter << 9)
         if isContinued { fields |= 1 << 14 }
         if continues { fields |= 1 << 15 }
@@ -82,8 +84,10 @@ struct PostingChunk: ~Copyable {
         for index in 0..<count - 1 { bits.append(gaps[index], width: widths.gap) }
         for index in 0..<count { bits.append(frequencies[index], width: widths.frequency) }
         bits.align()
-        for index in 0..<positionCount { bits.appendRice(positions[index], parameter: parameter) }
-        bits.align()
+        if keepsPositions {
+            for index in 0..<positionCount { bits.appendRice(positions[index], parameter: parameter) }
+            bits.align()
+        }
         size += bits.count
         assert(size + 16 < PostingFormat.maximumChunkBytes, "SG4: a chunk is too large.")
         return UnsafeRawBufferPointer(start: encoded, count: size)
@@ -91,6 +95,7 @@ struct PostingChunk: ~Copyable {
 
     private func encodeLone() -> UnsafeRawBufferPointer {
         encoded.storeBytes(of: 0, as: UInt8.self)
+        if !keepsPositions { return UnsafeRawBufferPointer(start: encoded, count: 1) }
         return UnsafeRawBufferPointer(start: encoded, count: 1 + Self.store(varint: positions[0], encoded + 1))
     }
 

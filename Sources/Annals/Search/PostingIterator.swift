@@ -13,6 +13,7 @@ package struct PostingIterator {
     private let objectCount: Int
     private let attribute: Int
     private let termLength: Int
+    private let hasPositions: Bool
     // The entry.
     private var blockIndex: Int
     private var start: UnsafeRawPointer
@@ -53,6 +54,7 @@ package struct PostingIterator {
         reader = list.reader
         objectCount = list.reader.descriptor.objectCount
         (attribute, termLength) = (list.attribute, list.termLength)
+        hasPositions = list.reader.descriptor.hasPositions(list.attribute)
         blockIndex = list.entry.block.index
         start = list.entry.block.start
         isContinuedEntry = list.entry.continues
@@ -199,7 +201,8 @@ extension PostingIterator {
         (index, summed, before, decoded, lastOrdinal, lonePosition) = (0, 0, 0, 0, -1, nil)
         count = Int(try bytes.readUInt8())
         guard count > 0 else {
-            lonePosition = UInt32(truncatingIfNeeded: try bytes.readVarint())
+            if hasPositions { lonePosition = UInt32(truncatingIfNeeded: try bytes.readVarint()) }
+            try requireEnd(bytes.offset, bytes.end)
             (count, end, gapWidth, frequencyWidth, continues) = (1, 1, 0, 0, false)
             (gapBit, frequencyBit) = (bytes.end &* 8, bytes.end &* 8)
             return false
@@ -213,6 +216,7 @@ extension PostingIterator {
         guard count <= PostingFormat.postingsPerChunk, frequencyWidth <= 10, codesStart <= bytes.end else {
             throw PostingFormat.damaged("a chunk has impossible widths.")
         }
+        if !hasPositions { try requireEnd(codesStart, bytes.end) }
         gapBit = bytes.offset &* 8
         frequencyBit = gapBit &+ (count &- 1) &* gapWidth
         codesBit = codesStart &* 8
@@ -225,10 +229,21 @@ extension PostingIterator {
 // MARK: Positions
 
 extension PostingIterator {
-    /// Replaces the content of `positions` by those of the present posting.
+    private func requireEnd(_ offset: Int, _ end: Int) throws(StoreError) {
+        guard offset == end else { throw PostingFormat.damaged("a chunk has more than its postings.") }
+    }
+
+    /// Replaces the content of `positions` by those of the present posting. Without positions, terms count as if they
+    /// followed each other.
     package mutating func readPositions(_ positions: inout PostingPositions) throws(StoreError) {
         assert(ordinal >= 0, "Positions belong to a posting.")
         positions.removeAll()
+        guard hasPositions else {
+            let room = positions.room(frequency)
+            for place in 0..<frequency { room[place] = UInt32(truncatingIfNeeded: place) }
+            positions.add(frequency)
+            return
+        }
         if let lonePosition {
             positions.room(1).initialize(to: lonePosition)
             positions.add(1)

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // SC1  Two texts with the same terms at the same positions have the same sum; two others have different ones, but for
-//      a chance of 1 in 2^64.
+//      a chance of 1 in 2^64. In an attribute without positions, all of them are 0.
 
 /// A place where a search index and the rows of a store differ.
 public struct SearchIndexFault: Hashable, Sendable, CustomStringConvertible {
@@ -34,7 +34,7 @@ extension Store {
             guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
                 continue
             }
-            let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
+            let scope = SearchedEntity(layout, state)
             var checker = SearchChecker(snapshot, scope)
             do throws(StoreError) {
                 try checker.run(progress)
@@ -93,10 +93,13 @@ private struct SearchChecker {
             (term, attribute, list) throws(StoreError) in
             guard columns.contains(attribute) else { return true }
             let base = hash(term, attribute)
+            let hasPositions = segment.reader.descriptor.hasPositions(attribute)
             var postings = list.iterator()
             while try postings.next() {
                 try postings.readPositions(&positions)
-                for position in positions.values { sums[postings.ordinal] &+= mixed(base &+ UInt64(position)) }
+                for position in positions.values {
+                    sums[postings.ordinal] &+= mixed(base &+ (hasPositions ? UInt64(position) : 0))
+                }
             }
             return true
         }
@@ -122,7 +125,8 @@ private struct SearchChecker {
             }
             try snapshot.lend(object, row, layout) { (row) throws(StoreError) in
                 let (segment, ordinal) = holders[0]
-                let (sum, lengths) = try contents(of: row, index.columns)
+                let (sum, lengths) = try contents(
+                    of: row, index.columns, index.segments[segment].reader.descriptor)
                 var isRight = sum == sums[segment][ordinal]
                 for (column, length) in lengths.enumerated() where isRight {
                     isRight = try index.segments[segment].reader.length(ordinal, index.columns[column]) == length
@@ -137,13 +141,14 @@ private struct SearchChecker {
 
     /// The sum over the terms of a row (SC1), and their number by column.
     private mutating func contents(
-        of row: borrowing RowView, _ columns: [Int]
+        of row: borrowing RowView, _ columns: [Int], _ descriptor: SegmentDescriptor
     ) throws(StoreError) -> (sum: UInt64, lengths: [UInt32]) {
         var sum: UInt64 = 0
         var lengths = [UInt32](repeating: 0, count: scope.columns.count)
         try scope.forEachText(row) { (column, text) in
             tokenizer.forEachTerm(of: text) { (term, place) in
-                sum &+= Self.mixed(Self.hash(term, columns[column]) &+ UInt64(place.position))
+                let position = descriptor.hasPositions(columns[column]) ? UInt64(place.position) : 0
+                sum &+= Self.mixed(Self.hash(term, columns[column]) &+ position)
                 lengths[column] += 1
             }
         }

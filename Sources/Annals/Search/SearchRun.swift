@@ -34,6 +34,8 @@ struct SearchRun {
     /// Of each segment, the matches that were kept after counting.
     private var indexed: [SegmentMatches?] = []
 
+    private let memory = LeafMemory()
+    private let rows: SearchedRows
     private var rowsRead = 0
     private static let manyRows = 2048
 
@@ -50,6 +52,7 @@ struct SearchRun {
         statistics = SearchStatistics(
             objects: 0, totalLengths: scope.columns.map { _ in 0 }, containing: plan.leaves.map { _ in 0 })
         loose = SearchMatches(plan, scope)
+        rows = SearchedRows(snapshot, scope, plan)
     }
 
     /// The matches that `isWanted` accepts, best first, and at most so many.
@@ -129,7 +132,7 @@ struct SearchRun {
             for (column, attribute) in index.columns.enumerated() {
                 statistics.totalLengths[column] += segment.lengths[attribute]
             }
-            let found = try SegmentSearch(plan, segment, index.columns).matches()
+            let found = try SegmentSearch(plan, segment, index.columns, memory, rows).matches()
             for leaf in plan.leaves.indices { statistics.containing[leaf] += found.containing[leaf] }
             kept += found.byteCount
             indexed.append(kept <= Self.keptBytes ? found : nil)
@@ -197,7 +200,7 @@ struct SearchRun {
             if let kept = indexed[number] {
                 matches = kept
             } else {
-                matches = try SegmentSearch(plan, segment, index.columns).matches()
+                matches = try SegmentSearch(plan, segment, index.columns, memory, rows).matches()
             }
             try matches.forEachScore(ranking) { (ordinal, score) throws(StoreError) in
                 try body(score) { () throws(StoreError) in try scope.object(segment.reader.number(of: ordinal)) }

@@ -6,7 +6,7 @@
 //
 // The record, little-endian: the version of this form (UInt16, 1) and of the tokenizer (UInt16); the place's number and
 // tag (UInt64 each); the next number to build (UInt64); the number of attributes (UInt16), and for each its number
-// (UInt16) and its weight (Double); the number of segments (UInt32), and for each the numbers of its first block and of
+// (UInt16), its weight (Double), and whether its positions are kept (1 byte); the number of segments (UInt32), and for each the numbers of its first block and of
 // its row of dead objects (UInt64 each), the number of dead objects (UInt32), the lengths of its dead texts (UInt64 for
 // each attribute), the size of its descriptor (UInt16), and the descriptor.
 //
@@ -38,6 +38,9 @@ struct SearchState {
     struct Attribute: Equatable {
         let number: UInt16
         var weight: Double
+        /// Whether the index has the positions of its terms. Without them it is smaller, and phrases are looked for in
+        /// the rows.
+        var keepsPositions: Bool
     }
 
     /// A segment and its dead objects.
@@ -83,24 +86,28 @@ struct SearchState {
         for _ in 0..<(try reader.readUInt16()) {
             let number = try reader.readUInt16()
             let weight = Double(bitPattern: try reader.readUInt64())
-            guard attributes.last.map({ $0.number < number }) ?? true, weight > 0, weight.isFinite else {
+            let positions = try reader.readUInt8()
+            guard attributes.last.map({ $0.number < number }) ?? true, weight > 0, weight.isFinite, positions < 2 else {
                 throw reader.damaged("XS3: the attributes of a search index are not in order.")
             }
-            attributes.append(Attribute(number: number, weight: weight))
+            attributes.append(Attribute(number: number, weight: weight, keepsPositions: positions == 1))
         }
-        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes.count)) }
+        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes)) }
         try reader.finish()
     }
 
-    private static func segment(_ reader: inout ByteReader, _ attributes: Int) throws(StoreError) -> Segment {
+    private static func segment(
+        _ reader: inout ByteReader, _ attributes: [Attribute]
+    ) throws(StoreError) -> Segment {
         let (first, deadRow) = (try reader.readUInt64(), try reader.readUInt64())
         let dead = try reader.readUInt32()
         var lengths: [UInt64] = []
-        for _ in 0..<attributes { lengths.append(try reader.readUInt64()) }
+        for _ in attributes { lengths.append(try reader.readUInt64()) }
         let bytes = Int(try reader.readUInt16())
         var part = try reader.readPart(bytes)
         let descriptor = try SegmentDescriptor(from: &part)
-        guard part.isAtEnd, descriptor.attributes == attributes, dead < descriptor.objectCount,
+        guard part.isAtEnd, descriptor.attributes == attributes.count, descriptor.positional == attributes.positional,
+            dead < descriptor.objectCount,
             (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
         else { throw reader.damaged("A segment of a search index has impossible counts.") }
         var segment = Segment(firstBlock: first, descriptor: descriptor)
@@ -119,6 +126,7 @@ struct SearchState {
         for attribute in attributes {
             writer.append(attribute.number)
             writer.append(attribute.weight.bitPattern)
+            writer.append(UInt8(attribute.keepsPositions ? 1 : 0))
         }
         writer.append(UInt32(segments.count))
         for segment in segments {
@@ -132,5 +140,12 @@ struct SearchState {
             writer.append(descriptor.bytes)
         }
         return Array(writer.bytes)
+    }
+}
+
+extension [SearchState.Attribute] {
+    /// Those whose positions are kept, as bits.
+    var positional: UInt64 {
+        enumerated().reduce(0) { $1.element.keepsPositions ? $0 | 1 << UInt64($1.offset) : $0 }
     }
 }

@@ -90,7 +90,7 @@ struct SearchStep {
     /// Moves the index to the state at which the transaction began.
     mutating func moveOn(of entity: UInt16) throws(StoreError) -> SearchProgress {
         let scope = view.shape.newestLayout(entity).map { layout in
-            SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
+            SearchedEntity(layout, state)
         }
         guard let scope, !scope.columns.isEmpty else {
             // The entity, or the last of its searched attributes, was removed.
@@ -107,7 +107,7 @@ struct SearchStep {
         let old = changed.filter { $0.number < state.nextToBuild }
         guard hasNew || !old.isEmpty || behind >= limits.transactionsBehind else { return SearchProgress() }
         return try view.core.reading { () throws(StoreError) in
-            let writer = SearchSegmentWriter(scope, snapshot, limits)
+            let writer = SearchSegmentWriter(scope, snapshot, limits, positional: state.attributes.positional)
             for object in old {
                 try leaveOut(object)
                 try writer.add(object)
@@ -134,7 +134,9 @@ struct SearchStep {
     /// reaches back to its place.
     private mutating func beginAgain(with scope: SearchedEntity) throws(StoreError) -> SearchProgress {
         try removeSegments()
-        let attributes = scope.columns.map { SearchState.Attribute(number: $0.attribute, weight: $0.weight) }
+        let attributes = state.attributes.filter { known in
+            scope.columns.contains { $0.attribute == known.number }
+        }
         state = SearchState(place: end, attributes: attributes)
         try write()
         return SearchProgress(hasWritten: true, isBuilding: !attributes.isEmpty)
@@ -152,7 +154,8 @@ struct SearchStep {
     /// Sets the attributes. If there are others than before, the index is built again.
     mutating func declare(_ attributes: [SearchState.Attribute]) throws(StoreError) {
         if attributes == state.attributes { return }
-        if attributes.map(\.number) == state.attributes.map(\.number) {
+        let isSameIndex = attributes.map(\.number) == state.attributes.map(\.number)
+        if isSameIndex, attributes.positional == state.attributes.positional {
             state.attributes = attributes
         } else {
             try removeSegments()
@@ -297,9 +300,9 @@ private final class SearchSegmentWriter {
     @exclusivity(unchecked) private var tokenizer = Tokenizer()
     private var built: [BuiltSegment] = []
 
-    init(_ scope: SearchedEntity, _ snapshot: Snapshot, _ limits: SearchLimits) {
+    init(_ scope: SearchedEntity, _ snapshot: Snapshot, _ limits: SearchLimits, positional: UInt64) {
         (self.scope, self.snapshot, self.limits) = (scope, snapshot, limits)
-        builder = SegmentBuilder(attributes: max(scope.columns.count, 1))
+        builder = SegmentBuilder(attributes: max(scope.columns.count, 1), positional: positional)
     }
 
     /// Adds an object, if it exists.

@@ -33,6 +33,11 @@ struct SearchedEntity {
         self.init(layout, columns)
     }
 
+    /// The attributes of an index.
+    init(_ layout: RowLayout, _ state: SearchState) {
+        self.init(layout, state.attributes.map { ($0.number, $0.weight) })
+    }
+
     /// The object with a number. Throws `damaged` if there can be none.
     func object(_ number: UInt64) throws(StoreError) -> ObjectID {
         guard let object = ObjectID(entityNumber: entity, number: number) else {

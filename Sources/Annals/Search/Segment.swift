@@ -24,10 +24,11 @@
 // 3. Directory. The first term of each block of terms: 1 byte for its length, 1 byte for its attribute, the term. Then
 //    the offset of each, 2 bytes; the number of the first block of terms, 4 bytes; the number of terms, 2 bytes.
 //
-// A chunk has at most 128 postings and 1024 positions:
+// An attribute may have no positions; then its terms count as if they followed each other. A chunk has at most 128
+// postings and 1024 positions:
 //
 // - a varint: the first ordinal; after another chunk of the same entry, its distance from the last one;
-// - 1 byte: the number of postings. 0 is one posting with one position, a varint, which ends the chunk;
+// - 1 byte: the number of postings. 0 is one posting with one position, which follows as a varint and ends the chunk;
 // - 2 bytes: the width of a gap in bits 0 to 4, of a frequency in bits 5 to 8, the parameter of the positions in
 //   bits 9 to 13; bit 14: the first posting continues the one before it; bit 15: the last one continues in the next
 //   chunk;
@@ -35,6 +36,8 @@
 // - the gaps between the ordinals, each less 1, and then the frequencies, each less 1, in the bits of their widths;
 // - from the next byte on, the positions: each less the one before it in its object (at first -1) and less 1, as a Rice
 //   code: the value without its low bits in zeros, a one, and the low bits; the parameter is their number.
+//
+// Without positions, the parameter is 0, and nothing follows the frequencies.
 //
 // Invariants:
 // SG1  A segment is canonical: its bytes depend only on its objects, not on how it was made. So a merged segment equals
@@ -66,6 +69,8 @@ package enum PostingFormat {
 package struct SegmentDescriptor: Hashable, Sendable {
     /// The number of searchable attributes.
     package internal(set) var attributes: Int
+    /// The attributes whose positions it has, as bits.
+    package internal(set) var positional: UInt64
     package internal(set) var objectCount: Int
     /// The least and the greatest object number.
     package internal(set) var firstNumber: UInt64
@@ -83,6 +88,12 @@ package struct SegmentDescriptor: Hashable, Sendable {
     /// The number of terms of all objects, by attribute.
     package internal(set) var totalLengths: [UInt64]
 
+    @inline(__always)
+    package func hasPositions(_ attribute: Int) -> Bool { positional >> UInt64(attribute) & 1 == 1 }
+
+    /// The bits of all attributes.
+    static func allBits(_ attributes: Int) -> UInt64 { attributes == 64 ? .max : 1 << UInt64(attributes) - 1 }
+
     /// The bytes of an object's record.
     var recordBytes: Int { numberWidth + lengthWidth * attributes }
     var recordsPerBlock: Int { PostingFormat.maximumBlockBytes / recordBytes }
@@ -98,6 +109,7 @@ extension SegmentDescriptor {
         writer.append(UInt8(attributes))
         writer.append(UInt8(numberWidth))
         writer.append(UInt8(lengthWidth))
+        writer.append(positional)
         writer.append(UInt32(objectCount))
         writer.append(UInt32(termBlocks))
         writer.append(UInt32(directoryBlocks))
@@ -114,6 +126,7 @@ extension SegmentDescriptor {
         attributes = Int(try reader.readUInt8())
         numberWidth = Int(try reader.readUInt8())
         lengthWidth = Int(try reader.readUInt8())
+        positional = try reader.readUInt64()
         objectCount = Int(try reader.readUInt32())
         termBlocks = Int(try reader.readUInt32())
         directoryBlocks = Int(try reader.readUInt32())
@@ -129,7 +142,8 @@ extension SegmentDescriptor {
     private var isPossible: Bool {
         guard (1...PostingFormat.maximumAttributes).contains(attributes), [0, 2, 4].contains(numberWidth),
             [1, 2, 4].contains(lengthWidth), (1...PostingFormat.maximumObjects).contains(objectCount),
-            firstNumber <= lastNumber, lastNumber <= PostingFormat.maximumNumber,
+            positional & ~Self.allBits(attributes) == 0, firstNumber <= lastNumber,
+            lastNumber <= PostingFormat.maximumNumber,
             lastNumber - firstNumber <= UInt64(UInt32.max)
         else { return false }
         let span = lastNumber - firstNumber

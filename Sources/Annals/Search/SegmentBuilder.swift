@@ -13,6 +13,8 @@ package struct SegmentBuilder: ~Copyable {
     private static let jump = UInt32.max
 
     package let attributes: Int
+    /// The attributes whose positions are kept, as bits.
+    private let positional: UInt64
     /// The number of occurrences of all objects. It is time to finish at about 4,000,000.
     package private(set) var termCount = 0
     private var table = TermTable()
@@ -28,10 +30,12 @@ package struct SegmentBuilder: ~Copyable {
     private var nextPositions: [UInt32]
     private var isInObject = false
 
-    package init(attributes: Int) {
+    /// - Parameter positional: The attributes whose positions are kept, as bits.
+    package init(attributes: Int, positional: UInt64 = .max) {
         precondition(
             attributes > 0 && attributes <= PostingFormat.maximumAttributes, "A segment has 1 to 64 attributes.")
         self.attributes = attributes
+        self.positional = positional & SegmentDescriptor.allBits(attributes)
         nextPositions = Array(repeating: 0, count: attributes)
     }
 
@@ -128,7 +132,8 @@ package struct SegmentBuilder: ~Copyable {
             }
         }
         return SegmentDescriptor(
-            attributes: attributes, objectCount: objectCount, firstNumber: firstNumber, lastNumber: lastNumber,
+            attributes: attributes, positional: positional, objectCount: objectCount, firstNumber: firstNumber,
+            lastNumber: lastNumber,
             numberWidth: SegmentDescriptor.numberWidth(span: lastNumber - firstNumber, objectCount),
             lengthWidth: SegmentDescriptor.lengthWidth(maximum: longest), totalLengths: totals)
     }
@@ -153,7 +158,7 @@ package struct SegmentBuilder: ~Copyable {
         let places = UnsafeMutablePointer<UInt64>.allocate(capacity: max(termCount, 1))
         defer { places.deallocate() }
         scatter(order, places)
-        var terms = SegmentTermWriter()
+        var terms = SegmentTermWriter(positional: positional)
         var start = 0
         for list in order {
             let end = start + Int(counts[Int(list)])

@@ -59,11 +59,14 @@ struct SegmentMergedObjects {
     /// The descriptor without blocks; nil if no object is alive.
     func describe() throws(StoreError) -> SegmentDescriptor? {
         let attributes = readers.first?.descriptor.attributes ?? 0
+        let positional = readers.first?.descriptor.positional ?? 0
         var totals = [UInt64](repeating: 0, count: attributes)
         var (count, longest) = (0, UInt32(0))
         var (first, last) = (UInt64.max, UInt64(0))
         for (input, reader) in readers.enumerated() {
-            precondition(reader.descriptor.attributes == attributes, "Merged segments have the same attributes.")
+            precondition(
+                reader.descriptor.attributes == attributes && reader.descriptor.positional == positional,
+                "Merged segments have the same attributes.")
             var ordinal = nextLive(input, from: 0)
             while ordinal < reader.descriptor.objectCount {
                 let number = try reader.number(of: ordinal)
@@ -82,7 +85,7 @@ struct SegmentMergedObjects {
             throw StoreError(.tooLarge, "The objects of the segments are too many, or too far apart, for one.")
         }
         return SegmentDescriptor(
-            attributes: attributes, objectCount: count, firstNumber: first, lastNumber: last,
+            attributes: attributes, positional: positional, objectCount: count, firstNumber: first, lastNumber: last,
             numberWidth: SegmentDescriptor.numberWidth(span: last - first, count),
             lengthWidth: SegmentDescriptor.lengthWidth(maximum: longest), totalLengths: totals)
     }

@@ -9,9 +9,10 @@ struct SegmentMergedLists: ~Copyable {
     /// The inputs at the list that is merged.
     private var lists: [Int] = []
     private var positions = PostingPositions()
-    var terms = SegmentTermWriter()
+    var terms: SegmentTermWriter
 
     init(_ readers: [SegmentReader], _ newOrdinals: [[UInt32]]) {
+        terms = SegmentTermWriter(positional: readers.first?.descriptor.positional ?? 0)
         inputs = .allocate(capacity: readers.count)
         for (index, reader) in readers.enumerated() {
             inputs.initializeElement(at: index, to: SegmentMergeInput(reader, newOrdinals[index]))

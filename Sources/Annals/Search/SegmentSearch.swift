@@ -3,6 +3,7 @@
 // Invariants:
 // XG1  The frequency of a leaf in an attribute is what `DocumentTerms` counts in the object's text.
 // XG2  Dead objects are neither matches nor counted.
+// XG3  Between two leaves, all `summed` frequencies are 0.
 
 /// A set of ordinals of a segment.
 struct OrdinalSet: Equatable {
@@ -77,40 +78,51 @@ struct SegmentMatches {
     func forEachScore(
         _ ranking: Ranking, _ body: (_ ordinal: Int, _ score: Double) throws(StoreError) -> Void
     ) throws(StoreError) {
-        let (reader, attributes, hits) = (reader, attributes, hits)
+        let (attributes, hits) = (attributes, hits)
+        var lengths = SegmentLengths(reader)
+        // By leaf: the place of the next hit, and that of the object's frequencies, -1 without a hit.
         var next = [Int](repeating: 0, count: hits.count)
-        var lengths = [UInt32](repeating: 0, count: attributes.count)
-        // By leaf, then by column.
-        var frequencies = [UInt32](repeating: 0, count: hits.count * attributes.count)
+        var places = [Int](repeating: -1, count: hits.count)
         try objects.forEachOrdinal { (ordinal) throws(StoreError) in
-            for column in attributes.indices { lengths[column] = try reader.length(ordinal, attributes[column]) }
+            try lengths.move(to: ordinal)
             for leaf in hits.indices {
-                let isHit = hits[leaf].objects.contains(ordinal)
-                if isHit { while hits[leaf].ordinals[next[leaf]] < ordinal { next[leaf] &+= 1 } }
-                for column in attributes.indices {
-                    let place = next[leaf] &* attributes.count &+ column
-                    frequencies[leaf &* attributes.count &+ column] = isHit ? hits[leaf].frequencies[place] : 0
-                }
+                places[leaf] = -1
+                guard hits[leaf].objects.contains(ordinal) else { continue }
+                while hits[leaf].ordinals[next[leaf]] < ordinal { next[leaf] &+= 1 }
+                places[leaf] = next[leaf] &* attributes.count
             }
             let score = ranking.score(
-                frequency: { frequencies[$0 &* attributes.count &+ $1] }, length: { lengths[$0] })
+                frequency: { places[$0] < 0 ? 0 : hits[$0].frequencies[places[$0] &+ $1] },
+                length: { lengths.length(attributes[$0]) })
             try body(ordinal, score)
         }
     }
+}
+
+/// Memory for the leaves of a search, one after the other: to get it anew for each would cost more than to find the
+/// matches. For one thread.
+final class LeafMemory {
+    /// By ordinal and column (XG3).
+    @exclusivity(unchecked) fileprivate var summed: [UInt32] = []
 }
 
 /// A search in one segment.
 struct SegmentSearch {
     private let plan: SearchPlan
     private let segment: SearchIndex.Segment
+    private let memory: LeafMemory
+    private let rows: SearchedRows
     /// By attribute of the segment: the column; nil if it is not searched.
     private var columns: [Int?]
     private let attributes: [Int]
     private var columnCount: Int { attributes.count }
 
     /// - Parameter attributes: The segment's attribute of each column.
-    init(_ plan: SearchPlan, _ segment: SearchIndex.Segment, _ attributes: [Int]) {
-        (self.plan, self.segment, self.attributes) = (plan, segment, attributes)
+    init(
+        _ plan: SearchPlan, _ segment: SearchIndex.Segment, _ attributes: [Int], _ memory: LeafMemory,
+        _ rows: SearchedRows
+    ) {
+        (self.plan, self.segment, self.attributes, self.memory, self.rows) = (plan, segment, attributes, memory, rows)
         columns = [Int?](repeating: nil, count: segment.reader.descriptor.attributes)
         for (column, attribute) in attributes.enumerated() { columns[attribute] = column }
     }
@@ -120,8 +132,8 @@ struct SegmentSearch {
         alive.subtract(segment.dead)
         var hits: [LeafHits] = []
         var containing: [UInt64] = []
-        for leaf in plan.leaves {
-            var found = leaf.patterns.count == 1 ? try word(leaf) : try phrase(leaf)
+        for (number, leaf) in plan.leaves.enumerated() {
+            var found = leaf.patterns.count == 1 ? try word(leaf) : try phrase(leaf, number)
             // XG2.
             found.objects.formIntersection(alive)
             containing.append(UInt64(found.objects.size))
@@ -180,34 +192,57 @@ struct SegmentSearch {
             }
             return hits
         }
+        try sum(lists, &hits)
+        return hits
+    }
+
+    /// Adds up the frequencies of many lists.
+    private func sum(_ lists: [(Int, PostingList)], _ hits: inout LeafHits) throws(StoreError) {
         let columnCount = columnCount
-        var frequencies = [UInt32](repeating: 0, count: segment.objects * columnCount)
+        let size = segment.objects * columnCount
+        if memory.summed.count < size { memory.summed = [UInt32](repeating: 0, count: size) }
         for (column, list) in lists {
             var postings = list.iterator()
             try postings.forEachPosting { (ordinal, frequency) in
                 hits.objects.insert(ordinal)
-                frequencies[ordinal &* columnCount &+ column] &+= UInt32(truncatingIfNeeded: frequency)
+                memory.summed[ordinal &* columnCount &+ column] &+= UInt32(truncatingIfNeeded: frequency)
             }
         }
+        let count = hits.objects.size
+        hits.ordinals.reserveCapacity(count)
+        hits.frequencies.reserveCapacity(count * columnCount)
         try hits.objects.forEachOrdinal { (ordinal) in
             hits.ordinals.append(UInt32(truncatingIfNeeded: ordinal))
-            for column in 0..<columnCount { hits.frequencies.append(frequencies[ordinal &* columnCount &+ column]) }
+            for place in ordinal &* columnCount..<(ordinal &+ 1) &* columnCount {
+                hits.frequencies.append(memory.summed[place])
+                // XG3.
+                memory.summed[place] = 0
+            }
         }
-        return hits
     }
 
     // MARK: Phrases
 
-    private func phrase(_ leaf: SearchLeaf) throws(StoreError) -> LeafHits {
+    private func phrase(_ leaf: SearchLeaf, _ number: Int) throws(StoreError) -> LeafHits {
         var hits = LeafHits(objects: OrdinalSet(count: segment.objects))
         let lists = try leaf.patterns.map { (pattern) throws(StoreError) in try self.lists(pattern, leaf) }
         var byColumn = [[(ordinal: Int, frequency: UInt32)]](repeating: [], count: columnCount)
         for column in 0..<columnCount where leaf.allows(column) {
             let patterns = lists.map { $0.filter { $0.0 == column }.map(\.1) }
             if patterns.contains(where: \.isEmpty) { continue }
-            try forEachOccurrence(leaf, patterns) { (ordinal, frequency) in
+            let candidates = try candidates(patterns)
+            func add(_ ordinal: Int, _ frequency: UInt32) {
+                if frequency == 0 { return }
                 hits.objects.insert(ordinal)
                 byColumn[column].append((ordinal, frequency))
+            }
+            if segment.reader.descriptor.hasPositions(attributes[column]) {
+                try forEachFrequency(leaf, patterns, candidates, add)
+            } else {
+                try candidates.forEachOrdinal { (ordinal) throws(StoreError) in
+                    // XG1: the object is alive, so its row has the text of the index.
+                    add(ordinal, try rows.frequency(number, column, try segment.reader.number(of: ordinal)))
+                }
             }
         }
         var next = [Int](repeating: 0, count: columnCount)
@@ -222,10 +257,8 @@ struct SegmentSearch {
         return hits
     }
 
-    /// Calls `body` with the objects in which a leaf occurs in one attribute, ascending, and how often.
-    private func forEachOccurrence(
-        _ leaf: SearchLeaf, _ patterns: [[PostingList]], _ body: (Int, UInt32) -> Void
-    ) throws(StoreError) {
+    /// The objects that have a word for each pattern in one attribute.
+    private func candidates(_ patterns: [[PostingList]]) throws(StoreError) -> OrdinalSet {
         var candidates = OrdinalSet(count: segment.objects, isFull: true)
         candidates.subtract(segment.dead)
         for lists in patterns {
@@ -236,14 +269,20 @@ struct SegmentSearch {
             }
             candidates.formIntersection(objects)
         }
+        return candidates
+    }
+
+    /// Calls `body` with each candidate, ascending, and how often a leaf occurs in one attribute of it.
+    private func forEachFrequency(
+        _ leaf: SearchLeaf, _ patterns: [[PostingList]], _ candidates: OrdinalSet, _ body: (Int, UInt32) -> Void
+    ) throws(StoreError) {
         let readers = patterns.map { PositionsReader($0) }
         var positions = [[UInt32]](repeating: [], count: patterns.count)
         var places = [Int](repeating: 0, count: patterns.count)
         try candidates.forEachOrdinal { (ordinal) throws(StoreError) in
             for index in readers.indices { try readers[index].read(ordinal, &positions[index]) }
             // XG1.
-            let frequency = leaf.frequency(positions, &places)
-            if frequency > 0 { body(ordinal, frequency) }
+            body(ordinal, leaf.frequency(positions, &places))
         }
     }
 }

@@ -4,6 +4,7 @@
 struct SegmentTermWriter: ~Copyable {
     typealias Write = (UnsafeRawBufferPointer) throws(StoreError) -> Void
 
+    private let positional: UInt64
     private var block = ByteWriter(capacity: PostingFormat.maximumBlockBytes)
     private var restarts: [UInt16] = []
     private var entryCount = 0
@@ -25,12 +26,16 @@ struct SegmentTermWriter: ~Copyable {
     private(set) var termBlocks = 0
     private(set) var byteCount: UInt64 = 0
 
+    /// - Parameter positional: The attributes whose positions are kept, as bits.
+    init(positional: UInt64) { self.positional = positional }
+
     /// Begins a list. It is not written unless a posting follows.
     mutating func begin(term: UnsafeRawBufferPointer, attribute: Int) {
         assert(chunk.isEmpty && chunkCount == 0, "A list has not ended.")
         self.term.truncate()
         self.term.append(term)
         self.attribute = attribute
+        chunk.keepsPositions = positional >> UInt64(attribute) & 1 == 1
     }
 
     /// Begins a posting. At least one position follows.

@@ -2,10 +2,17 @@
 
 internal import FoundationEssentials
 
-/// Texts to search: attributes of an entity by name, with their weights.
+/// The texts of an entity to search.
 struct SearchDeclaration {
+    struct Text {
+        /// Of the attribute.
+        let name: String
+        let weight: Double
+        var keepsPositions = true
+    }
+
     let entity: String
-    let attributes: [(name: String, weight: Double)]
+    let attributes: [Text]
 }
 
 extension Store {
@@ -82,17 +89,21 @@ extension Store {
         return attributes
     }
 
-    /// Known attributes and declared ones, which set the weight. (XS3)
+    /// Known attributes and declared ones, which set the weight. Positions that the index has stay. (XS3)
     private static func union(
         _ known: [SearchState.Attribute], _ declaration: SearchDeclaration, _ layout: RowLayout
     ) -> [SearchState.Attribute] {
         var attributes = known.filter { layout.position(ofAttribute: $0.number) != nil }
-        for (name, weight) in declaration.attributes {
-            guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }) else {
+        for text in declaration.attributes {
+            guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, text.name) }) else {
                 continue
             }
+            let hasPositions = known.contains { $0.number == attribute.number && $0.keepsPositions }
             attributes.removeAll { $0.number == attribute.number }
-            attributes.append(SearchState.Attribute(number: attribute.number, weight: weight))
+            attributes.append(
+                SearchState.Attribute(
+                    number: attribute.number, weight: text.weight,
+                    keepsPositions: text.keepsPositions || hasPositions))
         }
         return attributes.inOrder { $0.number < $1.number }
     }

@@ -37,7 +37,7 @@ extension Store {
         guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
             return nil
         }
-        let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
+        let scope = SearchedEntity(layout, state)
         let all = try snapshot.view.count(entity: record.entity)
         var unindexed: Int?
         if state.isReadable, state.nextToBuild == 1 {
@@ -82,7 +82,8 @@ extension Store {
         guard options.access == .readWrite else {
             throw StoreError(.readOnly, "The store is open for reading only: open it for writing.", path: path)
         }
-        try declareSearches([SearchDeclaration(entity: entity, attributes: weights.map { ($0.key, $0.value) })])
+        let texts = weights.map { SearchDeclaration.Text(name: $0.key, weight: $0.value) }
+        try declareSearches([SearchDeclaration(entity: entity, attributes: texts)])
     }
 
     /// Brings the search indexes up to date: everything is indexed when this returns. Searches do not need it: they

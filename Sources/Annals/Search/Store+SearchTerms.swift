@@ -26,7 +26,7 @@ extension Store {
         guard let state = try SearchBlocks(snapshot.view)?.record(of: layout.number)?.state else {
             throw Self.lacksSearchIndex(entity)
         }
-        let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
+        let scope = SearchedEntity(layout, state)
         return try snapshot.view.core.reading { () throws(StoreError) in
             let index = try SearchIndex(snapshot, scope)
             var objects: [String: Int] = [:]

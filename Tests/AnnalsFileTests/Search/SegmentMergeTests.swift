@@ -11,11 +11,13 @@ import Testing
         let attributes = random.one(of: [1, 1, 3])
         let count = random.one(of: [1, 5, 50, 400, 1500])
         let parts = Self.parts(&random, SegmentModel.numbers(&random, count: count))
-        var expected = SegmentModel(attributes: attributes)
+        let positional = random.one(of: [.max, .max, 0, 5]) as UInt64
+        var expected = SegmentModel(attributes: attributes, positional: positional)
         var inputs: [KeptReader] = []
         var dead: [[UInt64]] = []
         for numbers in parts {
-            let model = SegmentModel(&random, numbers: numbers, attributes: attributes)
+            var model = SegmentModel(&random, numbers: numbers, attributes: attributes)
+            model.positional = positional
             let chance = random.one(of: [0, 0, 0.1, 0.9])
             var words = [UInt64](repeating: 0, count: random.one(of: [0, (numbers.count + 63) / 64]))
             for (ordinal, number) in numbers.enumerated() {

@@ -66,6 +66,8 @@ struct SegmentModel: Equatable {
     }
 
     var attributes = 1
+    /// The attributes whose positions are kept, as bits.
+    var positional = UInt64.max
     /// By object number, and by attribute.
     var objects: [UInt64: [[Occurrence]]] = [:]
 
@@ -109,7 +111,7 @@ struct SegmentModel: Equatable {
     }
 
     func built() throws -> SegmentBlocks {
-        var builder = SegmentBuilder(attributes: attributes)
+        var builder = SegmentBuilder(attributes: attributes, positional: positional)
         return try built(&builder)
     }
 
@@ -137,7 +139,9 @@ struct SegmentModel: Equatable {
         }
     }
 
-    init(attributes: Int = 1) { self.attributes = attributes }
+    init(attributes: Int = 1, positional: UInt64 = .max) {
+        (self.attributes, self.positional) = (attributes, positional)
+    }
 }
 
 // MARK: Random models
