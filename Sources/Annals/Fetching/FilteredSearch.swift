@@ -21,7 +21,8 @@ package struct FilteredSearch {
         indexedIn present: Snapshot, limit: Int?, offset: Int
     ) throws(StoreError) {
         let state = try SearchBlocks(present.view)?.record(of: entity.number)?.state
-        var scope = state.map { SearchedEntity(entity.layout, $0) } ?? SearchedEntity(entity.layout, [SearchedEntity.Column]())
+        let none: [SearchedEntity.Column] = []
+        var scope = state.map { SearchedEntity(entity.layout, $0) } ?? SearchedEntity(entity.layout, none)
         if scope.columns.isEmpty {
             let texts = zip(entity.attributeNumbers, entity.types).filter { $0.1 == .string }
             scope = SearchedEntity(entity.layout, texts.prefix(SearchPlan.maximumAttributes).map { ($0.0, 1) })

@@ -166,7 +166,7 @@ struct LiveRows<Content> {
                 origins[leaves.change] = (leaves.position, leaves.position - index)
             }
         }
-        // An object may keep its place among the rest if the same objects precede it. Of these, as many as possible stay.
+        // An object may keep its place among the rest if the same objects precede it. As many of these as possible do.
         var able: [(change: Int, position: Int)] = []
         for (index, change) in coming.enumerated() {
             guard let place = places[change], let origin = origins[change] else { continue }
