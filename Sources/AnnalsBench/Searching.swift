@@ -3,6 +3,7 @@
 
 import Annals
 import FoundationEssentials
+import Glibc
 
 /// A text that is searched.
 struct Page: Entity {
@@ -75,7 +76,15 @@ struct Searching {
             }
             try store.updateSearchIndexes()
         }
-        _ = try store.compact()
+        while true {
+            do {
+                _ = try store.compact()
+                return
+            } catch let error as StoreError where error.code == .busy {
+                // The handle compacts in the background.
+                usleep(100_000)
+            }
+        }
     }
 
     private func rate(_ texts: [Substring], _ write: (ArraySlice<Substring>) throws -> Void) throws -> Double {

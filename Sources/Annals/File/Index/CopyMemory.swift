@@ -42,16 +42,20 @@ package final class CopyMemory: @unchecked Sendable {
 
     /// Copies bytes to the addresses of their offsets. None of them may be in use there.
     package func write(_ source: UnsafeRawBufferPointer, at offset: Int) {
-        var done = 0
-        assert(offset >= FormatLimits.pageBytes || source.isEmpty, "CM2: bytes are copied to the first page.")
-        while done < source.count {
-            let place = offset + done
+        room(at: offset, count: source.count).copyMemory(from: source)
+    }
+
+    /// Memory at the addresses of offsets, which the caller fills. None of it may be in use.
+    package func room(at offset: Int, count: Int) -> UnsafeMutableRawBufferPointer {
+        assert(offset >= FormatLimits.pageBytes || count == 0, "CM2: bytes are copied to the first page.")
+        var place = offset
+        while place < offset + count {
             let piece = place / pieceBytes
-            let count = min(source.count - done, (piece + 1) * pieceBytes - place)
-            prepare(piece, for: count)
-            bytes.slice(place, count).copyMemory(from: source.slice(done, count))
-            done += count
+            let end = min(offset + count, (piece + 1) * pieceBytes)
+            prepare(piece, for: end - place)
+            place = end
         }
+        return bytes.slice(offset, count)
     }
 
     /// Forgets all copies. Pages of pieces that were at least half full are kept, others are released: those of a

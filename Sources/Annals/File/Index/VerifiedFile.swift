@@ -52,7 +52,7 @@ final class VerifiedFile: @unchecked Sendable {
     private var tail: Range<UInt64> = 0..<0
     /// The highest frames that were verified one after the other, from `start` to `end`. The next read usually lies
     /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
-    private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
+    private var run: VerifiedRun?
     /// The last adopted frames, one after the other.
     private var adopted: AdoptedFrames?
 
@@ -269,7 +269,9 @@ final class VerifiedFile: @unchecked Sendable {
         assert(adopted.start < end, "V7: frames are lent that do not count.")
         noteVerified(
             from: tail.upperBound >= adopted.start ? tail.lowerBound : adopted.start, to: end, limit: limit)
-        if let run, (adopted.start...end).contains(run.end) { self.run = (run.start, end, checksum) }
+        if let run, (adopted.start...end).contains(run.end) {
+            self.run = VerifiedRun(start: run.start, end: end, checksum: checksum)
+        }
     }
 
     // MARK: Verifying
@@ -311,13 +313,15 @@ final class VerifiedFile: @unchecked Sendable {
         if let run, run.start <= start, run.end >= position {
             (position, previous, firstVerified) = (run.end, run.checksum, run.start)
         }
-        let window = isMapped ? nil : try self.window(from: position, to: end)
+        // After a large frame, one more is expected: it is read into its place.
+        let expectsLarge = !isMapped && run?.end == position && run?.endsLarge == true
+        let window = isMapped ? nil : try self.window(from: position, to: end, expectsLarge)
         let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime((window, headers)) {} }
         while position < end {
             // Headers that only lead there and lie far apart are read without the mapping: touching a page of it costs
             // about ten times a read of a header.
-            let isApart = position < start && stride > Self.apartBytes
+            let isApart = (position < start || expectsLarge) && stride > Self.apartBytes
             let header = try self.header(at: position, limit: limit, isApart ? headers : window)
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
             let next = position + UInt64(header.frameBytes)
@@ -343,13 +347,18 @@ final class VerifiedFile: @unchecked Sendable {
         if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
         if position > (run?.end ?? 0), let previous {
-            run = (max(reached, position & ~(Self.blockBytes - 1)), position, previous)
+            run = VerifiedRun(
+                start: max(reached, position & ~(Self.blockBytes - 1)), end: position, checksum: previous,
+                endsLarge: stride > Self.apartBytes)
         }
     }
 
-    /// A window that reads a short way at once, without bytes above it, and a long way in large steps.
-    private func window(from position: UInt64, to end: UInt64) throws(StoreError) -> ByteWindow {
-        guard position < end, end - position <= 2 * Self.blockBytes else {
+    /// A window that reads a short way at once, without bytes above it, and a long way in large steps. It reads
+    /// nothing at first if a large frame is expected.
+    private func window(
+        from position: UInt64, to end: UInt64, _ expectsLarge: Bool
+    ) throws(StoreError) -> ByteWindow {
+        guard position < end, end - position <= 2 * Self.blockBytes, !expectsLarge else {
             return ByteWindow(files, file, stepBytes: 1 << 18)
         }
         let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
@@ -382,12 +391,36 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// Whether the frame matches its checksums. While reading by copies a good one is copied.
     private func isGood(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(StoreError) -> Bool {
-        let bytes = try raw(at: position, count: Int(header.frameBytes), window)
-        guard bytes.count == Int(header.frameBytes),
-            FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
-        else { return false }
+        let count = Int(header.frameBytes)
+        if let copies, header.frameBytes > Self.apartBytes, isFree(position, count) {
+            let bytes = try read(position, into: copies.room(at: Int(position), count: count))
+            return FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
+        }
+        let bytes = try raw(at: position, count: count, window)
+        guard FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt) else { return false }
         if copies != nil { copy(bytes, to: position) }
         return true
+    }
+
+    /// Whether none of the bytes may be lent: then the file can be read into their place (V1).
+    private func isFree(_ position: UInt64, _ count: Int) -> Bool {
+        let end = position + UInt64(count)
+        if tail.overlaps(position..<end) { return false }
+        return (position >> Self.blockBits...(end - 1) >> Self.blockBits).allSatisfy { !has(.verified, $0) }
+    }
+
+    /// Reads a large frame into the private memory.
+    private func read(
+        _ position: UInt64, into room: UnsafeMutableRawBufferPointer
+    ) throws(StoreError) -> UnsafeRawBufferPointer {
+        var filled = 0
+        while filled < room.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: room[filled...])
+            let count = try files.read(file, at: position + UInt64(filled), into: rest)
+            if count == 0 { throw damaged(position) }
+            filled += count
+        }
+        return UnsafeRawBufferPointer(room)
     }
 
     private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(StoreError)
@@ -444,6 +477,16 @@ final class VerifiedFile: @unchecked Sendable {
             .damaged, "F7: a frame does not match its checksums. Restore the store from a backup.", path: path,
             offset: offset)
     }
+}
+
+/// Frames that were verified one after the other.
+private struct VerifiedRun {
+    var start: UInt64
+    var end: UInt64
+    /// Of the last frame.
+    var checksum: UInt64
+    /// Whether the last frame is large.
+    var endsLarge = false
 }
 
 /// Bytes of the file that were verified one after the other.

@@ -32,8 +32,8 @@ package enum WriterLock {
             }
             busy = foreign(process)
             if let other = compactor(of: found) {
-                busy = busy.saying(
-                    "Process \(other) is compacting the store: wait until it has ended.")
+                let compactor = other == processID ? "This process" : "Process \(other)"
+                busy = busy.saying("\(compactor) is compacting the store: wait until it has ended.")
             }
             environment.sleep(microseconds: 1000)
         }
