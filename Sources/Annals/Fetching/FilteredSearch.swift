@@ -20,7 +20,7 @@ package struct FilteredSearch {
         _ snapshot: Snapshot, _ query: SearchQuery, _ condition: Condition, of entity: EntityHandle,
         indexedIn present: Snapshot, limit: Int?, offset: Int
     ) throws(StoreError) {
-        let state = try SearchBlocks(present.view)?.record(of: entity.number)?.state
+        let state = try SearchBlocks(present.view)?.record(of: entity.number)?.readableState()
         var scope = SearchedEntity(entity.layout, (state?.attributes ?? []).map { ($0.number, $0.weight) })
         if scope.columns.isEmpty {
             let texts = zip(entity.attributeNumbers, entity.types).filter { $0.1 == .string }

@@ -31,12 +31,11 @@ extension Store {
         guard let blocks = try SearchBlocks(snapshot.view) else { return [] }
         var faults: [SearchIndexFault] = []
         for record in try blocks.records() {
-            guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
-                continue
-            }
-            let scope = SearchedEntity(layout, state.attributes.map { ($0.number, $0.weight) })
-            var checker = SearchChecker(snapshot, scope)
+            guard let layout = snapshot.view.shape.newestLayout(record.entity) else { continue }
+            let attributes = record.state?.attributes ?? []
+            var checker = SearchChecker(snapshot, SearchedEntity(layout, attributes.map { ($0.number, $0.weight) }))
             do throws(StoreError) {
+                guard try record.readableState() != nil else { continue }
                 try checker.run(progress)
             } catch {
                 // A condition of the clause would crash the compiler.

@@ -75,6 +75,19 @@ struct SearchState {
     /// Nil if a newer program has given it another form.
     init?(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         var reader = ByteReader(bytes)
+        try self.init(head: &reader)
+        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes.count)) }
+        try reader.finish()
+    }
+
+    /// The attributes of a record whose rest may be damaged. Empty if they cannot be read.
+    static func attributes(_ bytes: UnsafeRawBufferPointer) -> [Attribute] {
+        var reader = ByteReader(bytes)
+        return (try? SearchState(head: &reader))?.attributes ?? []
+    }
+
+    /// Reads everything before the segments.
+    private init?(head reader: inout ByteReader) throws(StoreError) {
         guard try reader.readUInt16() == Self.version else { return nil }
         tokenizer = try reader.readUInt16()
         place = TransactionPlace(number: try reader.readUInt64(), tag: try reader.readUInt64())
@@ -88,8 +101,6 @@ struct SearchState {
             }
             attributes.append(Attribute(number: number, weight: weight))
         }
-        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes.count)) }
-        try reader.finish()
     }
 
     private static func segment(_ reader: inout ByteReader, _ attributes: Int) throws(StoreError) -> Segment {
