@@ -21,7 +21,8 @@ private struct Book: Entity {
     var shelf: Reference<Shelf>?
 
     static let schema = Schema<Book> {
-        Attribute(\.title, .unique)
+        Attribute(\.title, .unique, .searchable)
+        Attribute(\.text, .searchable)
         Attribute(\.rank, .indexed)
         Relationship(\.shelf, inverse: \.books)
     }
@@ -181,6 +182,28 @@ private struct Book: Entity {
         #expect(try stores[1].snapshot().count(of: "Book") == 20_003)
         try stores[1].delete(Book.self, where: #Predicate { $0.rank > 1 }, author: "app")
         try end(["1  1 -"] + (1...3).map { "large \($0) \(text.prefix(20)) \(-$0) -" })
+    }
+
+    /// Each store indexes its own rows. What arrives is found at once, and the index is never sent.
+    @Test func eachStoreSearchesThroughItsOwnIndex() throws {
+        for number in 0..<30 { try insert("book \(number)", in: stores[number % 2]) }
+        try stores[0].updateSearchIndexes()
+        try becomeQuiet()
+        for store in stores { #expect(try store.snapshot().searchCount(Book.self, for: "book") == 30) }
+        #expect(try stores[0].searchIndexes[0].unindexedObjects == 15)
+        try stores[1].updateSearchIndexes()
+        try change("book 3", in: stores[0]) { $0.text = "linux" }
+        try stores[1].delete(Book.self, where: #Predicate { $0.title == "book 4" }, author: "app")
+        try becomeQuiet()
+        for round in 0..<2 {
+            for store in stores {
+                if round == 1 { try store.updateSearchIndexes() }
+                #expect(try store.snapshot().search(Book.self, for: "linux").map(\.value.title) == ["book 3"])
+                #expect(try store.snapshot().searchCount(Book.self, for: "book") == 29)
+                #expect(try store.searchIndexFaults() == [])
+            }
+        }
+        try end((0..<30).filter { $0 != 4 }.map { "book \($0) \($0 == 3 ? "linux" : "") 0 -" }.sorted())
     }
 
     /// Other handles and tasks write while the mirror merges.

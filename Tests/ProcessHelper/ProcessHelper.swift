@@ -47,6 +47,7 @@ import Glibc
                     arguments[1], arguments[2], other: arguments[3], number: integer(arguments[4]),
                     length: integer(arguments[5]))
             case ("savers", 4...): try savers(Array(arguments.dropFirst()))
+            case ("searchers", 3...): try searchers(Array(arguments.dropFirst()))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -64,6 +65,8 @@ import Glibc
                         + "contexts replay STORE LOG..., idle STORE, trackers make STORE, "
                         + "trackers work STORE FOLDER NUMBER SEED PLANS SECONDS, trackers check STORE FOLDER, "
                         + "savers work STORE LOG NUMBER SEED OPERATIONS, savers check STORE LOG..., "
+                        + "searchers work STORE LOG NUMBER SEED OPERATIONS, searchers check STORE LOG..., "
+                        + "searchers fork STORE, "
                         + "ways WAY STORE OTHER NUMBER LENGTH, migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
@@ -107,6 +110,21 @@ import Glibc
         case ("check", 3...): try Savers.check(arguments[1], logs: Array(arguments[2...]))
         default:
             throw Wrong("usage: process-helper savers work STORE LOG NUMBER SEED OPERATIONS, or check STORE LOG...")
+        }
+    }
+
+    private static func searchers(_ arguments: [String]) throws {
+        switch (arguments[0], arguments.count) {
+        case ("work", 6):
+            try Searchers.work(
+                arguments[1], log: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4]),
+                operations: integer(arguments[5]))
+        case ("check", 3...): try Searchers.check(arguments[1], logs: Array(arguments[2...]))
+        case ("fork", 2): try ForkedSearcher.run(arguments[1])
+        default:
+            throw Wrong(
+                "usage: process-helper searchers work STORE LOG NUMBER SEED OPERATIONS, check STORE LOG..., "
+                    + "or fork STORE")
         }
     }
 

@@ -12,6 +12,7 @@
 #   results     live results of contexts and of stores against fetching; an operation is a round
 #   versions    versions of a program take turns on one store, and migrate it; an operation is a round
 #   search      searches after random work and steps of the index, against reading all objects
+#   searchers   processes that write, index and search one store, and are killed, against reading all objects
 #   ways        each way to change a store after each other one, in each setting; an operation is a change
 #   savers      processes whose contexts save in the background while they follow the store, and are killed
 #   processes   processes with a context each, which are killed, against a model in memory
@@ -38,6 +39,7 @@ undo) suite=UndoTests ;;
 results) suite='(ResultsOracleTests|StoreResultsTests/updatesAgreeWithAFetch)' ;;
 versions) suite=VersionTurnTests ;;
 search) suite=SearchOracleTests each=2000 ;;
+searchers) suite=SearchProcessTests each=3000 ;;
 savers) suite=SaverProcessTests each=30000 ;;
 ways) suite=WaysTests each=1000 ;;
 processes) suite=ContextProcessTests ;;

@@ -31,6 +31,7 @@ package enum Ways {
         package var rank = 0
         package var text = ""
         package var memo = ""
+        package var words = Ways.words(0)
         package var box: Reference<Box>?
 
         package init() {}
@@ -38,9 +39,11 @@ package enum Ways {
         package static let schema = Schema<Part> {
             Attribute(\.key, .unique, .preservedOnDeletion)
             Attribute(\.rank, .indexed)
+            Attribute(\.memo, .searchable)
+            Attribute(\.words, .searchable(weight: 2))
             Relationship(\.box, inverse: \.parts)
         }
-        package static var changed: [any PartialKeyPath<Part> & Sendable] { [\.rank, \.box] }
+        package static var changed: [any PartialKeyPath<Part> & Sendable] { [\.rank, \.words, \.box] }
         package static func with(key: Int) -> Predicate<Object<Part>> { #Predicate { $0.key == key } }
     }
 
@@ -48,6 +51,7 @@ package enum Ways {
         package var key = 0
         package var rank = 0
         package var text = ""
+        package var words = Ways.words(0)
         package var box: Reference<Box>?
 
         package init() {}
@@ -55,9 +59,10 @@ package enum Ways {
         package static let schema = Schema<Visit>(history: .off) {
             Attribute(\.key, .unique)
             Attribute(\.rank, .indexed)
+            Attribute(\.words, .searchable)
             Relationship(\.box, inverse: \.visits)
         }
-        package static var changed: [any PartialKeyPath<Visit> & Sendable] { [\.rank, \.box] }
+        package static var changed: [any PartialKeyPath<Visit> & Sendable] { [\.rank, \.words, \.box] }
         package static func with(key: Int) -> Predicate<Object<Visit>> { #Predicate { $0.key == key } }
     }
 
@@ -69,6 +74,9 @@ package enum Ways {
     }
 
     package static let entities: [any Entity.Type] = [Box.self, Part.self, Visit.self, Filler.self]
+
+    /// The searched text of parts and visits of a rank.
+    package static func words(_ rank: Int) -> String { "rank w\(rank)" }
 
     /// Opened with these first, a new store keeps the history of visits.
     package static let keepingVisits = [EntityDescription("Visit", attributes: [])]
@@ -117,6 +125,7 @@ package enum Ways {
             var rank = 0
             var text = ""
             var memo = ""
+            var words = Ways.words(0)
             var color = "c"
             var box: Reference<Box>?
 
@@ -131,6 +140,7 @@ package enum Ways {
             var key = 0
             var rank = 0
             var text = ""
+            var words = Ways.words(0)
             var box: Reference<Box>?
 
             static let schema = Schema<Visit>(history: .off) {
@@ -149,6 +159,7 @@ package protocol WaysItem: Entity, Sendable {
     var key: Int { get set }
     var rank: Int { get set }
     var text: String { get set }
+    var words: String { get set }
     var box: Reference<Ways.Box>? { get set }
     init()
     static var changed: [any PartialKeyPath<Self> & Sendable] { get }
@@ -242,8 +253,8 @@ package struct WaysChange: Sendable {
 /// A way to make a change, or to leave everything as it is.
 package enum Way: String, CaseIterable, Sendable {
     case transaction, untyped, batch, upsert, context, background, undo, apply, revert, migration, older, long
-    case compact, clean, restore
+    case compact, clean, restore, index
 
     /// Whether it makes the change.
-    package var changes: Bool { self != .compact && self != .clean && self != .restore }
+    package var changes: Bool { ![.compact, .clean, .restore, .index].contains(self) }
 }

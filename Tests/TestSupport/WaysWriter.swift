@@ -109,6 +109,9 @@ package actor WaysWriter {
             try updateOther()
             try store.deleteHistory(before: store.currentToken)
         case .restore: try restore()
+        case .index:
+            if change.number % 4 == 0 { try store.rebuildSearchIndex(of: "Part") { _ in false } }
+            try store.updateSearchIndexes()
         }
     }
 
@@ -140,6 +143,8 @@ package actor WaysWriter {
             for reference in try transaction.references(to: E.self, where: E.with(key: key)) {
                 try transaction.update(reference) { item in
                     item.rank = change.updatedRank
+                    item.words = Ways.words(change.updatedRank)
+                    item.words = Ways.words(change.updatedRank)
                     item.box = boxes[change.otherBox]
                 }
             }
@@ -157,6 +162,7 @@ package actor WaysWriter {
         var item = E()
         item.key = change.inserted
         item.rank = change.insertedRank
+        item.words = Ways.words(change.insertedRank)
         item.text = String(repeating: "t", count: change.length)
         item.box = boxes[change.box]
         return item
@@ -173,11 +179,16 @@ package actor WaysWriter {
                 [
                     "key": .int(Int64(change.inserted)), "rank": .int(Int64(change.insertedRank)),
                     "text": .string(String(repeating: "t", count: change.length)),
+                    "words": .string(Ways.words(change.insertedRank)),
                     "box": .object(boxes[change.box].id),
                 ])
             for object in references.updated {
                 try transaction.update(
-                    object, ["rank": .int(Int64(change.updatedRank)), "box": .object(boxes[change.otherBox].id)])
+                    object,
+                    [
+                        "rank": .int(Int64(change.updatedRank)), "words": .string(Ways.words(change.updatedRank)),
+                        "box": .object(boxes[change.otherBox].id),
+                    ])
             }
             for object in references.deleted { try transaction.delete(object) }
         }
@@ -201,6 +212,7 @@ package actor WaysWriter {
         if let key = change.updated {
             try store.update(E.self, where: E.with(key: key), author: "writer") { item in
                 item.rank = change.updatedRank
+                item.words = Ways.words(change.updatedRank)
                 item.box = boxes[change.otherBox]
             }
         }
@@ -214,6 +226,7 @@ package actor WaysWriter {
             var item = E()
             item.key = key
             item.rank = change.updatedRank
+            item.words = Ways.words(change.updatedRank)
             item.box = boxes[change.otherBox]
             items.append(item)
         }
@@ -238,6 +251,8 @@ package actor WaysWriter {
             for object in try context.fetch(E.self, where: E.with(key: key)) {
                 object.objectUpdate { item in
                     item.rank = change.updatedRank
+                    item.words = Ways.words(change.updatedRank)
+                    item.words = Ways.words(change.updatedRank)
                     item.box = boxes[change.otherBox]
                 }
             }
@@ -303,17 +318,21 @@ package actor WaysWriter {
                 let text = String(repeating: "t", count: length)
                 try transaction.insert(
                     Ways.Newer.Part(
-                        key: parts.inserted, rank: parts.insertedRank, text: text, box: boxes[parts.box]))
+                        key: parts.inserted, rank: parts.insertedRank, text: text,
+                        words: Ways.words(parts.insertedRank), box: boxes[parts.box]))
                 try transaction.insert(
                     Ways.Newer.Visit(
-                        key: visits.inserted, rank: visits.insertedRank, text: text, box: boxes[visits.box]))
+                        key: visits.inserted, rank: visits.insertedRank, text: text,
+                        words: Ways.words(visits.insertedRank), box: boxes[visits.box]))
                 try migration.update(Ways.Newer.Part.self) { _, part in
                     guard part.key == parts.updated else { return }
-                    (part.rank, part.box) = (parts.updatedRank, boxes[parts.otherBox])
+                    (part.rank, part.words) = (parts.updatedRank, Ways.words(parts.updatedRank))
+                    part.box = boxes[parts.otherBox]
                 }
                 try migration.update(Ways.Newer.Visit.self) { _, visit in
                     guard visit.key == visits.updated else { return }
-                    (visit.rank, visit.box) = (visits.updatedRank, boxes[visits.otherBox])
+                    (visit.rank, visit.words) = (visits.updatedRank, Ways.words(visits.updatedRank))
+                    visit.box = boxes[visits.otherBox]
                 }
                 for row in try migration.before.rows(of: "Part")
                 where row["key"]?.int == parts.deleted.map(Int64.init) { try transaction.delete(row.id) }
@@ -362,12 +381,16 @@ package actor WaysWriter {
         for reference in try transaction.references(to: E.self, where: E.with(key: change.inserted)) {
             try transaction.update(reference) { item in
                 item.text = String(repeating: "t", count: change.length)
+                item.words = Ways.words(change.insertedRank)
                 item.box = boxes[change.box]
             }
         }
         guard let key = change.updated else { return }
         for reference in try transaction.references(to: E.self, where: E.with(key: key)) {
-            try transaction.update(reference) { $0.box = boxes[change.otherBox] }
+            try transaction.update(reference) { item in
+                item.words = Ways.words(change.updatedRank)
+                item.box = boxes[change.otherBox]
+            }
         }
     }
 
@@ -376,6 +399,8 @@ package actor WaysWriter {
     /// Puts a backup back that has all that the store has.
     private func restore() throws {
         let copy = path + ".copy"
+        // Otherwise a thread of this handle may index after the backup: then the backup lacks a transaction.
+        try store.updateSearchIndexes()
         try store.backup(to: copy)
         // Nothing in memory can be renamed.
         if store.isInMemory { return try Store.destroy(at: copy) }

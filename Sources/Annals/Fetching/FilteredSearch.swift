@@ -20,7 +20,7 @@ package struct FilteredSearch {
         _ snapshot: Snapshot, _ query: SearchQuery, _ condition: Condition, of entity: EntityHandle,
         indexedIn present: Snapshot, limit: Int?, offset: Int
     ) throws(StoreError) {
-        let state = try SearchBlocks(present.view)?.record(of: entity.number)?.state
+        let state = try SearchBlocks(present.view)?.record(of: entity.number)?.readableState()
         let none: [SearchedEntity.Column] = []
         var scope = state.map { SearchedEntity(entity.layout, $0) } ?? SearchedEntity(entity.layout, none)
         if scope.columns.isEmpty {

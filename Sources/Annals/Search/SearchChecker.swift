@@ -31,12 +31,12 @@ extension Store {
         guard let blocks = try SearchBlocks(snapshot.view) else { return [] }
         var faults: [SearchIndexFault] = []
         for record in try blocks.records() {
-            guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
-                continue
-            }
-            let scope = SearchedEntity(layout, state)
+            guard let layout = snapshot.view.shape.newestLayout(record.entity) else { continue }
+            let none: [SearchedEntity.Column] = []
+            let scope = record.state.map { SearchedEntity(layout, $0) } ?? SearchedEntity(layout, none)
             var checker = SearchChecker(snapshot, scope)
             do throws(StoreError) {
+                guard try record.readableState() != nil else { continue }
                 try checker.run(progress)
             } catch {
                 // A condition of the clause would crash the compiler.

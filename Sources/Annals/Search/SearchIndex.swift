@@ -29,8 +29,8 @@ struct SearchIndex {
     /// Reads the index of the scope's entity. Nil if this state has none, or none that can be used: then every object
     /// is loose. Call it, and use the result, in a read section (`ReadCore.reading`).
     init?(_ snapshot: Snapshot, _ scope: SearchedEntity) throws(StoreError) {
-        guard let blocks = try SearchBlocks(snapshot.view), let state = try blocks.record(of: scope.entity)?.state,
-            state.isReadable
+        guard let blocks = try SearchBlocks(snapshot.view),
+            let state = try blocks.record(of: scope.entity)?.readableState(), state.isReadable
         else { return nil }
         var columns: [Int] = []
         for column in scope.columns {
@@ -97,19 +97,44 @@ struct SearchBlocks {
         (self.view, self.searches, self.blocks) = (view, searches, blocks)
     }
 
-    /// A record of an index; its state is nil if a newer program has given it another form.
-    typealias Record = (object: ObjectID, entity: UInt16, state: SearchState?)
+    /// A record of an index.
+    struct Record {
+        let object: ObjectID
+        let entity: UInt16
+        /// Nil if a newer program has given it another form, or if it is damaged.
+        let state: SearchState?
+        /// Of a damaged record.
+        var damage: StoreError?
+        /// Of a damaged record: the attributes, if they can be read. Otherwise empty.
+        var attributes: [SearchState.Attribute] = []
 
+        /// The state; nil if a newer program has given it another form. Throws `damaged`.
+        func readableState() throws(StoreError) -> SearchState? {
+            if let damage { throw damage }
+            return state
+        }
+    }
+
+    /// One damaged record does not hide the others. A record of an impossible entity is left out.
     func records() throws(StoreError) -> [Record] {
         var records: [Record] = []
         try view.scan(entity: searches.number) { (object, row) throws(StoreError) in
-            guard let entity = row.int(at: 0).flatMap({ UInt16(exactly: $0) }),
-                case .data(let bytes) = try view.value(row, at: 1)
-            else { throw Self.damaged("a record") }
-            let state = try bytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-                try SearchState(UnsafeRawBufferPointer(bytes))
+            guard let entity = row.int(at: 0).flatMap({ UInt16(exactly: $0) }) else { return true }
+            var content: [UInt8] = []
+            do throws(StoreError) {
+                if case .data(let bytes) = try view.value(row, at: 1) { content = bytes }
+                let state = try content.withUnsafeBufferPointer { (content) throws(StoreError) in
+                    try SearchState(UnsafeRawBufferPointer(content))
+                }
+                records.append(Record(object: object, entity: entity, state: state))
+            } catch {
+                guard error.code == .damaged else { throw error }
+                let attributes = content.withUnsafeBytes { SearchState.attributes($0) }
+                records.append(
+                    Record(
+                        object: object, entity: entity, state: nil,
+                        damage: Self.damaged("the record (\(error.message))"), attributes: attributes))
             }
-            records.append((object, entity, state))
             return true
         }
         return records

@@ -18,6 +18,9 @@ package final class SearchUpdates: Sendable {
 
     init(_ handle: StoreHandle, _ identifier: UUID) { (self.handle, self.identifier) = (handle, identifier) }
 
+    /// The same for a handle without a store: for tests.
+    package convenience init(_ handle: StoreHandle) { self.init(handle, UUID(handle.current.log.header.storeID)) }
+
     /// The entities that have an index.
     package func entities() throws(StoreError) -> [UInt16] {
         try SearchBlocks(handle.newest().view)?.records().map(\.entity) ?? []
@@ -38,16 +41,36 @@ package final class SearchUpdates: Sendable {
     private func step(
         _ entity: UInt16, _ limits: SearchLimits, _ body: (inout SearchStep) throws(StoreError) -> SearchProgress
     ) throws -> SearchProgress {
-        let progress = try handle.commit(author: Self.name, durability: durability) { draft in
+        var progress: SearchProgress
+        do {
+            progress = try step(entity, limits, movesConsumer: true, body)
+        } catch {
+            // Another process has indexed another entity meanwhile, or has cleaned history. The step is done again and
+            // leaves the cursor alone, which only keeps more history (XW2).
+            guard let error = error as? StoreError, Self.isAboutConsumer(error) else { throw error }
+            progress = try step(entity, limits, movesConsumer: false, body)
+        }
+        if progress.hasWritten { try keepConsumer() }
+        return progress
+    }
+
+    private func step(
+        _ entity: UInt16, _ limits: SearchLimits, movesConsumer: Bool,
+        _ body: (inout SearchStep) throws(StoreError) -> SearchProgress
+    ) throws -> SearchProgress {
+        try handle.commit(author: Self.name, durability: durability) { draft in
             let engine = handle.engine(of: draft.base) ?? handle.current
             let snapshot = Snapshot(draft.base, engine, identifier)
             guard var step = try SearchStep(snapshot, draft, entity, limits) else { return SearchProgress() }
             let progress = try body(&step)
-            if progress.hasWritten { try self.advance(draft, engine, entity, step.state.place) }
+            if progress.hasWritten, movesConsumer { try self.advance(draft, engine, entity, step.state.place) }
             return progress
         }.result
-        if progress.hasWritten { try keepConsumer() }
-        return progress
+    }
+
+    /// Whether another process has moved, lost or removed the consumer of the indexes.
+    private static func isAboutConsumer(_ error: StoreError) -> Bool {
+        [.consumerConflict, .consumerLost, .consumerUnknown].contains(error.code)
     }
 
     /// Moves the indexes to the newest state, and writes the segments with dead objects again without them. So a
@@ -88,7 +111,8 @@ package final class SearchUpdates: Sendable {
     }
 
     /// Registers the consumer if it is missing, and moves it if cleaning has passed it. Without any index, removes it:
-    /// cleaning would wait for it.
+    /// cleaning would wait for it. If the store has no room for another consumer, it does without (XW1): cleaning may
+    /// then take history that a step needs, and the index is built again.
     func keepConsumer() throws(StoreError) {
         try handle.onNewest { (engine) throws(StoreError) in
             let known = engine.tracking.consumer(Self.name)
@@ -98,10 +122,15 @@ package final class SearchUpdates: Sendable {
             }
             if let known, known.place.number >= engine.tracking.horizon { return }
             guard let place = try leastPlace(try engine.view()), place.number >= engine.tracking.horizon else { return }
-            if known == nil {
-                _ = try engine.register(Self.name, .reads, at: place, durability: durability)
-            } else {
-                _ = try engine.resetConsumer(Self.name, to: place, durability: durability)
+            do throws(StoreError) {
+                if known == nil {
+                    _ = try engine.register(Self.name, .reads, at: place, durability: durability)
+                } else {
+                    _ = try engine.resetConsumer(Self.name, to: place, durability: durability)
+                }
+            } catch {
+                // If another process has removed it, the next step registers it.
+                guard error.code == .consumerUnknown || error.code == .tooLarge else { throw error }
             }
         }
     }
@@ -116,15 +145,30 @@ package final class SearchUpdates: Sendable {
         } ?? false
     }
 
-    /// Does everything that is left to do. `goesOn` is asked after each step, with the number of steps so far.
-    func finish(
+    /// Does everything that is left to do. `goesOn` is asked after each step. A damaged index keeps no other from being
+    /// brought up to date: its error is thrown in the end.
+    package func finish(
         _ limits: SearchLimits = SearchLimits(), _ goesOn: () throws -> Bool = { true }
     ) throws {
+        var damage: StoreError?
         for entity in try entities() {
-            while try moveOn(entity, limits).isBuilding || join(entity, limits).hasWritten {
-                if try !goesOn() { return }
+            do {
+                guard try finish(entity, limits, goesOn) else { return }
+            } catch {
+                guard let error = error as? StoreError, error.code == .damaged else { throw error }
+                damage = damage ?? error
             }
-            while try join(entity, limits).hasWritten { if try !goesOn() { return } }
+        }
+        if let damage { throw damage }
+    }
+
+    /// Returns false if `goesOn` has.
+    private func finish(_ entity: UInt16, _ limits: SearchLimits, _ goesOn: () throws -> Bool) throws -> Bool {
+        while true {
+            let progress = try moveOn(entity, limits)
+            let hasJoined = try !progress.isBuilding && join(entity, limits).hasWritten
+            if progress.hasWritten || hasJoined, try !goesOn() { return false }
+            if !progress.isBuilding, !hasJoined { return true }
         }
     }
 }
@@ -136,6 +180,8 @@ final class SearchIndexer: SearchUpkeep {
     static let changesBetweenSteps: UInt64 = 1024
     private static let pauseMicroseconds: UInt64 = 10_000_000
 
+    /// What the types of the handle search.
+    let declarations: [SearchDeclaration]
     private let updates: SearchUpdates
     private let work = BackgroundWork()
     private let changes = Atomic<Int>(0)
@@ -144,8 +190,8 @@ final class SearchIndexer: SearchUpkeep {
     /// The last failure, which is reported once.
     private let failure = Guarded<StoreError?>(nil)
 
-    init(_ updates: SearchUpdates) {
-        self.updates = updates
+    init(_ updates: SearchUpdates, _ declarations: [SearchDeclaration]) {
+        (self.updates, self.declarations) = (updates, declarations)
         updates.handle.current.options.searchBell.answer { [weak self] in self?.wake() }
     }
 

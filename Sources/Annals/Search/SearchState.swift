@@ -78,6 +78,19 @@ struct SearchState {
     /// Nil if a newer program has given it another form.
     init?(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         var reader = ByteReader(bytes)
+        try self.init(head: &reader)
+        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes)) }
+        try reader.finish()
+    }
+
+    /// The attributes of a record whose rest may be damaged. Empty if they cannot be read.
+    static func attributes(_ bytes: UnsafeRawBufferPointer) -> [Attribute] {
+        var reader = ByteReader(bytes)
+        return (try? SearchState(head: &reader))?.attributes ?? []
+    }
+
+    /// Reads everything before the segments.
+    private init?(head reader: inout ByteReader) throws(StoreError) {
         guard try reader.readUInt16() == Self.version else { return nil }
         tokenizer = try reader.readUInt16()
         place = TransactionPlace(number: try reader.readUInt64(), tag: try reader.readUInt64())
@@ -92,8 +105,6 @@ struct SearchState {
             }
             attributes.append(Attribute(number: number, weight: weight, keepsPositions: positions == 1))
         }
-        for _ in 0..<(try reader.readUInt32()) { segments.append(try Self.segment(&reader, attributes)) }
-        try reader.finish()
     }
 
     private static func segment(
@@ -107,8 +118,7 @@ struct SearchState {
         var part = try reader.readPart(bytes)
         let descriptor = try SegmentDescriptor(from: &part)
         guard part.isAtEnd, descriptor.attributes == attributes.count, descriptor.positional == attributes.positional,
-            dead < descriptor.objectCount,
-            (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
+            dead < descriptor.objectCount, (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
         else { throw reader.damaged("A segment of a search index has impossible counts.") }
         var segment = Segment(firstBlock: first, descriptor: descriptor)
         (segment.deadRow, segment.deadObjects, segment.deadLengths) = (deadRow, dead, lengths)

@@ -74,10 +74,10 @@ struct SearchStep {
     private var opened: [Int: SearchIndex.Segment] = [:]
     private var view: View { snapshot.view }
 
-    /// Nil if the entity has no index, or a newer program's.
+    /// Nil if the entity has no index, or a newer program's. Throws `damaged` if the record is.
     init?(_ snapshot: Snapshot, _ draft: Draft, _ entity: UInt16, _ limits: SearchLimits) throws(StoreError) {
         guard let blocks = try SearchBlocks(snapshot.view), let record = try blocks.record(of: entity),
-            let state = record.state, state.tokenizer <= Tokenizer.version
+            let state = try record.readableState(), state.tokenizer <= Tokenizer.version
         else { return nil }
         (self.snapshot, self.draft, self.blocks, self.limits) = (snapshot, draft, blocks, limits)
         (object, self.state) = (record.object, state)
@@ -262,6 +262,8 @@ struct SearchStep {
     }
 
     private mutating func removeSegments() throws(StoreError) {
+        // What salvage has left of an index may be without a record.
+        for block in try blocks.unnamedBlocks() { try removeBlock(block.number) }
         for segment in state.segments { try remove(segment) }
         (state.segments, opened) = ([], [:])
     }

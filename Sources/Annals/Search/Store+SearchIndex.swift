@@ -23,7 +23,7 @@ extension Store {
     func declare(_ declarations: [SearchDeclaration]) throws {
         guard !declarations.isEmpty, options.access == .readWrite else { return }
         try declareSearches(declarations)
-        let indexer = SearchIndexer(searchUpdates)
+        let indexer = SearchIndexer(searchUpdates, declarations)
         extensions.indexer = indexer
         // Most programs find nothing to do, and need no thread for it.
         if try searchUpdates.areBehind() { indexer.wake() }
@@ -51,7 +51,7 @@ extension Store {
                 let layout = view.shape.newestLayout(number),
                 let record = records.first(where: { $0.entity == number })
             else { return false }
-            // A newer program's record stays as it is.
+            // A newer program's record stays as it is, and so does a damaged one until it is built again.
             guard let state = record.state else { return true }
             return Self.union(state.attributes, declaration, layout) == state.attributes
         }
@@ -90,7 +90,7 @@ extension Store {
     }
 
     /// Known attributes and declared ones, which set the weight. Positions that the index has stay. (XS3)
-    private static func union(
+    static func union(
         _ known: [SearchState.Attribute], _ declaration: SearchDeclaration, _ layout: RowLayout
     ) -> [SearchState.Attribute] {
         var attributes = known.filter { layout.position(ofAttribute: $0.number) != nil }

@@ -20,21 +20,30 @@ public struct SearchIndexStatus: Hashable, Sendable, Codable {
 }
 
 extension Store {
-    /// The search indexes, in the order of the entities. Throws `StoreError`.
+    /// The search indexes, in the order of the entities. Throws `StoreError`: `damaged` if one of them must be built
+    /// again.
     public var searchIndexes: [SearchIndexStatus] {
-        get throws {
-            let snapshot = try snapshot()
-            guard let blocks = try SearchBlocks(snapshot.view) else { return [] }
-            var all: [SearchIndexStatus] = []
-            for record in try blocks.records().inOrder(by: { $0.entity < $1.entity }) {
+        get throws { try searchIndexes(leavingOutDamaged: false) }
+    }
+
+    private func searchIndexes(leavingOutDamaged: Bool) throws -> [SearchIndexStatus] {
+        let snapshot = try snapshot()
+        guard let blocks = try SearchBlocks(snapshot.view) else { return [] }
+        var all: [SearchIndexStatus] = []
+        for record in try blocks.records().inOrder(by: { $0.entity < $1.entity }) {
+            do throws(StoreError) {
                 if let status = try status(record, snapshot) { all.append(status) }
+            } catch {
+                // A condition of the clause would crash the compiler.
+                guard leavingOutDamaged, error.code == .damaged else { throw error }
             }
-            return all
         }
+        return all
     }
 
     private func status(_ record: SearchBlocks.Record, _ snapshot: Snapshot) throws(StoreError) -> SearchIndexStatus? {
-        guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = record.state else {
+        guard let layout = snapshot.view.shape.newestLayout(record.entity), let state = try record.readableState()
+        else {
             return nil
         }
         let scope = SearchedEntity(layout, state)
@@ -89,29 +98,41 @@ extension Store {
     /// Brings the search indexes up to date: everything is indexed when this returns. Searches do not need it: they
     /// read what is missing. A handle that was opened with searchable types and writes does this in the background.
     ///
-    /// Works in steps of one transaction each. If it is interrupted, the next call goes on where it ended.
+    /// Works in steps of one transaction each. If it is interrupted, the next call goes on where it ended. If an index
+    /// is damaged, the others are still brought up to date.
     ///
-    /// - Parameter progress: Called after each step with the state of the index. Return false to stop.
+    /// - Parameter progress: Called after each step with the state of the indexes that are not damaged. Return false to
+    ///   stop.
     ///
-    /// Throws `StoreError`: errors of `write`.
+    /// Throws `StoreError`: errors of `write`, and `damaged` for an index that `rebuildSearchIndex` must build again.
     public func updateSearchIndexes(progress: ([SearchIndexStatus]) -> Bool = { _ in true }) throws {
-        try searchUpdates.finish { progress(try self.searchIndexes) }
+        try searchUpdates.finish { progress(try self.searchIndexes(leavingOutDamaged: true)) }
     }
 
-    /// Throws an entity's search index away and builds it from the rows. Parameters and errors are those of
-    /// `updateSearchIndexes`; also throws `unknownEntity`, and `notFound` if the entity has no search index.
+    /// Throws an entity's search index away and builds it from the rows, also if it is damaged. Parameters and errors
+    /// are those of `updateSearchIndexes`. Also throws `unknownEntity`, `notFound` if the entity has no search index,
+    /// and `damaged` if neither the index nor the types of this handle show which texts it has: then remove it first.
     public func rebuildSearchIndex(
         of entity: String, progress: ([SearchIndexStatus]) -> Bool = { _ in true }
     ) throws {
-        try change(indexOf: entity) { (step) throws(StoreError) in try step.beginAgain() }
+        try change(indexOf: entity) { (step) throws(StoreError) in
+            try step.beginAgain()
+        } repairing: { (record, layout) throws(StoreError) in
+            try self.attributes(ofDamaged: record, layout)
+        }
         try updateSearchIndexes(progress: progress)
     }
 
-    /// Removes an entity's search index. Opening the store with a type that has searchable properties makes it again.
+    /// Removes an entity's search index, also if it is damaged. Opening the store with a type that has searchable
+    /// properties makes it again.
     ///
     /// Throws `StoreError`: `unknownEntity`, `notFound` if it has none, and errors of `write`.
     public func removeSearchIndex(of entity: String) throws {
-        try change(indexOf: entity) { (step) throws(StoreError) in try step.remove() }
+        try change(indexOf: entity) { (step) throws(StoreError) in
+            try step.remove()
+        } repairing: { _, _ in
+            []
+        }
         try searchUpdates.keepConsumer()
     }
 
@@ -120,11 +141,18 @@ extension Store {
             .notFound, "“\(entity)” has no search index: make its texts searchable first.", ObjectFacts(entity))
     }
 
+    /// `attributes` returns those that the index has after it was damaged; if there are none, it is removed.
     private func change(
-        indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void
+        indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void,
+        repairing attributes: (SearchBlocks.Record, RowLayout) throws(StoreError) -> [SearchState.Attribute]
     ) throws {
         let number = try self.entity(entity).number
         _ = try handle.write(author: SearchUpdates.name, durability: options.durability) { draft in
+            if let blocks = try SearchBlocks(draft.base), let record = try blocks.record(of: number),
+                record.damage != nil, let layout = draft.base.shape.newestLayout(number)
+            {
+                return try blocks.repair(record, with: try attributes(record, layout), draft)
+            }
             let snapshot = Snapshot(draft.base, engine(of: draft.base), identifier)
             guard var step = try SearchStep(snapshot, draft, number, SearchLimits()) else {
                 throw Self.lacksSearchIndex(entity)

@@ -23,7 +23,7 @@ extension Store {
     package func commonestTerms(of entity: String, limit: Int) throws -> [(term: String, objects: Int)] {
         let snapshot = try snapshot()
         let layout = try snapshot.entity(entity).layout
-        guard let state = try SearchBlocks(snapshot.view)?.record(of: layout.number)?.state else {
+        guard let state = try SearchBlocks(snapshot.view)?.record(of: layout.number)?.readableState() else {
             throw Self.lacksSearchIndex(entity)
         }
         let scope = SearchedEntity(layout, state)

@@ -154,7 +154,7 @@ private struct SearchWork {
 
     private mutating func compare(_ place: String) throws {
         let snapshot = try store.snapshot()
-        let oracle = try SearchOracle(snapshot)
+        let oracle = try SearchOracle<SearchNote>(snapshot)
         for _ in 0..<3 {
             let query = SearchWords.query(&random)
             let expected = oracle.search(query)
@@ -165,7 +165,7 @@ private struct SearchWork {
     }
 
     private mutating func compareParts(
-        _ snapshot: Snapshot, _ oracle: SearchOracle, _ query: SearchQuery, _ count: Int, _ place: String
+        _ snapshot: Snapshot, _ oracle: SearchOracle<SearchNote>, _ query: SearchQuery, _ count: Int, _ place: String
     ) throws {
         let (limit, offset) = (Int.random(in: 0...5, using: &random), Int.random(in: 0...3, using: &random))
         let expected = Array(oracle.search(query) { $0.rank > 10 }.dropFirst(offset).prefix(limit))

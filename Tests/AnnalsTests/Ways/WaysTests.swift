@@ -51,7 +51,7 @@ import Testing
         let pairs = setting.ways.count * setting.ways.count
         // Elsewhere each way once, and some after each other.
         let isPlain = setting.testDescription == Setting.plain.testDescription
-        guard let long = LongRun("ways", operations: isPlain ? 15 + pairs : 40) else { return }
+        guard let long = LongRun("ways", operations: isPlain ? setting.ways.count + pairs : 40) else { return }
         let random = SeededRandom(long.seed)
         do {
             let run = try await WaysRun(setting, random)
@@ -70,12 +70,14 @@ import Testing
         try await writer.run(.transaction, WaysChange(1, parts: [0], visits: [0], length: 20))
         try await writer.updateOther()
         let store = try Store(at: folder.path, entities: Ways.entities)
+        // Nothing is left for the threads that index.
+        try store.updateSearchIndexes()
         let token = try store.currentToken
         options.access = .readOnly
         let reader = try WaysWriter(folder.path, other: others.path("other"), length: 20, options: options)
         var error: StoreError?
         do {
-            try await reader.run(way, WaysChange(2, parts: [0, 1], visits: [0, 1], length: 20))
+            try await reader.run(way, WaysChange(4, parts: [0, 1], visits: [0, 1], length: 20))
         } catch let thrown as StoreError { error = thrown }
         #expect(error?.code == (way == .migration ? .schemaMismatch : .readOnly), "\(error?.description ?? "")")
         #expect(await reader.giveUpEdits() == [.context, .background, .undo].contains(way))
@@ -252,9 +254,18 @@ private func jumpingClock() -> OtherClock {
         for writer in writers { try await writer.close() }
         let report = try Checker.check(path, files: try Store.files(for: path))
         guard report.isIntact else { throw OracleDifference("\(report.findings)") }
+        let faults = try withStore { try $0.searchIndexFaults() }
+        guard faults.isEmpty else { throw OracleDifference("\(faults)") }
         if setting.place != .inMemory, TemporaryDirectory.names(in: directory) != [name] {
             throw OracleDifference("other files are left: \(TemporaryDirectory.names(in: directory))")
         }
         for store in memory { try store.close() }
+    }
+
+    private func withStore<Result>(_ body: (Store) throws -> Result) throws -> Result {
+        let store = try Store(at: path, options: options)
+        let result = try body(store)
+        try store.close()
+        return result
     }
 }
