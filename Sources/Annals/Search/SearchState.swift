@@ -117,8 +117,9 @@ struct SearchState {
         let bytes = Int(try reader.readUInt16())
         var part = try reader.readPart(bytes)
         let descriptor = try SegmentDescriptor(from: &part)
-        guard part.isAtEnd, descriptor.attributes == attributes.count, descriptor.positional == attributes.positional,
-            dead < descriptor.objectCount, (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
+        guard part.isAtEnd, descriptor.attributes == attributes.count,
+            descriptor.positional == attributes.positional, dead < descriptor.objectCount,
+            (deadRow == 0) == (dead == 0), first > 0, first < FormatLimits.maximumObjectNumber
         else { throw reader.damaged("A segment of a search index has impossible counts.") }
         var segment = Segment(firstBlock: first, descriptor: descriptor)
         (segment.deadRow, segment.deadObjects, segment.deadLengths) = (deadRow, dead, lengths)
