@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `SearchNote` without positions.
-private struct BriefNote: Entity {
+private struct BriefNote: SearchSample {
     var title = ""
     var text: String?
     var rank = 0
@@ -15,6 +15,8 @@ private struct BriefNote: Entity {
         Attribute(\.title, .searchable(weight: 3, positions: false))
         Attribute(\.text, .searchable(positions: false))
     }
+    static var searched: [(name: String, weight: Double)] { SearchNote.searched }
+    var searchedTexts: [String?] { [title, text] }
 }
 
 @Suite struct SearchPositionsTests: StoreSuite {
@@ -48,15 +50,12 @@ private struct BriefNote: Entity {
         if random.happens(0.5) { try store.updateSearchIndexes() }
         try fill(20, &random)
         let snapshot = try store.snapshot()
-        let reader = try Store(
-            at: folder.path, entities: [SearchNote.self], options: Store.Options(access: .readOnly))
-        let oracle = try SearchOracle(reader.snapshot())
-        try reader.close()
+        let oracle = try SearchOracle<BriefNote>(snapshot)
         for _ in 0..<40 {
             let query = SearchWords.query(&random)
             let expected = oracle.search(query)
             let found = try snapshot.search(BriefNote.self, for: query)
-            #expect(found.map(\.reference.id) == expected.map(\.0.id), "seed \(seed), \(query)")
+            #expect(found.map(\.reference) == expected.map(\.0), "seed \(seed), \(query)")
             #expect(found.map(\.score) == expected.map(\.1), "seed \(seed), \(query)")
         }
         #expect(try store.searchIndexFaults() == [])
