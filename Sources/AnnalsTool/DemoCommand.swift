@@ -46,7 +46,7 @@ enum DemoCommand {
         ending.then { for player in players { kill(player, SIGTERM) } }
         // Wait for all, even if one has failed.
         let endings = players.map(status)
-        guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was interrupted.") }
+        guard !ending.isAsked else { throw ToolFailure("The demonstration was interrupted.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, output)
     }
@@ -57,7 +57,7 @@ enum DemoCommand {
         var process: pid_t = 0
         let failure = posix_spawn(&process, "/proc/self/exe", nil, nil, strings + [nil], environ)
         guard failure == 0 else {
-            throw ToolFailure(.failed, "A process could not be started: \(String(cString: strerror(failure))).")
+            throw ToolFailure("A process could not be started: \(String(cString: strerror(failure))).")
         }
         return process
     }
@@ -90,7 +90,7 @@ enum DemoCommand {
     }
 
     static func expect(_ holds: Bool, _ sentence: String) throws {
-        guard holds else { throw ToolFailure(.failed, sentence) }
+        guard holds else { throw ToolFailure(sentence) }
     }
 }
 
@@ -248,14 +248,14 @@ actor DemoPlayer {
         for try await _ in changes {
             if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
         }
-        throw ToolFailure(.failed, "The app has not created its folder.")
+        throw ToolFailure("The app has not created its folder.")
     }
 
     private func wait(_ what: String, _ condition: () throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while try !condition() {
             guard ContinuousClock.now < deadline else {
-                throw ToolFailure(.failed, "\(role.rawValue): it took too long until \(what).")
+                throw ToolFailure("\(role.rawValue): it took too long until \(what).")
             }
             try await Task.sleep(for: .milliseconds(2))
         }

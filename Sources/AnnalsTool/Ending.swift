@@ -134,8 +134,8 @@ package final class Progress: Sendable {
 
     func show(_ done: UInt64, of total: UInt64) { show(done, part: total > 0 ? Double(done) / Double(total) : nil) }
 
-    /// Call it before anything else is printed on the terminal.
-    func clear() {
+    /// Clears the line. The work ends its progress before anything else is printed on the terminal.
+    deinit {
         state.withLock { state in
             guard state.isVisible else { return }
             state.isVisible = false

@@ -44,16 +44,14 @@ enum FindCommand {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"), .asOf,
-            .format("table (the default on a terminal), jsonl, json (one array) or csv"), .bare,
+            .format(
+                ["jsonl", "json", "csv", "table"], "table (the default on a terminal), jsonl, json (one array) or csv"),
+            .bare,
         ]
     ) { arguments, output in
-        let formats = ["jsonl", "json", "csv", "table"]
-        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
-        let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
+        let isTable = output.format == "table"
         let place = try arguments.place(of: "as-of")
-        if arguments.has("explain"), let other = ["count", "text"].first(where: arguments.has) {
-            throw arguments.refusal("“--\(other)” and “--explain” cannot be given together.")
-        }
+        for other in ["count", "text"] { _ = try arguments.onlyOne(of: [other, "explain"]) }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
         let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }
         let offset = try arguments.number(of: "offset").map { Int(clamping: $0) } ?? 0
@@ -74,7 +72,7 @@ enum FindCommand {
                 snapshot, SearchQuery(text), condition, of: entity, indexedIn: store.snapshot(), limit: limit,
                 offset: offset)
         }
-        try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
+        try output.begin(arguments, isLong: isTable && !arguments.has("count"))
         if arguments.has("count") {
             output.line("\(try search?.count() ?? fetch.count())")
         } else if arguments.has("explain") {
@@ -82,8 +80,8 @@ enum FindCommand {
             for line in explanation.split(separator: "\n") { output.line(String(line)) }
         } else {
             var printer = ObjectPrinter(
-                entity, format, isBare: arguments.has("bare"), columns: columns,
-                labels: format == .table ? try Labels(snapshot) : nil, output)
+                entity, isBare: arguments.has("bare"), columns: columns,
+                labels: isTable ? try Labels(snapshot) : nil, output)
             if let found = try search?.objects(sort) {
                 for one in found where !output.hasFailed {
                     _ = try snapshot.withRow(one.object, in: entity) { (row) throws(StoreError) in
@@ -113,7 +111,7 @@ enum FindCommand {
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
-            guard let position = entity.position(of: name) else { throw ToolFailure(.failed, entity.lacks(name)) }
+            guard let position = entity.position(of: name) else { throw ToolFailure(entity.lacks(name)) }
             guard !positions.contains(position) else {
                 throw command.refusal("The column “\(name)” is given twice: give it once.")
             }
@@ -226,7 +224,6 @@ struct ConditionTranslator {
         // In version=1.20 the word is a text if the attribute is.
         if type == .string, let word = written.word { return .string(word) }
         throw ToolFailure(
-            .failed,
             "“\(path.joined(separator: "."))” of “\(asked.name)” has the type \(type), but the value "
                 + "\(JSONText.text(json)) does not.")
     }

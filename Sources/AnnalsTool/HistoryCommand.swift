@@ -92,12 +92,12 @@ private struct HistoryRun {
 
     init(_ arguments: Arguments, _ output: Output) throws {
         (self.arguments, self.output) = (arguments, output)
-        isText = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]) == "text"
+        isText = !output.isJSON
         let follows = arguments.has("follow")
         var request = try arguments.historyRequest()
         if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
         self.request = request
-        grouping = try arguments.grouping()
+        grouping = try arguments.choice(of: "summary")
         // These need an end, which new transactions do not have.
         if follows, ["before", "reverse", "net", "count", "summary"].contains(where: arguments.has) {
             throw arguments.refusal("“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
@@ -203,7 +203,6 @@ enum VersionsCommand {
             """, operands: ["STORE", "ENTITY", "ID"],
         options: [Option("limit", value: "N", "at most N"), .linesOrText, .color]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         var left = try arguments.number(of: "limit") ?? .max
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
@@ -211,13 +210,13 @@ enum VersionsCommand {
         let snapshot = try store.snapshot()
         let object = try entity.object(arguments.operands[2], in: snapshot)
         guard left > 0 else { return }
-        try output.begin(arguments, isLong: format == "text")
+        try output.begin(arguments, isLong: !output.isJSON)
         var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true, output)
         try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
-            if format == "text" {
-                try text.print(transaction, only: change)
-            } else {
+            if output.isJSON {
                 output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
+            } else {
+                try text.print(transaction, only: change)
             }
             left -= 1
             return left > 0 && !output.hasFailed

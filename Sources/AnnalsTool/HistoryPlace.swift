@@ -138,13 +138,7 @@ extension Arguments {
         request.contextNames = names(of: "context")
         request.excludedContextNames = names(of: "not-context") ?? []
         request.entities = values(of: "entity").map { Set($0) }
-        let kinds = try values(of: "kind")?.map { text in
-            guard let kind = HistoryChange.Kind(rawValue: text) else {
-                throw refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
-            }
-            return kind
-        }
-        request.kinds = kinds.map { Set($0) }
+        request.kinds = try values(of: "kind").map { texts in Set(try texts.map { try choice($0, of: "kind") }) }
         for option in ["after", "before"] { _ = try place(of: option) }
         request.limit = try number(of: "limit").map { Int(clamping: $0) }
         return request
@@ -159,14 +153,6 @@ extension Arguments {
         }
         request.changedAttributes = try changedAttributes(in: store)
         if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }
-    }
-
-    func grouping() throws -> HistorySummary.Grouping? {
-        guard let text = value(of: "summary") else { return nil }
-        guard let grouping = HistorySummary.Grouping(rawValue: text) else {
-            throw refusal("The option “--summary” takes author, entity or hour, not “\(text)”.")
-        }
-        return grouping
     }
 
     /// The entities of the request, or all that have history, without those of “--not-entity”.
@@ -194,9 +180,8 @@ extension Arguments {
         for text in texts {
             var places = text.indices.filter { text[$0] == "." }
             if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
-            guard let place = places.first else {
-                throw refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
-            }
+            let place = try places.first.orThrow(
+                refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”."))
             attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
         }
         return attributes

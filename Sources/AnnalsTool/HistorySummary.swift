@@ -29,13 +29,13 @@ enum HistorySummary {
     }
 
     struct Groups {
-        private var indices: [ExactText: Int] = [:]
+        private var indices: [IdentifierName: Int] = [:]
         private(set) var names: [String] = []
         var groups: [Group] = []
 
         mutating func index(of name: String) -> Int {
-            if let index = indices[ExactText(name)] { return index }
-            indices[ExactText(name)] = names.count
+            if let index = indices[IdentifierName(name)] { return index }
+            indices[IdentifierName(name)] = names.count
             names.append(name)
             groups.append(Group())
             return names.count - 1

@@ -20,11 +20,8 @@ enum ConsumersCommand {
             Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"), .jsonOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let refusal = arguments.refusal
-        let actions = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard actions.count <= 1 else { throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.") }
-        let action = actions.first
+        let action = try arguments.onlyOne(of: ["register", "advance", "remove"])
         let place = try arguments.operands.dropFirst().first.map { try HistoryPlace($0, "TOKEN", arguments.command) }
         if place == nil, action == "advance" {
             throw refusal("--advance needs the TOKEN of the last transaction that the consumer has read.")
@@ -36,7 +33,7 @@ enum ConsumersCommand {
             return try perform(action, name, token, store).map { ($0, try store.parkedWork(ofConsumer: $0.name)) }
         }
         output.hasChanges = access == .readWrite
-        if format == "json" {
+        if output.isJSON {
             for (consumer, parked) in listed { output.data(json(consumer, parked: parked)) }
             return
         }
@@ -56,9 +53,7 @@ enum ConsumersCommand {
         case ("register", _): return [try store.registerConsumer(name, at: token)]
         case ("advance", let token?): return [try store.resetConsumer(name, to: token)]
         case ("remove", _):
-            guard try store.removeConsumer(name) else {
-                throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
-            }
+            guard try store.removeConsumer(name) else { throw ToolFailure("No consumer “\(name)” is registered.") }
             return []
         default: return try store.consumers
         }
@@ -139,9 +134,8 @@ enum InfoCommand {
     static let command = Command(
         "info", "Prints what a store contains and what takes its space.", operands: ["STORE"], options: [.textOrJSON]
     ) { arguments, output in
-        let format = try arguments.format(["text", "json"])
         let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try StoreFacts($0) }
-        if format == "json" { output.data(json(facts)) } else { text(facts, output) }
+        if output.isJSON { output.data(json(facts)) } else { text(facts, output) }
     }
 
     private static func text(_ facts: StoreFacts, _ output: Output) {

@@ -71,10 +71,9 @@ package enum JSONText {
     /// The text that a dump has wrapped; nil for any other value.
     package static func unwrapped(_ value: JSONValue) -> String? {
         guard case .structure(let text) = value, text.utf8.first == UInt8(ascii: "{"),
-            let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON,
-            case .string(let content) = members[0].value
+            let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON
         else { return nil }
-        return content
+        return members[0].value.text
     }
 
     /// Appends a JSON text, without control characters for a terminal. Such characters occur only in its strings, where

@@ -65,7 +65,7 @@ package final class LineReader {
                 return counted(line)
             }
             guard buffer.count - place <= Self.maximumLineBytes else {
-                throw ToolFailure(.failed, "Line \(number + 1) of \(name) is longer than 256 MiB.")
+                throw ToolFailure("Line \(number + 1) of \(name) is longer than 256 MiB.")
             }
             try fill()
         }
@@ -94,7 +94,7 @@ package final class LineReader {
     }
 
     private static func failure(_ what: String, _ name: String, _ number: Int32) -> ToolFailure {
-        ToolFailure(.failed, "\(name) \(what): \(String(cString: strerror(number))).")
+        ToolFailure("\(name) \(what): \(String(cString: strerror(number))).")
     }
 }
 
@@ -124,7 +124,7 @@ package enum CSV {
         let first = reader.number
         var (fields, field, isQuoted, isInQuotes, place) = ([String?](), [UInt8](), false, false, 0)
         func wrong(_ reason: String) -> ToolFailure {
-            ToolFailure(.failed, "Line \(reader.number) of \(reader.name) is wrong: \(reason).")
+            ToolFailure("Line \(reader.number) of \(reader.name) is wrong: \(reason).")
         }
         func end() throws(ToolFailure) {
             guard let text = String(validating: field, as: UTF8.self) else {
@@ -136,7 +136,7 @@ package enum CSV {
             guard place < line.count else {
                 guard isInQuotes else { break }
                 guard let next = try reader.next() else {
-                    throw ToolFailure(.failed, "Line \(first) of \(reader.name) is wrong: a quoted field has no end.")
+                    throw ToolFailure("Line \(first) of \(reader.name) is wrong: a quoted field has no end.")
                 }
                 field.append(UInt8(ascii: "\n"))
                 (line, place) = (next, 0)

@@ -19,7 +19,7 @@ struct LoadedLine {
 extension ArraySlice<LoadedLine> {
     /// The values of an attribute, with the numbers of their lines.
     func values(of name: String) -> [(line: UInt64, value: JSONValue)] {
-        flatMap { line in line.members.filter { $0.name.isExactly(name) }.map { (line.number, $0.value) } }
+        flatMap { line in line.members.filter { $0.name.hasSameBytes(as: name) }.map { (line.number, $0.value) } }
     }
 }
 
@@ -33,7 +33,7 @@ final class LoadRun {
     /// The types in the whole file, if it can be read twice.
     private var known = TypeGuesses()
     private var untyped: [String] = []
-    private var own = Set<ExactText>()
+    private var own = Set<IdentifierName>()
     /// Of CSV: the names in the first line.
     private var columns: [String] = []
 
@@ -44,7 +44,7 @@ final class LoadRun {
 
     func load(into path: String) throws -> LoadCounts {
         if reader.isRegularFile { known = try readTypes() }
-        let named = Set(known.names.map(ExactText.init))
+        let named = Set(known.names.map(IdentifierName.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
             throw LoadCommand.command.refusal(
                 "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
@@ -54,7 +54,6 @@ final class LoadRun {
         let present = batch.isEmpty ? try StoreAccess.existing(path, .readWrite) : nil
         if batch.isEmpty, present == nil { return counts }
         let store = try present ?? StoreAccess.open(path, .readWrite, creates: true)
-        defer { progress.clear() }
         try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             repeat {
@@ -106,7 +105,7 @@ final class LoadRun {
             if fields == [nil], columns.count != 1 { continue }
             if columns.isEmpty {
                 columns = fields.map { $0 ?? "" }
-                for name in columns where columns.count(where: { ExactText($0) == ExactText(name) }) > 1 {
+                for name in columns where columns.count(where: { IdentifierName($0) == IdentifierName(name) }) > 1 {
                     throw wrong(reader.number, "the name “\(name)” is there twice")
                 }
                 continue
@@ -143,7 +142,6 @@ final class LoadRun {
 
     private func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
         ToolFailure(
-            .failed,
             "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
                 + "objects were inserted and \(counts.updated) updated; nothing of its own batch was written.",
             hint: hint)
@@ -183,7 +181,7 @@ final class LoadRun {
         untyped += guesses.names.filter { name in
             guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
         }
-        own.formUnion(added.map { ExactText($0) })
+        own.formUnion(added.map { IdentifierName($0) })
         counts.add(rows.counts)
         if options.prunes { seen.formUnion(rows.named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged, part: reader.part)
@@ -193,7 +191,7 @@ final class LoadRun {
     private func addUntyped(_ store: Store) throws {
         try transact(store) { transaction in
             let present = try transaction.entity(options.entity).attributes
-            let missing = untyped.filter { name in !present.contains { $0.isExactly(name) } }
+            let missing = untyped.filter { name in !present.contains { $0.hasSameBytes(as: name) } }
             try transaction.changeSchema(
                 missing.map { .addAttribute(options.attribute($0, .json), to: options.entity) })
         }
@@ -211,7 +209,6 @@ final class LoadRun {
         let count = try store.snapshot().count(of: options.entity)
         guard count > 0 else { return }
         throw ToolFailure(
-            .failed,
             "\(reader.name) contains no objects, and “--prune” would delete all \(count) of “\(options.entity)”. "
                 + "Nothing was changed. To delete them, add “--allow-empty”.")
     }

@@ -51,16 +51,16 @@ struct LoadSchema {
     /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
     let known: TypeGuesses
     /// The attributes that this load has added. Only it knows them, so it may widen them.
-    let own: Set<ExactText>
+    let own: Set<IdentifierName>
 
     private var entity: String { options.entity }
 
     func plan(_ snapshot: Snapshot) throws -> LoadPlan {
-        let present = try snapshot.entities.first { $0.name.isExactly(entity) }
+        let present = try snapshot.entities.first { $0.name.hasSameBytes(as: entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }
         for name in guesses.names {
-            let isKey = options.key.map { $0.isExactly(name) } ?? false
+            let isKey = options.key.map { $0.hasSameBytes(as: name) } ?? false
             let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
                 guard let guessed = guess.type else { continue }
@@ -71,7 +71,7 @@ struct LoadSchema {
                 plan.added.append(name)
                 continue
             }
-            if let chosen = options.types[ExactText(name)], chosen.type != there.type {
+            if let chosen = options.types[IdentifierName(name)], chosen.type != there.type {
                 throw LineError(
                     line: lines.first?.number ?? 0,
                     reason: "“\(name)” of “\(entity)” has the type \(there.type) already, and not \(chosen.type): "
@@ -84,7 +84,8 @@ struct LoadSchema {
                 })
             {
                 // TL4.
-                guard options.widens || own.contains(ExactText(name)) && options.types[ExactText(name)] == nil else {
+                guard options.widens || own.contains(IdentifierName(name)) && options.types[IdentifierName(name)] == nil
+                else {
                     throw refusal(name, there.type, misfit)
                 }
                 let type = try guess.widened(there.type) { try integersAreDoubles(name, snapshot) }
@@ -193,23 +194,23 @@ package struct TypeGuess: Equatable, Sendable {
 struct TypeGuesses {
     private(set) var names: [String] = []
     private var guesses: [TypeGuess] = []
-    private var places: [ExactText: Int] = [:]
+    private var places: [IdentifierName: Int] = [:]
 
     mutating func add(_ members: [JSONMember]) {
         for (index, member) in members.enumerated() {
             // Most lines have the same names in the same order.
-            let isInOrder = index < names.count && names[index].isExactly(member.name)
+            let isInOrder = index < names.count && names[index].hasSameBytes(as: member.name)
             guesses[isInOrder ? index : place(of: member.name)].add(member.value)
         }
     }
 
     private mutating func place(of name: String) -> Int {
-        if let place = places[ExactText(name)] { return place }
-        places[ExactText(name)] = names.count
+        if let place = places[IdentifierName(name)] { return place }
+        places[IdentifierName(name)] = names.count
         names.append(name)
         guesses.append(TypeGuess())
         return names.count - 1
     }
 
-    subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
+    subscript(name: String) -> TypeGuess { places[IdentifierName(name)].map { guesses[$0] } ?? TypeGuess() }
 }

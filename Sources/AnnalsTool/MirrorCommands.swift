@@ -44,7 +44,7 @@ enum MirrorCommands {
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
+        let format = output.format
         try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
@@ -77,9 +77,8 @@ enum MirrorCommands {
             and when its last message came.
             """, operands: ["STORE"], options: [.jsonOrText]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
-        if format == "json" { return output.data(MirrorStatusText.recorded(status)) }
+        if output.isJSON { return output.data(MirrorStatusText.recorded(status)) }
         if let status { return MirrorStatusText.print(status, output) }
         output.line("This store was never mirrored. To begin: annals help mirror run")
     }
@@ -109,7 +108,7 @@ enum MirrorCommands {
         let found = (status?.peers ?? []).filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
         guard let peer = found.first, found.count == 1 else {
             throw ToolFailure(
-                .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
+                "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
                 hint: "Try: annals mirror status \(arguments.operands[0])")
         }
         try change(arguments) { try await $0.forget(peer.identifier) }
@@ -135,8 +134,9 @@ enum MirrorCommands {
         }
         if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
         let output = Output(.standardOutput)
+        output.format = format
         let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-        output.line(format, json: json, text: MirrorStatusText.line(status))
+        output.line(json: json, text: MirrorStatusText.line(status))
         try output.finish()
     }
 
@@ -167,13 +167,8 @@ enum MirrorCommands {
         _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
     ) throws {
         let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else {
-            throw arguments.refusal("--group is missing: name the group.")
-        }
-        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
-        guard let direction = Mirror.Direction(rawValue: text) else {
-            throw arguments.refusal("--direction is both, publish or receive, not “\(text)”.")
-        }
+        let group = try arguments.value(of: "group").orThrow(arguments.refusal("--group is missing: name the group."))
+        let direction: Mirror.Direction = try arguments.choice(of: "direction") ?? .both
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
         defer { try? store.close() }
@@ -208,9 +203,8 @@ enum MirrorCommands {
             return .nats(address, token: token, replicas: replicas, domain: domain)
         }
         if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
-        guard let password = arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD") else {
-            throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
-        }
+        let password = try (arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD")).orThrow(
+            refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD."))
         return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
     }
 }

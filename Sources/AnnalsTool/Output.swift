@@ -44,6 +44,9 @@ package final class Output {
     package var hasChanges = false
     package let isTerminal: Bool
     package var hasColors = false
+    /// The command's format, such as text, json or csv.
+    var format = "text"
+    var isJSON: Bool { Arguments.isJSON(format) }
 
     package init(_ stream: Stream) {
         self.stream = stream
@@ -70,9 +73,9 @@ package final class Output {
 
     func data(_ line: JSONLine) { data(Array((line.json + "\n").utf8)) }
 
-    /// Prints a result in one of the formats json and text.
-    func line(_ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
-        line(Arguments.isJSON(format) ? json().json : text())
+    /// Prints a result as JSON or as text.
+    func line(json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
+        line(isJSON ? json().json : text())
     }
 
     static func report(_ lines: String...) throws(ToolFailure) {
@@ -182,12 +185,10 @@ package enum Terminal {
 extension Output {
     /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
     func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
-        let when = arguments.value(of: "color") ?? "auto"
-        guard ["always", "never", "auto"].contains(when) else {
-            throw ToolFailure(.usage, "The option “--color” takes always, never or auto, not “\(when)”.")
-        }
+        enum When: String, CaseIterable { case always, never, auto }
+        let when: When = try arguments.choice(of: "color") ?? .auto
         let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
-        hasColors = when == "always" || when == "auto" && isWanted
+        hasColors = when == .always || when == .auto && isWanted
         if isLong, isTerminal { Pager.start() }
     }
 }

@@ -74,7 +74,6 @@ struct ReportFacts {
 
     private mutating func read(_ request: HistoryRequest, _ store: Store) throws {
         let progress = Progress("transactions")
-        defer { progress.clear() }
         // The times alone decide how long a period is. They come without reading changes.
         try store.forEachTransaction(request, in: state.snapshot) { (transaction) throws(StoreError) in
             let time = transaction.microseconds
@@ -246,13 +245,13 @@ struct FrequentObjects {
 
 /// Counts the updates of each attribute, by its name at that time.
 struct AttributeCounts {
-    private struct Name: Hashable { var (entity, attribute): (Int, ExactText) }
+    private struct Name: Hashable { var (entity, attribute): (Int, IdentifierName) }
 
     private var counts: [Name: UInt64] = [:]
 
     mutating func add(_ change: borrowing HistoryChangeView, _ entity: Int) throws(StoreError) {
         for name in try change.attributes() {
-            counts[Name(entity: entity, attribute: ExactText(name)), default: 0] += 1
+            counts[Name(entity: entity, attribute: IdentifierName(name)), default: 0] += 1
         }
     }
 

@@ -102,7 +102,7 @@ final class RestorePlan {
             let object = try only.object(text, in: now)
             guard try now.row(object) != nil else {
                 throw ToolFailure(
-                    .failed, "\(only.name) \(object) did not exist at that place, and does not exist now.",
+                    "\(only.name) \(object) did not exist at that place, and does not exist now.",
                     hint: "“annals versions STORE ENTITY \(object)” prints its history.")
             }
             return object
@@ -142,7 +142,7 @@ final class RestorePlan {
                 .first { $0.number == target.entityNumber }
             let entity = try present?.name ?? old.row(target)?.entity ?? "object"
             throw ToolFailure(
-                .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
+                "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
                 hint: present == nil
                     ? nil : "Restore that one first: annals restore STORE '\(entity)' \(target) with the same options.")
         }

@@ -106,7 +106,7 @@ struct SwiftSchema {
                 guard let target = attribute.target, types[target] != nil, let type = types[entity.name],
                     Self.canBeProperty(attribute.name), let name = attribute.inverse, Self.canBeProperty(name)
                 else { continue }
-                let there = entities.first { $0.name.isExactly(target) }?.attributes ?? []
+                let there = entities.first { $0.name.hasSameBytes(as: target) }?.attributes ?? []
                 let taken = there.map(\.name) + otherSides[target, default: []].map(\.name)
                 if taken.contains(name) { continue }
                 let isOne = attribute.type == .object && attribute.isUnique
@@ -230,7 +230,7 @@ struct SwiftSchema {
     private func schema(of entity: EntityDescription, _ type: String) -> [String] {
         let items = entity.attributes.filter { Self.canBeProperty($0.name) }.compactMap { item($0, of: entity.name) }
         var arguments: [String] = []
-        if !type.isExactly(entity.name) { arguments.append(Self.text(entity.name)) }
+        if !type.hasSameBytes(as: entity.name) { arguments.append(Self.text(entity.name)) }
         var notes: [String] = []
         for isUnique in [true, false] {
             let keys = entity.keys.filter { $0.isUnique == isUnique }

@@ -47,26 +47,11 @@ enum Commands {
 
     /// The name that differs least from a mistyped one: in at most a third of its letters. Nil without one.
     static func nearest(to word: String, in names: [String]) -> String? {
-        let distances = names.map { ($0, distance(word, $0)) }
-        return distances.filter { $0.1 <= max(1, $0.0.count / 3) }.min { $0.1 < $1.1 }?.0
-    }
-
-    /// How many letters must be added, removed, changed or swapped with the next one (the optimal string alignment).
-    private static func distance(_ left: String, _ right: String) -> Int {
         // Nobody mistypes a name so much.
-        guard left.utf8.count <= 40 else { return .max }
-        let (a, b) = (Array(left), Array(right))
-        var rows = [Array(0...b.count)]
-        for i in a.indices {
-            var row = [i + 1]
-            for j in b.indices {
-                var least = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (a[i] == b[j] ? 0 : 1))
-                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { least = min(least, rows[i - 1][j - 1] + 1) }
-                row.append(least)
-            }
-            rows.append(row)
-        }
-        return rows[a.count][b.count]
+        guard word.utf8.count <= 40 else { return nil }
+        // A wrong letter is one that is removed and one that is inserted, and so are two in the wrong order.
+        let distances = names.map { ($0, Array(word).difference(from: Array($0)).count) }
+        return distances.filter { $0.1 <= 2 * max(1, $0.0.count / 3) }.min { $0.1 < $1.1 }?.0
     }
 }
 

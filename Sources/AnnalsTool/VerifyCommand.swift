@@ -22,9 +22,8 @@ enum VerifyCommand {
             .textOrJSON,
         ]
     ) { arguments, output -> ExitStatus in
-        let format = try arguments.format(["text", "json"])
         if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
-            explain(try RuleExplanation(rule), format, output)
+            explain(try RuleExplanation(rule), output)
             return .done
         }
         guard let path = arguments.operands.first, !arguments.has("explain") else {
@@ -32,20 +31,19 @@ enum VerifyCommand {
         }
         var options = CheckOptions()
         options.spillDirectory = Terminal.environment("TMPDIR") ?? "/tmp"
-        let progress = Progress("bytes")
         let report: CheckReport
         do {
-            defer { progress.clear() }
+            let progress = Progress("bytes")
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
         let faults = report.isIntact ? try searchIndexFaults(path) : []
-        if format == "json" { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
+        if output.isJSON { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
         if report.hasDamage || !faults.isEmpty { return .damaged }
         return report.isIntact ? .done : .failed
     }
 
-    private static func explain(_ rule: RuleExplanation, _ format: String, _ output: Output) {
-        guard format == "text" else {
+    private static func explain(_ rule: RuleExplanation, _ output: Output) {
+        if output.isJSON {
             return output.data([
                 "rule": rule.rule, "meaning": rule.meaning, "cause": rule.cause, "remedy": rule.remedy,
             ])
@@ -58,7 +56,6 @@ enum VerifyCommand {
     private static func searchIndexFaults(_ path: String) throws -> [SearchIndexFault] {
         try StoreAccess.with(path, .readOnly) { store in
             let progress = Progress("objects")
-            defer { progress.clear() }
             return try store.searchIndexFaults { progress.show(UInt64(clamping: $1)) }
         }
     }
@@ -146,11 +143,9 @@ package struct RuleExplanation: Sendable {
     private let number: Int
 
     init(_ text: String) throws(ToolFailure) {
-        guard let number = (1...Self.meanings.count).first(where: { "F\($0)" == text.uppercased() }) else {
-            throw VerifyCommand.command.refusal(
-                "“\(text)” is no rule of the format: they are F1 to F\(Self.meanings.count).")
-        }
-        self.number = number
+        number = try (1...Self.meanings.count).first { "F\($0)" == text.uppercased() }.orThrow(
+            VerifyCommand.command.refusal(
+                "“\(text)” is no rule of the format: they are F1 to F\(Self.meanings.count)."))
     }
 
     var rule: String { "F\(number)" }
@@ -238,12 +233,11 @@ enum FramesCommand {
             bad content is listed with its fault. With --limit, nothing is read beyond it.
             """, operands: ["STORE"],
         options: [
-            .format("text (the default), or jsonl: one JSON object per line"),
+            .format(["text", "jsonl"], "text (the default), or jsonl: one JSON object per line"),
             Option("after", value: "OFFSET", "only frames that begin after this offset"),
             Option("limit", value: "N", "at most N frames"),
         ]
     ) { arguments, output -> ExitStatus in
-        let format = try arguments.format(["text", "jsonl"])
         let after = try arguments.number(of: "after")
         var left = try arguments.number(of: "limit") ?? .max
         let path = arguments.operands[0]
@@ -251,10 +245,10 @@ enum FramesCommand {
         while left > 0, !output.hasFailed, let frame = try lister.next() {
             if let after, frame.offset <= after { continue }
             left -= 1
-            output.line(format, json: json(frame), text: text(frame))
+            output.line(json: json(frame), text: text(frame))
         }
         guard let end = lister.ending else { return .done }
-        output.line(format, json: json(end), text: text(end))
+        output.line(json: json(end), text: text(end))
         return switch end.verdict {
         case .end, .tornTail: .done
         case .damage: .damaged
