@@ -33,15 +33,13 @@ enum CleanCommands {
         let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
             guard let place else { return try planned(store, isDry) }
             let number = try number(of: place, in: store)
-            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
-            if authors == nil {
-                let plan = try store.cleaningPlan(before: number)
-                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
-            }
+            let count = try count(before: number, authors, in: store)
+            let plan = authors == nil ? try store.cleaningPlan(before: number) : nil
             if !isDry { try store.deleteHistory(before: number, authors: authors) }
-            outcome.horizon = try store.horizon
-            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
-            return outcome
+            let horizon = try isDry ? plan.map { $0.before - 1 } ?? store.horizon : store.horizon
+            return Outcome(
+                transactions: count, horizon: horizon, regainedBytes: plan?.regainedBytes,
+                overtaken: plan?.overtaken ?? [])
         }
         output.hasChanges = !isDry
         show(outcome, isDry, output)

@@ -55,7 +55,7 @@ enum DiffCommand {
         for name in wanted ?? [] where before.entity(name) == nil && after.entity(name) == nil {
             throw ToolFailure("There is no entity “\(name)” to compare: check the name.")
         }
-        let report = DiffReport(before.labels, after.labels, isJSON: output.isJSON, output)
+        let report = DiffReport(before.labels, after.labels, output)
         let comparison = DiffComparison(before: before, after: after, key: key, report: report)
         try comparison.requireKey()
         comparison.compareSchemas()
@@ -80,9 +80,10 @@ private struct DiffSide {
     init(_ snapshot: Snapshot, _ wanted: [String]?) throws {
         self.snapshot = snapshot
         labels = try Labels(snapshot)
-        let all = try snapshot.entities
-        entities = all.filter { entity in wanted?.contains { $0.hasSameBytes(as: entity.name) } ?? true }
-        names = Dictionary(try all.map { (try snapshot.entity($0.name).number, $0.name) }) { $1 }
+        entities = try snapshot.entities.filter { entity in
+            wanted?.contains { $0.hasSameBytes(as: entity.name) } ?? true
+        }
+        names = Dictionary(try snapshot.handles.map { ($0.number, $0.name) }) { $1 }
     }
 
     func entity(_ name: String) -> EntityDescription? { entities.first { $0.name.hasSameBytes(as: name) } }
@@ -195,21 +196,22 @@ private struct DiffComparison {
 
 /// Prints differences between two states as they are found: for `diff` and `restore --dry-run`.
 final class DiffReport {
-    private let isJSON: Bool
     private let output: Output
     private let (before, after): (Labels, Labels)
     private var table: Table
     private(set) var hasDifferences = false
 
-    init(_ before: Labels, _ after: Labels, isJSON: Bool, _ output: Output) {
-        (self.isJSON, self.before, self.after, self.output) = (isJSON, before, after, output)
+    init(_ before: Labels, _ after: Labels, _ output: Output) {
+        (self.before, self.after, self.output) = (before, after, output)
         table = Table(output, ["", "object", "attribute", "before", "after"], hasHead: false)
     }
 
     /// Adds a part of a description of the schema that only one of both has.
     func add(schema line: String, isNew: Bool) {
         hasDifferences = true
-        if isJSON { return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil]) }
+        if output.isJSON {
+            return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil])
+        }
         output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
     }
 
@@ -220,7 +222,7 @@ final class DiffReport {
         hasDifferences = true
         // Comparing more would be in vain.
         if output.hasFailed { try output.finish() }
-        if isJSON {
+        if output.isJSON {
             let head = HistoryJSON.head(kind, entity, object, attributes)
             return output.data(head + HistoryJSON.values(old, new, of: kind, attributes))
         }

@@ -1,6 +1,7 @@
 // Long commands: orderly ending on SIGTERM or SIGINT, waiting for code that runs in tasks, and the line of progress.
 
 internal import Annals
+internal import Dispatch
 internal import Synchronization
 
 #if canImport(Glibc)
@@ -85,22 +86,15 @@ final class Ending: Sendable {
 enum ToolTask {
     /// Runs code that waits in a task, and waits for its end.
     static func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
-        let monitor = Monitor()
+        let ended = DispatchSemaphore(value: 0)
         let result = Mutex<Result<Void, any Error>?>(nil)
         Task.detached {
             let end = await Task { try await body() }.result
-            monitor.withLock {
-                result.withLock { $0 = end }
-                monitor.signalAll()
-            }
+            result.withLock { $0 = end }
+            ended.signal()
         }
-        let end = monitor.withLock {
-            while true {
-                if let end = result.withLock({ $0 }) { return end }
-                monitor.wait()
-            }
-        }
-        try end.get()
+        ended.wait()
+        try result.withLock { $0 }?.get()
     }
 }
 

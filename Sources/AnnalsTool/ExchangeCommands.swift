@@ -52,15 +52,8 @@ enum ApplyCommand {
     }
 
     private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
-        while let line = try reader.next() {
-            if line.isBlank { continue }
-            do {
-                return try ExportedTransaction(jsonLine: Data(line))
-            } catch {
-                throw wrong(reader, error)
-            }
-        }
-        return nil
+        guard let line = try reader.nextFilled() else { return nil }
+        do { return try ExportedTransaction(jsonLine: Data(line)) } catch { throw wrong(reader, error) }
     }
 
     /// Applies one line: TA1.
@@ -75,9 +68,7 @@ enum ApplyCommand {
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
                 contextName: arguments.value(of: "context"), durability: .relaxed)
-        } catch {
-            throw wrong(reader, error)
-        }
+        } catch { throw wrong(reader, error) }
         counts.place = transaction.token
         if result.outcome == .applied {
             counts.applied += 1

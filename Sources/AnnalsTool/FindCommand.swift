@@ -111,7 +111,7 @@ enum FindCommand {
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
-            guard let position = entity.position(of: name) else { throw ToolFailure(entity.lacks(name)) }
+            let position = try entity.position(of: name).orThrow(ToolFailure(entity.lacks(name)))
             guard !positions.contains(position) else {
                 throw command.refusal("The column “\(name)” is given twice: give it once.")
             }
@@ -161,8 +161,8 @@ struct ConditionTranslator {
     }
 
     private func position(of name: String) throws -> Int {
-        if let position = entity.position(of: name) { return position }
-        throw StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name]))
+        try entity.position(of: name).orThrow(
+            StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name])))
     }
 
     /// For the objects that an attribute refers to.
@@ -171,11 +171,10 @@ struct ConditionTranslator {
         guard entity.types[position].isReference else {
             throw refusal("“\(name)” of “\(entity.name)” does not refer to objects, so no name can follow it.", name)
         }
-        guard let target = snapshot.target(of: entity, at: position) else {
-            throw refusal(
+        let target = try snapshot.target(of: entity, at: position).orThrow(
+            refusal(
                 "“\(name)” of “\(entity.name)” may refer to objects of any entity, so their attributes are unknown: "
-                    + "compare the reference itself.", name)
-        }
+                    + "compare the reference itself.", name))
         return try ConditionTranslator(snapshot, target)
     }
 

@@ -162,9 +162,7 @@ extension Arguments {
         for name in values(of: "not-entity") ?? [] {
             do {
                 _ = try store.transactionCount(HistoryRequest(entities: [name], limit: 0))
-            } catch let error as StoreError where error.code == .unknownEntity {
-                throw ToolFailure(error)
-            } catch {
+            } catch let error as StoreError where error.code != .unknownEntity {
                 // An entity is left out even if something else is wrong with it.
             }
             left.remove(name)

@@ -2,7 +2,7 @@
 
 internal import Annals
 
-/// Prints transactions as they come. Memory is bounded, whatever the number of changes.
+/// Prints transactions as they come, as text or as JSON. Memory is bounded, whatever the number of changes.
 struct HistoryText {
     /// More changes of one kind in a row are one line.
     private static let longestRun = 3
@@ -21,6 +21,7 @@ struct HistoryText {
     private var hasChanges: Bool { hasValues || isWhole }
 
     mutating func print(_ transaction: borrowing HistoryTransactionView) throws(StoreError) {
+        if output.isJSON { return try HistoryJSON.print(transaction, hasValues, output) }
         begin(transaction, try Self.summary(transaction))
         guard hasChanges else { return }
         var changes = Changes(labels, hasValues, isWhole, output)
@@ -34,6 +35,9 @@ struct HistoryText {
     mutating func print(
         _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView
     ) throws(StoreError) {
+        if output.isJSON {
+            return output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
+        }
         begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
         var changes = Changes(labels, true, true, output)
         try changes.add(change)
@@ -146,18 +150,18 @@ struct HistoryText {
         }
     }
 
-    static func lines(_ change: NetChange, _ hasValues: Bool, _ labels: Labels) -> [String] {
+    func print(_ change: NetChange) {
+        if output.isJSON { return output.data(HistoryJSON.json(change, hasValues)) }
         let names = change.attributes.isEmpty ? "" : ": " + change.attributes.joined(separator: ", ")
         let (first, last) = (change.firstTransaction, change.lastTransaction)
         let numbers = first == last ? "transaction \(first)" : "transactions \(first) to \(last)"
         let label = labels.text(change.object, change.after ?? change.before)
-        let line = "\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))"
-        guard hasValues else { return [line] }
+        output.line("\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))")
+        guard hasValues else { return }
         let shown = change.kind == .update ? change.attributes : nil
-        let values = Self.values(change.before, change.after, shown, labels).map { value in
-            "    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> ")
+        for value in Self.values(change.before, change.after, shown, labels) {
+            output.line("    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> "))
         }
-        return [line] + values
     }
 
     /// For each named attribute, or each that has a value: its name, and the value before and after.
@@ -213,13 +217,12 @@ enum HistoryJSON {
     }
 
     static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
-        var line: JSONLine = [
+        let line: JSONLine = [
             "number": transaction.number, "token": transaction.token.description,
             "timestamp": Timestamp.text(transaction.microseconds), "author": transaction.author,
             "context": transaction.contextName, "processID": transaction.processID, "process": transaction.process,
         ]
-        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
-        return line
+        return line + JSONLine(present: ["origin": (try? transaction.origin())?.description])
     }
 
     static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> JSONLine {
@@ -245,16 +248,12 @@ enum HistoryJSON {
     /// An object before and after a change: the changed attributes of an update, or all.
     static func values(_ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]) -> JSONLine {
         let shown = kind == .update ? attributes : nil
-        return ["before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) }]
+        return ["before": before.map { JSONLine(pairs($0, shown)) }, "after": after.map { JSONLine(pairs($0, shown)) }]
     }
 
     /// The preserved values of a deleted object, without null.
     private static func preserved(_ row: Row?) -> JSONLine {
-        row.map { ["preserved": line(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
-    }
-
-    private static func line(_ pairs: [(String, Value)]) -> JSONLine {
-        pairs.reduce(into: JSONLine()) { line, pair in line.add(pair.0, pair.1) }
+        row.map { ["preserved": JSONLine(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
     }
 
     /// The named attributes, or all.

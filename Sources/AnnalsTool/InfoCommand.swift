@@ -92,14 +92,13 @@ enum ConsumersCommand {
     }
 
     fileprivate static func json(_ consumer: Consumer, parked: [ParkedWork] = []) -> JSONLine {
-        var line: JSONLine = [
-            "name": consumer.name, "kind": kinds(consumer),
-            "number": consumer.cursor.number, "token": consumer.cursor.description, "lag": consumer.lag,
-            "lost": consumer.isLost, "lastSeen": Timestamp.text(consumer.lastSeen),
-            "registered": Timestamp.text(consumer.registered), "processID": consumer.processID,
+        let line: JSONLine = [
+            "name": consumer.name, "kind": kinds(consumer), "number": consumer.cursor.number,
+            "token": consumer.cursor.description, "lag": consumer.lag, "lost": consumer.isLost,
+            "lastSeen": Timestamp.text(consumer.lastSeen), "registered": Timestamp.text(consumer.registered),
+            "processID": consumer.processID,
         ]
-        if !parked.isEmpty { line.add("parked", parked.map { json($0) }) }
-        return line
+        return parked.isEmpty ? line : line + ["parked": parked.map(json)]
     }
 
     static func kinds(_ consumer: Consumer) -> [String] {
@@ -160,7 +159,7 @@ enum InfoCommand {
             ConsumersCommand.table(facts.consumers, output)
         }
         output.line()
-        output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.0, String(grouped: $0.1)] })
+        output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.name, String(grouped: $0.bytes)] })
         output.line()
         output.table(["frames", "#bytes"], kinds(statistics).map { [$0.kind, String(grouped: $0.bytes)] })
         if isCompactionDue(statistics) {
@@ -171,10 +170,12 @@ enum InfoCommand {
         }
     }
 
-    private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
+    /// Each with its name in JSON.
+    private static func uses(_ space: StoreStatistics.Space) -> [(key: String, name: String, bytes: UInt64)] {
         [
-            ("live rows", space.liveBytes), ("history", space.historyBytes), ("garbage", space.garbageBytes),
-            ("indexes", space.indexBytes), ("free space", space.freeBytes),
+            ("live", "live rows", space.liveBytes), ("history", "history", space.historyBytes),
+            ("garbage", "garbage", space.garbageBytes), ("index", "indexes", space.indexBytes),
+            ("free", "free space", space.freeBytes),
         ]
     }
 
@@ -191,13 +192,8 @@ enum InfoCommand {
 
     private static func json(_ facts: StoreFacts) -> JSONLine {
         let statistics = facts.statistics
-        var frames = JSONLine()
-        for (kind, count) in kinds(statistics) { frames.add(kind, count) }
-        let space: JSONLine = [
-            "live": statistics.space.liveBytes, "history": statistics.space.historyBytes,
-            "garbage": statistics.space.garbageBytes, "index": statistics.space.indexBytes,
-            "free": statistics.space.freeBytes,
-        ]
+        let frames = JSONLine(kinds(statistics).map { ($0.kind, $0.bytes) })
+        let space = JSONLine(uses(statistics.space).map { ($0.key, $0.bytes) })
         return [
             "store": facts.path, "identifier": facts.identifier, "fileBytes": statistics.fileBytes,
             "end": statistics.endBytes, "transactions": statistics.transactions, "number": facts.token.number,

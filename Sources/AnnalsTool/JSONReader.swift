@@ -231,7 +231,7 @@ package struct JSONReader {
 
     private mutating func readEscape(_ text: inout [UInt8]) throws(JSONError) {
         place += 1
-        guard let letter = next else { throw error("it ends inside a string") }
+        let letter = try next.orThrow(error("it ends inside a string"))
         if take("u") {
             text += String(Character(try readScalar())).utf8
         } else if let byte = Self.escapes[letter] {
@@ -248,23 +248,18 @@ package struct JSONReader {
     private mutating func readScalar() throws(JSONError) -> Unicode.Scalar {
         let first = try readUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
-        guard first < 0xDC00, bytes[place...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
-            throw error("a string has half of a surrogate pair")
-        }
-        place += 2
-        let second = try readUnit()
-        guard (0xDC00..<0xE000).contains(second),
-            let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-        else { throw error("a string has half of a surrogate pair") }
-        return scalar
+        let isFollowed = first < 0xDC00 && take("\\") && take("u")
+        let second = isFollowed ? try readUnit() : 0
+        guard (0xDC00..<0xE000).contains(second) else { throw error("a string has half of a surrogate pair") }
+        return try Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)).orThrow(
+            error("a string has half of a surrogate pair"))
     }
 
     private mutating func readUnit() throws(JSONError) -> UInt32 {
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = next, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
-                throw error("four hexadecimal digits were expected")
-            }
+            let digit = try next.flatMap { Character(Unicode.Scalar($0)).hexDigitValue }.orThrow(
+                error("four hexadecimal digits were expected"))
             unit = unit << 4 | UInt32(digit)
             place += 1
         }

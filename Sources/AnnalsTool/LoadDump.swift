@@ -145,11 +145,9 @@ final class LoadDump {
                 names[id.entityNumber] = name
             }
         }
-        guard let name = names[object.entityNumber] else {
-            throw wrong(
+        return try names[object.entityNumber].orThrow(
+            wrong(
                 "it refers to \(object), and no line before it has an object of that entity"
-                    + (reader.isRegularFile ? "" : ": load from a file"))
-        }
-        return name
+                    + (reader.isRegularFile ? "" : ": load from a file")))
     }
 }

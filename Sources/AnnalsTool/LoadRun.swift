@@ -24,16 +24,17 @@ extension ArraySlice<LoadedLine> {
 }
 
 final class LoadRun {
-    private let options: LoadOptions
+    let options: LoadOptions
     private let reader: LineReader
     private var counts = LoadCounts()
     private let progress = Progress("rows")
     /// The numbers of the objects that lines have named. Kept only for pruning.
     private var seen = Set<UInt64>()
     /// The types in the whole file, if it can be read twice.
-    private var known = TypeGuesses()
+    private(set) var known = TypeGuesses()
     private var untyped: [String] = []
-    private var own = Set<IdentifierName>()
+    /// The attributes that this load has added. Only it knows them, so it may widen them.
+    private(set) var own = Set<IdentifierName>()
     /// Of CSV: the names in the first line.
     private var columns: [String] = []
 
@@ -121,11 +122,10 @@ final class LoadRun {
     /// The members with the names of attributes.
     private func named(_ members: [JSONMember]) throws -> [JSONMember] {
         try members.map { member in
-            guard let name = MemberNames.loaded(member.name) else {
-                throw wrong(
+            let name = try MemberNames.loaded(member.name).orThrow(
+                wrong(
                     reader.number,
-                    "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute")
-            }
+                    "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute"))
             guard (1...255).contains(name.utf8.count) else {
                 throw wrong(reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
             }
@@ -150,10 +150,10 @@ final class LoadRun {
     /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.
     private func unwritten(_ batch: ArraySlice<LoadedLine>, _ error: StoreError) -> ToolFailure {
         var failure = ToolFailure(error)
-        guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
-            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) In the batches "
-            + "before them, \(counts.inserted) objects were inserted and \(counts.updated) updated."
+            "Nothing of lines \(batch.first?.number ?? 0) to \(reader.number) of \(reader.name) was written: "
+            + "\(error.description) In the batches before them, \(counts.inserted) objects were inserted and "
+            + "\(counts.updated) updated."
         return failure
     }
 
@@ -164,11 +164,10 @@ final class LoadRun {
             guesses.add(line.members)
             try requireCount(guesses, at: line.number)
         }
-        let schema = LoadSchema(options: options, lines: batch, guesses: guesses, known: known, own: own)
         let (added, rows): ([String], LoadBatch)
         do {
             (added, rows) = try transact(store) { transaction in
-                let plan = try schema.plan(transaction.snapshot)
+                let plan = try plan(batch, guesses, transaction.snapshot)
                 var rows = try LoadBatch(transaction, plan, batch, options)
                 for line in batch { try rows.add(line) }
                 return (plan.added, rows)
@@ -178,9 +177,7 @@ final class LoadRun {
         } catch let error as LineError {
             throw wrong(error.line, error.reason, hint: error.hint)
         }
-        untyped += guesses.names.filter { name in
-            guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
-        }
+        untyped += guesses.names.filter { guesses[$0].type == nil && known[$0].type == nil && !untyped.contains($0) }
         own.formUnion(added.map { IdentifierName($0) })
         counts.add(rows.counts)
         if options.prunes { seen.formUnion(rows.named) }

@@ -24,7 +24,11 @@ struct Widening {
 struct LoadPlan {
     var changes: [SchemaChange] = []
     var widenings: [Widening] = []
-    var added: [String] = []
+
+    /// The names of the new attributes.
+    var added: [String] {
+        changes.compactMap { if case .addAttribute(let attribute, _) = $0 { attribute.name } else { nil } }
+    }
 
     /// Must be the first action of the transaction.
     func apply(to transaction: Transaction, entity: String) throws {
@@ -44,18 +48,12 @@ struct LoadPlan {
     }
 }
 
-struct LoadSchema {
-    let options: LoadOptions
-    let lines: ArraySlice<LoadedLine>
-    let guesses: TypeGuesses
-    /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
-    let known: TypeGuesses
-    /// The attributes that this load has added. Only it knows them, so it may widen them.
-    let own: Set<IdentifierName>
-
+extension LoadRun {
     private var entity: String { options.entity }
 
-    func plan(_ snapshot: Snapshot) throws -> LoadPlan {
+    /// The schema changes that a batch needs. A new or wider attribute gets the type that fits the whole file, if that
+    /// is known.
+    func plan(_ lines: ArraySlice<LoadedLine>, _ guesses: TypeGuesses, _ snapshot: Snapshot) throws -> LoadPlan {
         let present = try snapshot.entities.first { $0.name.hasSameBytes(as: entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }
@@ -68,7 +66,6 @@ struct LoadSchema {
                 var attribute = options.attribute(name, options.isCSV && known.names.isEmpty ? .string : guessed)
                 (attribute.isIndexed, attribute.isUnique) = (isKey, isKey)
                 plan.changes.append(.addAttribute(attribute, to: entity))
-                plan.added.append(name)
                 continue
             }
             if let chosen = options.types[IdentifierName(name)], chosen.type != there.type {
@@ -89,22 +86,16 @@ struct LoadSchema {
                     throw refusal(name, there.type, misfit)
                 }
                 let type = try guess.widened(there.type) { try integersAreDoubles(name, snapshot) }
-                plan.changes.append(.replaceAttribute(name, of: entity, by: wider(there, type, isKey)))
+                let wider = AttributeDescription(
+                    name, type, isIndexed: isKey || there.isIndexed, isUnique: isKey || there.isUnique,
+                    isPreservedOnDeletion: there.isPreservedOnDeletion)
+                plan.changes.append(.replaceAttribute(name, of: entity, by: wider))
                 plan.widenings.append(Widening(name: name, type: type))
             } else if isKey && !there.isUnique {
                 plan.changes.append(.changeAttribute(name, of: entity, isIndexed: true, isUnique: true))
             }
         }
         return plan
-    }
-
-    private func wider(_ there: AttributeDescription, _ type: AttributeType, _ isKey: Bool) -> AttributeDescription {
-        var wider = there
-        wider.type = type
-        wider.defaultValue = nil
-        wider.isOptional = true
-        if isKey { (wider.isIndexed, wider.isUnique) = (true, true) }
-        return wider
     }
 
     private func refusal(
@@ -131,9 +122,8 @@ struct LoadSchema {
 }
 
 package struct TypeGuess: Equatable, Sendable {
-    private var (sawBool, sawInt, sawDouble, sawString) = (false, false, false, false)
-    /// Objects, arrays, and numbers that are neither integers nor doubles.
-    private var sawOther = false
+    /// The types of the values: json for objects, arrays, and numbers that are neither integers nor doubles.
+    private var types: Set<AttributeType> = []
     /// Whether they are fields of CSV, which are texts if they are not all of another type.
     private var isOfFields = false
     /// Whether every integer is also a double without rounding.
@@ -145,31 +135,27 @@ package struct TypeGuess: Equatable, Sendable {
     package mutating func add(_ value: JSONValue) {
         switch value {
         case .null: break
-        case .bool: sawBool = true
+        case .bool: types.insert(.bool)
         case .int(let int):
-            sawInt = true
+            types.insert(.int)
             if Double(exactly: int) == nil { integersAreDoubles = false }
-        case .double: sawDouble = true
-        case .string: sawString = true
-        case .number, .structure: sawOther = true
+        case .double: types.insert(.double)
+        case .string: types.insert(.string)
+        case .number, .structure: types.insert(.json)
         case .field(let text):
             isOfFields = true
-            switch try? JSONReader.value(text) {
-            case .bool?, .int?, .double?: if let json = try? JSONReader.value(text) { add(json) }
-            default: sawString = true
+            let json = (try? JSONReader.value(text)) ?? .null
+            switch json {
+            case .bool, .int, .double: add(json)
+            default: types.insert(.string)
             }
         }
     }
 
     package var type: AttributeType? {
-        switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
-        case (false, false, false, false, false): nil
-        case (true, false, false, false, false): .bool
-        case (false, true, false, false, false): .int
-        case (false, _, true, false, false) where integersAreDoubles: .double
-        case (false, false, false, true, false): .string
-        default: isOfFields ? .string : .json
-        }
+        if types.count <= 1 { return types.first }
+        if types == [.int, .double], integersAreDoubles { return .double }
+        return isOfFields ? .string : .json
     }
 
     /// The type that an existing attribute must get; its own type if that can stay.

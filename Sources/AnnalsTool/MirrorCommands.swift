@@ -132,12 +132,16 @@ enum MirrorCommands {
         for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
             try Output.report("annals: weak point: " + weakness)
         }
-        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
+        try showError(status, after: shown?.lastError)
         let output = Output(.standardOutput)
         output.format = format
         let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
         output.line(json: json, text: MirrorStatusText.line(status))
         try output.finish()
+    }
+
+    private static func showError(_ status: Mirror.Status, after shown: StoreError?) throws {
+        if let error = status.lastError, error != shown { try Output.report("annals: " + error.description) }
     }
 
     /// Runs the mirror until `body` has changed the group, or SIGTERM or SIGINT comes. Shows its errors.
@@ -150,9 +154,8 @@ enum MirrorCommands {
             let reports = Task {
                 var shown: StoreError?
                 for await status in mirror.statusUpdates() {
-                    guard let error = status.lastError, error != shown else { continue }
-                    shown = error
-                    try Output.report("annals: " + error.description)
+                    try showError(status, after: shown)
+                    shown = status.lastError ?? shown
                 }
             }
             defer { reports.cancel() }
@@ -250,19 +253,16 @@ enum MirrorStatusText {
     }
 
     private static func json(_ error: StoreError) -> JSONLine {
-        ["code": error.code.rawValue, "message": error.message] + (error.path.map { ["path": $0] } ?? [:])
+        ["code": error.code.rawValue, "message": error.message] + JSONLine(present: ["path": error.path])
     }
 
     static func line(_ status: Mirror.Status) -> String {
         let peers = status.peers.filter { !$0.hasLeft }
         let state = !status.isRunning ? "stopped" : status.lastError == nil ? "running" : "waiting after an error"
         let lags = peers.map { "\($0.name): " + ($0.lag == 0 ? "up to date" : "at most \($0.lag) missing") }
-        return
-            ([
-                state, "published \(status.published)", count(peers.count, "other store"),
-                count(status.conflicts, "conflict"),
-            ] + lags + (status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]))
-            .joined(separator: "; ")
+        let counts = [count(peers.count, "other store"), count(status.conflicts, "conflict")]
+        let parked = status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]
+        return ([state, "published \(status.published)"] + counts + lags + parked).joined(separator: "; ")
     }
 
     static func print(_ status: Mirror.Status, _ output: Output) {
@@ -291,7 +291,5 @@ enum MirrorStatusText {
         output.table(names, rows)
     }
 
-    private static func count(_ number: Int, _ noun: String) -> String {
-        "\(number) \(noun)" + (number == 1 ? "" : "s")
-    }
+    private static func count(_ number: Int, _ noun: String) -> String { ReportNumber.count(UInt64(number), noun) }
 }

@@ -78,9 +78,9 @@ package final class Output {
         line(isJSON ? json().json : text())
     }
 
-    static func report(_ lines: String...) throws(ToolFailure) {
+    static func report(_ line: String) throws(ToolFailure) {
         let errors = Output(.standardError)
-        for line in lines { errors.line(line) }
+        errors.line(line)
         try errors.finish()
     }
 

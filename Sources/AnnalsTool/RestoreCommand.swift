@@ -30,7 +30,7 @@ enum RestoreCommand {
         ]
     ) { arguments, output in
         let isDry = arguments.has("dry-run")
-        let isJSON = arguments.has("format") ? output.isJSON : isDry && !output.isTerminal
+        if isDry, !output.isTerminal, !arguments.has("format") { output.format = "jsonl" }
         let place = try arguments.place(of: "to")
         guard place != nil || arguments.has("from") else {
             throw arguments.refusal("“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
@@ -44,8 +44,8 @@ enum RestoreCommand {
                 try RestorePlan(store, now, old, isBackup: backup != nil, entity: operands.first, operands.dropFirst())
             }
             if isDry {
-                try output.begin(arguments, isLong: !isJSON)
-                try rehearse(plan(store.snapshot()), isJSON: isJSON, output)
+                try output.begin(arguments, isLong: !output.isJSON)
+                try rehearse(plan(store.snapshot()), output)
             } else {
                 try write(plan, store, arguments, output)
             }
@@ -105,11 +105,11 @@ enum RestoreCommand {
                 ?? "Nothing differs from that state.")
     }
 
-    private static func rehearse(_ plan: RestorePlan, isJSON: Bool, _ output: Output) throws {
+    private static func rehearse(_ plan: RestorePlan, _ output: Output) throws {
         warn(plan.notes)
         // First without printing: a refusal comes before any output.
         try plan.forEachEffect { _ in }
-        let report = DiffReport(try Labels(plan.now), plan.labels, isJSON: isJSON, output)
+        let report = DiffReport(try Labels(plan.now), plan.labels, output)
         try plan.forEachEffect { step in
             try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored)
         }

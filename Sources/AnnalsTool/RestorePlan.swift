@@ -32,12 +32,13 @@ final class RestorePlan {
     /// An entity of the present, and the same one in the earlier state.
     fileprivate struct Pair {
         let entity: EntityHandle
+        let then: EntityHandle?
         let defaults: [Value]
         /// By position: the position in the earlier state; nil if it does not have the attribute.
         let positions: [Int?]
 
         init(_ entity: EntityHandle, _ description: EntityDescription, _ then: EntityHandle?) {
-            self.entity = entity
+            (self.entity, self.then) = (entity, then)
             defaults = description.attributes.map { $0.defaultValue ?? .null }
             let (numbers, types) = (then?.attributeNumbers ?? [], then?.types ?? [])
             positions = entity.attributeNumbers.enumerated().map { position, number in
@@ -64,7 +65,7 @@ final class RestorePlan {
     ) throws {
         (self.store, self.now, self.old, self.isBackup) = (store, now, old, isBackup)
         labels = try Labels(old)
-        let earlier = try old.entities.map { try old.entity($0.name) }
+        let earlier = try old.handles
         let only = try name.map { try now.entity($0) }
         var pairs: [UInt16: Pair] = [:]
         for description in try now.entities {
@@ -95,7 +96,7 @@ final class RestorePlan {
             selected = nil
             return
         }
-        let then = earlier.first { $0.number == only.number }
+        let then = pairs[only.number]?.then
         // A label of the earlier state counts first: the present object of that label may be another one.
         selected = try objects.map { text in
             if let object = try then?.existing(text, in: old) { return object }
@@ -138,8 +139,7 @@ final class RestorePlan {
             _ = try transaction.update(object, of: pair.entity, naming: values)
         }
         for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
-            let present = try now.entities.lazy.map { try self.now.entity($0.name) }
-                .first { $0.number == target.entityNumber }
+            let present = try now.handles.first { $0.number == target.entityNumber }
             let entity = try present?.name ?? old.row(target)?.entity ?? "object"
             throw ToolFailure(
                 "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
@@ -156,7 +156,7 @@ final class RestorePlan {
         } else if isBackup {
             for pair in pairs.values.sorted(by: { $0.entity.number < $1.entity.number }) {
                 try now.forEachObject(of: pair.entity, body)
-                guard let then = try earlier(pair.entity) else { continue }
+                guard let then = pair.then else { continue }
                 try old.forEachObject(of: then) { if try now.row($0) == nil { try body($0) } }
             }
         } else {
@@ -170,10 +170,6 @@ final class RestorePlan {
                 return true
             }
         }
-    }
-
-    private func earlier(_ entity: EntityHandle) throws -> EntityHandle? {
-        try old.entities.lazy.map { try old.entity($0.name) }.first { $0.number == entity.number }
     }
 
     private func effect(on object: ObjectID, _ pair: Pair) throws -> RestoreEffect? {

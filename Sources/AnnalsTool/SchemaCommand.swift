@@ -124,17 +124,16 @@ enum SchemaCommand {
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {
         let rule = attribute.whenTargetIsDeleted
-        var line: JSONLine = [
+        let line: JSONLine = [
             "name": attribute.name, "type": attribute.type.rawValue, "optional": attribute.isOptional,
             "indexed": attribute.isIndexed, "unique": attribute.isUnique,
             "preservedOnDeletion": attribute.isPreservedOnDeletion,
         ]
-        if let value = attribute.defaultValue { line.add("default", value) }
-        line.addPresent([
-            "target": attribute.target, "inverse": attribute.inverse,
-            "deleteRule": rule == .noAction ? nil : rule.rawValue,
-        ])
         return line
+            + JSONLine(present: [
+                "default": attribute.defaultValue, "target": attribute.target, "inverse": attribute.inverse,
+                "deleteRule": rule == .noAction ? nil : rule.rawValue,
+            ])
     }
 }
 

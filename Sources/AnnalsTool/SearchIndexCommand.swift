@@ -102,10 +102,8 @@ enum SearchIndexCommand {
             // A name may contain “:” too.
             if entity.position(of: text) == nil, let colon = text.lastIndex(of: ":"), colon > text.startIndex {
                 name = String(text[..<colon])
-                guard let number = Double(text[text.index(after: colon)...]) else {
-                    throw command.refusal("The weight in “\(text)” is no number: write it such as title:3.")
-                }
-                weight = number
+                weight = try Double(text[text.index(after: colon)...]).orThrow(
+                    command.refusal("The weight in “\(text)” is no number: write it such as title:3."))
             }
             guard weights.updateValue(weight, forKey: name) == nil else {
                 throw command.refusal("“\(name)” is given twice: give it once.")
@@ -134,8 +132,7 @@ enum SearchIndexCommand {
     }
 
     private static func json(_ index: SearchIndexStatus) -> JSONLine {
-        var weights = JSONLine()
-        for (name, weight) in index.weights.sorted(by: { $0.key < $1.key }) { weights.add(name, Value.double(weight)) }
+        let weights = JSONLine(index.weights.sorted { $0.key < $1.key }.map { ($0.key, Value.double($0.value)) })
         return [
             "entity": index.entity, "weights": weights, "indexed": index.indexedObjects,
             "notIndexed": index.unindexedObjects, "words": index.terms, "segments": index.segments,

@@ -168,20 +168,16 @@ package enum DateText {
 
     /// Has the digits of the shortest number that is read as these seconds; nil if these are too many.
     private static func calendarText(_ seconds: Double) -> String? {
-        guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus else { return nil }
-        let parts = "\(seconds.magnitude)".split(separator: "e")
-        let point = parts[0].firstIndex(of: ".") ?? parts[0].endIndex
-        let fraction = parts[0][point...].dropFirst()
-        guard let exponent = parts.count == 2 ? Int(parts[1]) : 0, let number = Int128(parts[0][..<point] + fraction)
+        guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus,
+            let number = DecimalValue(number: seconds.description), number.exponent >= -digits.most
         else { return nil }
-        let count = max(digits.least, fraction.count - exponent)
-        guard count <= digits.most else { return nil }
-        let unit = power(count)
-        let units = number * power(count - fraction.count + exponent) * (seconds < 0 ? -1 : 1)
-        let rest = ((units % unit) + unit) % unit
+        let count = max(digits.least, -Int(number.exponent))
+        let units = Int128(number.mantissa) * power(count + Int(number.exponent)) * (seconds < 0 ? -1 : 1)
+        let rest = ((units % power(count)) + power(count)) % power(count)
         let text = Timestamp.text(
-            seconds: Int64((units - rest) / unit) + reference.seconds, fraction: String(rest).zeroPadded(to: count))
-        return text.utf8.first.map { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "+") } == false ? text : nil
+            seconds: Int64((units - rest) / power(count)) + reference.seconds,
+            fraction: String(rest).zeroPadded(to: count))
+        return text.hasPrefix("-") || text.hasPrefix("+") ? nil : text
     }
 
     private static func power(_ exponent: Int) -> Int128 { (0..<exponent).reduce(1) { power, _ in power * 10 } }

@@ -68,20 +68,16 @@ enum Commands {
 
     /// Nil if an argument is not valid UTF-8: repaired, it could name another file.
     private static var arguments: [String]? {
-        var arguments: [String] = []
-        for argument in UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst() {
-            guard let argument, let text = String(validatingCString: argument) else { return nil }
-            arguments.append(text)
-        }
-        return arguments
+        let words = UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst()
+        let arguments = words.compactMap { $0.flatMap { String(validatingCString: $0) } }
+        return arguments.count == words.count ? arguments : nil
     }
 
     static func run(_ arguments: [String]?) -> ExitStatus {
         let output = Output(.standardOutput)
         do throws(ToolFailure) {
-            guard let arguments else {
-                throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
-            }
+            let arguments = try arguments.orThrow(
+                ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link."))
             let status = try dispatch(arguments, to: output)
             try output.finish()
             return status
@@ -103,9 +99,8 @@ enum Commands {
     }
 
     private static func dispatch(_ arguments: [String], to output: Output) throws(ToolFailure) -> ExitStatus {
-        guard let first = arguments.first else {
-            throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
-        }
+        let first = try arguments.first.orThrow(
+            ToolFailure(.usage, "No command was given.", hint: "Try: annals help"))
         if first == "--version" {
             output.line("annals \(version)")
             return .done

@@ -83,12 +83,11 @@ package enum ValueConversion {
         switch value {
         case .null: return ""
         case .string(let text): return text
-        case .data(let data): return data.base64EncodedString()
-        case .date(let date): return DateText.text(date)
-        case .uuid(let uuid): return uuid.uuidString
-        case .object(let object): return object.description
-        case .double(let double) where !double.isFinite: return String(JSONText.double(double).dropFirst().dropLast())
-        default: return text(value)
+        case .json: return text(value)
+        default:
+            // Texts of other types have no escapes.
+            let text = text(value)
+            return text.hasPrefix("\"") ? String(text.dropFirst().dropLast()) : text
         }
     }
 }

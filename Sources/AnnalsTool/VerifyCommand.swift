@@ -2,6 +2,7 @@
 // frames. Neither changes it.
 
 internal import Annals
+internal import FoundationEssentials
 
 enum VerifyCommand {
     static let command = Command(
@@ -114,8 +115,7 @@ enum VerifyCommand {
     }
 
     private static func json(_ counts: CheckCounts) -> JSONLine {
-        var bytes = JSONLine()
-        for kind in FrameKind.allCases { bytes.add("\(kind)", counts.bytes(of: kind)) }
+        let bytes = JSONLine(FrameKind.allCases.map { ("\($0)", counts.bytes(of: $0)) })
         return [
             "frames": counts.frames, "transactions": counts.transactions, "changes": counts.changes,
             "rows": counts.rows, "values": counts.values, "largeValues": counts.largeValues, "frameBytes": bytes,
@@ -132,10 +132,7 @@ enum VerifyCommand {
 }
 
 extension UUIDBytes {
-    var text: String {
-        let digits = Array(hexadecimal(high) + hexadecimal(low))
-        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
-    }
+    var text: String { UUID(self).uuidString.lowercased() }
 }
 
 /// A rule of the file format: its meaning, the cause of a breach, and the remedy.
@@ -270,7 +267,7 @@ enum FramesCommand {
             "offset": frame.offset, "kind": "\(frame.header.kind)", "member": frame.header.isMember,
             "bytes": frame.header.frameBytes, "tableBytes": frame.header.tableBytes,
             "number": frame.header.number, "durableMark": frame.header.durableMark,
-            "checksum": hexadecimal(frame.header.checksum), "state": frame.fault ?? "ok",
+            "checksum": HistoryToken.digits(frame.header.checksum), "state": frame.fault ?? "ok",
         ]
     }
 

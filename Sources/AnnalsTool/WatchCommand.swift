@@ -106,8 +106,8 @@ enum WatchTop {
         defer { files.close(file) }
         for _ in 0..<samples where !ending.isAsked {
             let lock = try WriterLock.observe(files, file)
-            if lock.holder != nil { second.held += 1 }
-            if lock.isAwaited { second.awaited += 1 }
+            second.held += lock.holder == nil ? 0 : 1
+            second.awaited += lock.isAwaited ? 1 : 0
             ending.wait(microseconds: UInt32(1_000_000 / samples))
         }
     }

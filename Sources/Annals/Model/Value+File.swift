@@ -74,7 +74,7 @@ extension DecimalValue {
 }
 
 extension UUID {
-    init(_ uuid: UUIDBytes) {
+    package init(_ uuid: UUIDBytes) {
         self.init(
             uuid: withUnsafeBytes(of: (uuid.high.bigEndian, uuid.low.bigEndian)) { $0.loadUnaligned(as: uuid_t.self) })
     }
