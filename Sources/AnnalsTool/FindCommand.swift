@@ -62,10 +62,7 @@ enum FindCommand {
         let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
         let columns = try arguments.value(of: "columns").map { try positions(names($0), of: entity) }
-        let keys = names(arguments.value(of: "sort")).map { name in
-            name.hasPrefix("-") ? (attribute: String(name.dropFirst()), isDescending: true) : (name, false)
-        }
-        let sort = try translator.columns(keys)
+        let sort = try translator.columns(names(arguments.value(of: "sort")))
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         var search = try arguments.value(of: "text").map { text in
             try FilteredSearch(
@@ -251,8 +248,11 @@ struct ConditionTranslator {
         return .evaluated(test)
     }
 
-    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
-        try keys.map { name, isDescending in
+    /// The columns of a sort. A name after “-” is descending.
+    func columns(_ keys: [String]) throws -> [SortColumn] {
+        try keys.map { key in
+            let isDescending = key.hasPrefix("-")
+            let name = isDescending ? String(key.dropFirst()) : key
             let position = try position(of: name)
             let type = entity.types[position]
             guard !type.isObjectList, type != .json else {

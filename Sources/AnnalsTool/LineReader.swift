@@ -83,9 +83,7 @@ package final class LineReader {
     private static func failure(_ what: String, _ name: String, _ number: Int32) -> ToolFailure {
         ToolFailure("\(name) \(what): \(String(cString: strerror(number))).")
     }
-}
 
-extension LineReader {
     /// The next line that is not blank.
     func nextFilled() throws(ToolFailure) -> [UInt8]? {
         while let line = try next() {

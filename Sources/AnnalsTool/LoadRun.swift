@@ -147,16 +147,6 @@ final class LoadRun {
             hint: hint)
     }
 
-    /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.
-    private func unwritten(_ batch: ArraySlice<LoadedLine>, _ error: StoreError) -> ToolFailure {
-        var failure = ToolFailure(error)
-        failure.message =
-            "Nothing of lines \(batch.first?.number ?? 0) to \(reader.number) of \(reader.name) was written: "
-            + "\(error.description) In the batches before them, \(counts.inserted) objects were inserted and "
-            + "\(counts.updated) updated."
-        return failure
-    }
-
     /// Writes a batch in one transaction: TL1.
     private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
         var guesses = TypeGuesses()
@@ -173,7 +163,15 @@ final class LoadRun {
                 return (plan.added, rows)
             }
         } catch let error as StoreError {
-            throw unwritten(batch, error)
+            // It shows only when the batch is committed, and belongs to one of its lines, or to none.
+            var failure = ToolFailure(error)
+            if let first = batch.first?.number {
+                failure.message =
+                    "Nothing of lines \(first) to \(reader.number) of \(reader.name) was written: "
+                    + "\(error.description) In the batches before them, \(counts.inserted) objects were inserted and "
+                    + "\(counts.updated) updated."
+            }
+            throw failure
         } catch let error as LineError {
             throw wrong(error.line, error.reason, hint: error.hint)
         }

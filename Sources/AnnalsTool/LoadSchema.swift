@@ -83,7 +83,12 @@ extension LoadRun {
                 // TL4.
                 guard options.widens || own.contains(IdentifierName(name)) && options.types[IdentifierName(name)] == nil
                 else {
-                    throw refusal(name, there.type, misfit)
+                    throw LineError(
+                        line: misfit.line,
+                        reason: "“\(name)” of “\(entity)” has the type \(there.type), but a value of the type "
+                            + "\(TypeGuess([misfit.value]).type ?? .json) was given",
+                        hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that "
+                            + "declares the attribute then cannot open the store until it declares the wider type.")
                 }
                 let type = try guess.widened(there.type) { try integersAreDoubles(name, snapshot) }
                 let wider = AttributeDescription(
@@ -96,17 +101,6 @@ extension LoadRun {
             }
         }
         return plan
-    }
-
-    private func refusal(
-        _ name: String, _ type: AttributeType, _ misfit: (line: UInt64, value: JSONValue)
-    ) -> LineError {
-        let given = TypeGuess([misfit.value]).type ?? .json
-        return LineError(
-            line: misfit.line,
-            reason: "“\(name)” of “\(entity)” has the type \(type), but a value of the type \(given) was given",
-            hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that declares the "
-                + "attribute then cannot open the store until it declares the wider type.")
     }
 
     private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws -> Bool {

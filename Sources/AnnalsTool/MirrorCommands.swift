@@ -182,18 +182,14 @@ enum MirrorCommands {
     }
 
     private static func route(_ arguments: Arguments) throws -> Mirror.Route {
-        let refusal = arguments.refusal
-        switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
-        case (let address?, nil): return try nats(address, arguments)
-        case (nil, let path?):
-            let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
-            if let option = ofNATS.first(where: arguments.has) {
-                throw refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
-            }
-            return .folder(path)
-        case (nil, nil): throw refusal("Either --nats or --folder is missing: choose how the messages travel.")
-        case (_?, _?): throw refusal("--nats and --folder cannot be given together.")
+        _ = try arguments.onlyOne(of: ["nats", "folder"])
+        if let address = arguments.value(of: "nats") { return try nats(address, arguments) }
+        let path = try arguments.value(of: "folder").orThrow(
+            arguments.refusal("Either --nats or --folder is missing: choose how the messages travel."))
+        if let option = ["token", "user", "password", "require-replicas", "domain"].first(where: arguments.has) {
+            throw arguments.refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
         }
+        return .folder(path)
     }
 
     private static func nats(_ address: String, _ arguments: Arguments) throws -> Mirror.Route {
@@ -205,7 +201,7 @@ enum MirrorCommands {
             let token = arguments.value(of: "token") ?? Terminal.environment("ANNALS_NATS_TOKEN")
             return .nats(address, token: token, replicas: replicas, domain: domain)
         }
-        if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
+        _ = try arguments.onlyOne(of: ["token", "user"])
         let password = try (arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD")).orThrow(
             refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD."))
         return .nats(address, user: user, password: password, replicas: replicas, domain: domain)

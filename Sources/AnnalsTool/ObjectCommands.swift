@@ -98,15 +98,13 @@ enum EditCommands {
             entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
         }
         for (position, text) in parts {
-            let json = try? JSONReader.value(text)
-            if let value = json.flatMap({ ValueConversion.value($0, as: entity.types[position]) }) {
-                return (position, value)
-            }
+            guard let json = try? JSONReader.value(text) else { continue }
+            if let value = ValueConversion.value(json, as: entity.types[position]) { return (position, value) }
         }
         for (position, text) in parts {
             if let value = try plainValue(text, of: entity, at: position, in: snapshot) { return (position, value) }
         }
-        guard let (position, text) = parts.first else { throw ToolFailure(entity.lacks(operand.prefix { $0 != "=" })) }
+        let (position, text) = try parts.first.orThrow(ToolFailure(entity.lacks(operand.prefix { $0 != "=" })))
         throw ToolFailure(
             "“\(entity.attributes[position])” of “\(entity.name)” has the type \(entity.types[position]), but "
                 + "“\(text)” does not.")
