@@ -143,7 +143,7 @@ enum CleanCommands {
         case .token(let token):
             try store.validate(token)
             return token.number
-        case .moment(let microseconds): return try store.number(before: Timestamp.date(microseconds))
+        case .moment(let microseconds): return try store.number(before: Microseconds.date(microseconds))
         case .back(let count): return try store.number(back: count)
         }
     }

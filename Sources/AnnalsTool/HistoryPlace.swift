@@ -65,7 +65,7 @@ extension Store {
         case .back(let count): try snapshot(asOf: number(back: count))
         case .moment(let microseconds):
             // Transactions that were committed at exactly that moment are included.
-            try snapshot(asOf: try number(before: Timestamp.date(microseconds + 1)) - 1)
+            try snapshot(asOf: try number(before: Microseconds.date(microseconds + 1)) - 1)
         }
     }
 
@@ -73,7 +73,7 @@ extension Store {
         switch place {
         case .number(let number): .number(number)
         case .token(let token): .token(token)
-        case .moment(let microseconds): .date(Timestamp.date(microseconds))
+        case .moment(let microseconds): .date(Microseconds.date(microseconds))
         case .back(let count): .number(try number(back: count))
         }
     }
@@ -85,16 +85,6 @@ extension Store {
                 .tokenUnknown, "-\(count) is before the first transaction: the last one is \(last).", path: path)
         }
         return last - count
-    }
-}
-
-extension Arguments {
-    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
-    var author: String { value(of: "author") ?? "annals" }
-
-    func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
-        guard let text = value(of: option) else { return nil }
-        return try HistoryPlace(text, "The option “--\(option)”", command)
     }
 }
 
@@ -131,6 +121,14 @@ extension UInt8 {
 }
 
 extension Arguments {
+    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
+    var author: String { value(of: "author") ?? "annals" }
+
+    func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
+        guard let text = value(of: option) else { return nil }
+        return try HistoryPlace(text, "The option “--\(option)”", command)
+    }
+
     func historyRequest() throws -> HistoryRequest {
         var request = HistoryRequest()
         request.authors = names(of: "author")

@@ -24,7 +24,7 @@ struct HistoryText {
         if output.isJSON { return try HistoryJSON.print(transaction, hasValues, output) }
         begin(transaction, try Self.summary(transaction))
         guard hasChanges else { return }
-        var changes = Changes(labels, hasValues, isWhole, output)
+        var changes = Changes(self)
         try transaction.forEachChange { (change) throws(StoreError) in
             try changes.add(change)
             return !output.hasFailed
@@ -39,7 +39,7 @@ struct HistoryText {
             return output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
         }
         begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
-        var changes = Changes(labels, true, true, output)
+        var changes = Changes(self)
         try changes.add(change)
         changes.finish()
     }
@@ -88,38 +88,41 @@ struct HistoryText {
         return parts
     }
 
+    private typealias Run = (
+        kind: HistoryChange.Kind, entity: String, attributes: [String], first: ObjectID, last: ObjectID, count: UInt64
+    )
+
     /// The changes of one transaction. Those of one kind, one entity and the same attributes are a run.
     private struct Changes {
-        private let labels: Labels
-        private let hasValues: Bool
-        private let isWhole: Bool
+        private let text: HistoryText
         private var table: Table
-        private var run: (kind: HistoryChange.Kind, entity: String, attributes: [String])?
-        private var objects: (first: ObjectID, last: ObjectID, count: UInt64)?
+        private var run: Run?
         private var rows: [[Table.Cell]] = []
 
-        init(_ labels: Labels, _ hasValues: Bool, _ isWhole: Bool, _ output: Output) {
-            (self.labels, self.hasValues, self.isWhole) = (labels, hasValues, isWhole)
-            let names = hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"]
-            table = Table(output, names, hasHead: false, indent: 6)
+        init(_ text: HistoryText) {
+            self.text = text
+            let names = text.hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"]
+            table = Table(text.output, names, hasHead: false, indent: 6)
         }
 
         mutating func add(_ change: borrowing HistoryChangeView) throws(StoreError) {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
-            if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
-                run.attributes == attributes, !isWhole
+            if let run, run.kind == kind, run.last.entityNumber == change.object.entityNumber,
+                run.attributes == attributes, !text.isWhole
             {
-                self.objects = (objects.first, change.object, objects.count + 1)
+                self.run?.last = change.object
+                self.run?.count += 1
             } else {
                 flush()
-                (run, objects) = ((kind, entity, attributes), (change.object, change.object, 1))
+                run = (kind, entity, attributes, change.object, change.object, 1)
             }
-            if objects?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
+            if run?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
         }
 
         private func rows(
             of change: borrowing HistoryChangeView, _ kind: HistoryChange.Kind, _ entity: String, _ attributes: [String]
         ) throws(StoreError) -> [[Table.Cell]] {
+            let (hasValues, labels) = (text.hasValues, text.labels)
             var before = hasValues || kind == .delete ? try change.before() : nil
             // History may have kept only some values of a deleted object.
             if kind == .delete, before == nil { before = try change.preserved() }
@@ -134,14 +137,14 @@ struct HistoryText {
 
         private mutating func flush() {
             defer { rows = [] }
-            guard let run, let objects, objects.count > HistoryText.longestRun else {
+            guard let run, run.count > HistoryText.longestRun else {
                 for row in rows { table.add(row) }
                 return
             }
-            let text = " \(String(grouped: objects.count)) \(run.entity) \(objects.first) to \(objects.last)"
-            var row: [Table.Cell] = [[StyledText(run.kind.rawValue, run.kind.style), StyledText(text)]]
-            row += [[StyledText(run.attributes.joined(separator: ", "))]] + (hasValues ? [[], []] : [])
-            table.add(row)
+            let objects = " \(String(grouped: run.count)) \(run.entity) \(run.first) to \(run.last)"
+            let head = [StyledText(run.kind.rawValue, run.kind.style), StyledText(objects)]
+            let names = [StyledText(run.attributes.joined(separator: ", "))]
+            table.add([head, names] + (text.hasValues ? [[], []] : []))
         }
 
         mutating func finish() {

@@ -53,6 +53,15 @@ package final class Output {
         isTerminal = isatty(stream.rawValue) == 1
     }
 
+    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
+    func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
+        enum When: String, CaseIterable { case always, never, auto }
+        let when: When = try arguments.choice(of: "color") ?? .auto
+        let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
+        hasColors = when == .always || when == .auto && isWanted
+        if isLong, isTerminal { Pager.start() }
+    }
+
     /// Prints a line of text. Control characters are escaped.
     package func line(_ text: String = "") { data(Array((Self.escaped(text) + "\n").utf8)) }
 
@@ -179,17 +188,6 @@ package enum Terminal {
     static func environment(_ name: String) -> String? {
         guard let value = getenv(name), value.pointee != 0 else { return nil }
         return String(validatingCString: value)
-    }
-}
-
-extension Output {
-    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
-    func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
-        enum When: String, CaseIterable { case always, never, auto }
-        let when: When = try arguments.choice(of: "color") ?? .auto
-        let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
-        hasColors = when == .always || when == .auto && isWanted
-        if isLong, isTerminal { Pager.start() }
     }
 }
 

@@ -207,12 +207,7 @@ final class RestorePlan {
         guard let restored = step.restored else { return }
         for (position, value) in restored.values.enumerated()
         where step.present.map({ !DiffCommand.isSame($0.values[position], value) }) ?? true {
-            let targets: [ObjectID] =
-                switch value {
-                case .object(let target): [target]
-                case .objects(let targets), .orderedObjects(let targets): targets
-                default: []
-                }
+            let targets = value.object.map { [$0] } ?? value.objects ?? value.orderedObjects ?? []
             for target in targets where try now.row(target) == nil {
                 missing[target] = "“\(restored.attributes[position])” of \(restored.entity) \(step.object)"
             }

@@ -65,9 +65,7 @@ extension ToolFailure {
         }
         return false
     }
-}
 
-extension ToolFailure {
     /// The same with labels for the objects that the library's error names by their IDs.
     func labelled(in store: Store) -> ToolFailure {
         guard let objects = error?.objects, !objects.isEmpty, let snapshot = try? store.snapshot(),

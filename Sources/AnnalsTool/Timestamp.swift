@@ -98,11 +98,8 @@ package enum Timestamp {
     }
 
     /// The beginning of the local day that is so many days before the one of `now`, in microseconds since 1970.
-    static func midnight(_ days: Int32, before now: Int64) -> Int64 {
-        guard var fields = fields(of: seconds(now), localtime_r) else { return now }
-        (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
-        fields.tm_mday -= days
-        return Int64(mktime(&fields)) * perSecond
+    static func midnight(_ days: Int64, before now: Int64) -> Int64 {
+        fromLocal((floorDivided(localSeconds(now), 86_400) - days) * 86_400) * perSecond
     }
 
     static var now: Int64 { RealEnvironment().wallClockMicroseconds() }
@@ -116,11 +113,8 @@ package enum Timestamp {
 
     private static func seconds(_ microseconds: Int64) -> Int64 { floorDivided(microseconds, perSecond) }
 
-    /// The store rounds times to the nearest microsecond, so this one survives unchanged.
-    static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
-
     private static func microseconds(_ date: Date) -> Int64 {
-        Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
+        Microseconds.from(date) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
     }
 
     /// Parses a moment as a user writes it: a date, or a date and a time, with or without seconds and a zone. Without a
