@@ -42,19 +42,15 @@ struct ReportFacts {
             since = try? store.token(of: place).number
         }
         (state, plan, wholePlan) = (try StoreFacts(store), try store.cleaningPlan(), try store.cleaningPlan())
-        try readState(store)
-        note = try HistoryCommand.continueAtGap(&request, store)
-        try read(request, store)
-    }
-
-    /// Reads the state again if a transaction comes in between, up to twenty times.
-    private mutating func readState(_ store: Store) throws {
+        // Reads the state again if a transaction comes in between, up to twenty times.
         for _ in 0...20 where !isSteady {
             (state, plan) = (try StoreFacts(store), try store.cleaningPlan())
             wholePlan = try store.cleaningPlan(before: state.token.number + 1)
             readers = try state.consumers.map { try reader($0, store) }
             isSteady = try store.currentToken == state.token
         }
+        note = try HistoryCommand.continueAtGap(&request, store)
+        try read(request, store)
     }
 
     private func reader(_ consumer: Consumer, _ store: Store) throws -> Reader {

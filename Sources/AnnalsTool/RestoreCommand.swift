@@ -53,19 +53,13 @@ enum RestoreCommand {
         do {
             try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite, restore)
         } catch {
-            throw backup == nil ? advised(ToolFailure(error)) : error
+            var failure = ToolFailure(error)
+            if backup == nil, let code = failure.error?.code, [.tokenExpired, .historyGap].contains(code) {
+                failure.hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
+                if code == .historyGap { failure.hint? += ". Or name an entity that has history." }
+            }
+            throw failure
         }
-    }
-
-    private static func advised(_ failure: ToolFailure) -> ToolFailure {
-        var failure = failure
-        let hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
-        switch failure.error?.code {
-        case .tokenExpired: failure.hint = hint
-        case .historyGap: failure.hint = hint + ". Or name an entity that has history."
-        default: break
-        }
-        return failure
     }
 
     private static func oldState(_ place: HistoryPlace?, _ store: Store, _ backup: Store?) throws -> Snapshot {
