@@ -259,8 +259,8 @@ enum RetentionCommand {
 
     private static func text(seconds: UInt64) -> String {
         // Weeks would be unusual.
-        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: UInt64($0.seconds)) }
-        return unit.map { "\(seconds / UInt64($0.seconds))\($0.name.prefix(1))" } ?? "0s"
+        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: $0.size) }
+        return unit.map { "\(seconds / $0.size)\($0.name.prefix(1))" } ?? "0s"
     }
 
     static func json(_ retention: Store.Retention) -> JSONLine {

@@ -251,8 +251,7 @@ actor DemoPlayer {
     private func wait(_ what: String, _ condition: () throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while try !condition() {
-            try DemoCommand.expect(
-                ContinuousClock.now < deadline, "\(role.rawValue): it took too long until \(what).")
+            try DemoCommand.expect(ContinuousClock.now < deadline, "\(role.rawValue): it took too long until \(what).")
             try await Task.sleep(for: .milliseconds(2))
         }
     }

@@ -90,7 +90,7 @@ extension Store {
 
 /// Ages and sizes with a unit. All parsers return nil for anything else, and for what is too large.
 package enum Unit {
-    static let ofAges: [(name: String, seconds: Int64)] = [
+    static let ofAges: [(name: String, size: UInt64)] = [
         ("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("m", 60), ("s", 1),
     ]
     private static let ofSizes: [(name: String, size: UInt64)] = [
@@ -98,10 +98,7 @@ package enum Unit {
         ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("B", 1), ("", 1),
     ]
 
-    package static func seconds(_ text: String) -> Int64? {
-        product(text, ofAges.map { ($0.name, UInt64($0.seconds)) }).flatMap(Int64.init(exactly:))
-    }
-
+    package static func seconds(_ text: String) -> Int64? { product(text, ofAges).flatMap(Int64.init(exactly:)) }
     package static func bytes(_ text: String) -> UInt64? { product(text, ofSizes) }
 
     private static func product(_ text: String, _ units: [(name: String, size: UInt64)]) -> UInt64? {

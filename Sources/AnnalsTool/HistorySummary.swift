@@ -49,9 +49,7 @@ enum HistorySummary {
     }
 
     /// Takes the memory of the groups.
-    static func print(
-        _ request: HistoryRequest, by grouping: Grouping, of store: Store, _ output: Output
-    ) throws {
+    static func print(_ request: HistoryRequest, by grouping: Grouping, of store: Store, _ output: Output) throws {
         var groups = Groups()
         try store.forEachTransaction(request) { (transaction) throws(StoreError) in
             let (number, time) = (transaction.number, transaction.microseconds)

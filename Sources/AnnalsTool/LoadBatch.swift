@@ -24,7 +24,7 @@ struct LoadBatch {
     private(set) var named: [UInt64] = []
 
     /// Changes the schema by the plan. Must be the first action of the transaction.
-    init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>, _ options: LoadOptions) throws {
+    init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: [LoadedLine], _ options: LoadOptions) throws {
         self.transaction = transaction
         try plan.apply(to: transaction, entity: options.entity)
         let entity = try transaction.entity(options.entity)
@@ -96,9 +96,7 @@ struct LoadKey {
     /// The objects that lines of the batch name, if the state before has no index of the key.
     private var found: [Value: ObjectID]?
 
-    init(
-        _ name: String, of entity: EntityHandle, in before: Snapshot, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>
-    ) throws {
+    init(_ name: String, of entity: EntityHandle, in before: Snapshot, _ plan: LoadPlan, _ lines: [LoadedLine]) throws {
         (self.name, self.before) = (name, before)
         position = entity.position(of: name)
         let there = try before.entities.first { $0.name.hasSameBytes(as: entity.name) }?[name]

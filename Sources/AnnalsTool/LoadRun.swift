@@ -16,7 +16,7 @@ struct LoadedLine {
     var members: [JSONMember]
 }
 
-extension ArraySlice<LoadedLine> {
+extension [LoadedLine] {
     /// The values of an attribute, with the numbers of their lines.
     func values(of name: String) -> [(line: UInt64, value: JSONValue)] {
         flatMap { line in line.members.filter { $0.name.hasSameBytes(as: name) }.map { (line.number, $0.value) } }
@@ -58,7 +58,7 @@ final class LoadRun {
         try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             repeat {
-                try load(batch[...], into: store)
+                try load(batch, into: store)
                 batch = try readBatch()
             } while !batch.isEmpty
             if !untyped.isEmpty { try addUntyped(store) }
@@ -148,7 +148,7 @@ final class LoadRun {
     }
 
     /// Writes a batch in one transaction: TL1.
-    private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
+    private func load(_ batch: [LoadedLine], into store: Store) throws {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)

@@ -53,7 +53,7 @@ extension LoadRun {
 
     /// The schema changes that a batch needs. A new or wider attribute gets the type that fits the whole file, if that
     /// is known.
-    func plan(_ lines: ArraySlice<LoadedLine>, _ guesses: TypeGuesses, _ snapshot: Snapshot) throws -> LoadPlan {
+    func plan(_ lines: [LoadedLine], _ guesses: TypeGuesses, _ snapshot: Snapshot) throws -> LoadPlan {
         let present = try snapshot.entities.first { $0.name.hasSameBytes(as: entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }

@@ -20,9 +20,7 @@ struct ObjectPrinter {
 
     /// Prints the first line of CSV. `columns` are the positions of the attributes to print; nil for all. A table shows
     /// references by `labels`.
-    init(
-        _ entity: EntityHandle, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil, _ output: Output
-    ) {
+    init(_ entity: EntityHandle, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil, _ output: Output) {
         (self.entity, self.isBare, self.labels, self.output) = (entity, isBare, labels, output)
         format = Format(rawValue: output.format) ?? .jsonl
         let positions = columns ?? Array(entity.attributes.indices)

@@ -93,9 +93,7 @@ enum SearchIndexCommand {
         }
     }
 
-    private static func weights(
-        _ texts: ArraySlice<String>, of entity: EntityHandle
-    ) throws -> [String: Double] {
+    private static func weights(_ texts: ArraySlice<String>, of entity: EntityHandle) throws -> [String: Double] {
         var weights: [String: Double] = [:]
         for text in texts {
             var (name, weight) = (text, 1.0)

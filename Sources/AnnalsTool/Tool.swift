@@ -99,8 +99,7 @@ enum Commands {
     }
 
     private static func dispatch(_ arguments: [String], to output: Output) throws(ToolFailure) -> ExitStatus {
-        let first = try arguments.first.orThrow(
-            ToolFailure(.usage, "No command was given.", hint: "Try: annals help"))
+        let first = try arguments.first.orThrow(ToolFailure(.usage, "No command was given.", hint: "Try: annals help"))
         if first == "--version" {
             output.line("annals \(version)")
             return .done

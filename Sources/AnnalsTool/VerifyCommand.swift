@@ -61,9 +61,7 @@ enum VerifyCommand {
         }
     }
 
-    private static func text(
-        _ report: CheckReport, _ faults: [SearchIndexFault], _ path: String, _ output: Output
-    ) {
+    private static func text(_ report: CheckReport, _ faults: [SearchIndexFault], _ path: String, _ output: Output) {
         output.line("\(path): \(summary(report))" + (faults.isEmpty ? "" : ", but a search index is wrong"))
         for fault in faults { output.line("  search index: \(fault.description)") }
         for finding in report.findings {
