@@ -1,7 +1,6 @@
 // Long commands: orderly ending on SIGTERM or SIGINT, waiting for code that runs in tasks, and the line of progress.
 
 internal import Annals
-internal import Dispatch
 internal import Synchronization
 
 #if canImport(Glibc)
@@ -86,14 +85,16 @@ final class Ending: Sendable {
 enum ToolTask {
     /// Runs code that waits in a task, and waits for its end.
     static func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
-        let ended = DispatchSemaphore(value: 0)
+        let monitor = Monitor()
         let result = Mutex<Result<Void, any Error>?>(nil)
         Task.detached {
             let end = await Task { try await body() }.result
-            result.withLock { $0 = end }
-            ended.signal()
+            monitor.withLock {
+                result.withLock { $0 = end }
+                monitor.signalAll()
+            }
         }
-        ended.wait()
+        monitor.withLock { while result.withLock({ $0 }) == nil { monitor.wait() } }
         try result.withLock { $0 }?.get()
     }
 }
