@@ -24,7 +24,6 @@ enum CleanCommands {
             Option("dry-run", "print what would be removed, and what compaction would free"), .jsonOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let place = try arguments.place(of: "before")
         guard place != nil || !arguments.has("author") else {
             throw arguments.refusal("clean: --author needs --before.")
@@ -34,18 +33,16 @@ enum CleanCommands {
         let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
             guard let place else { return try planned(store, isDry) }
             let number = try number(of: place, in: store)
-            var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
-            if authors == nil {
-                let plan = try store.cleaningPlan(before: number)
-                (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
-            }
+            let count = try count(before: number, authors, in: store)
+            let plan = authors == nil ? try store.cleaningPlan(before: number) : nil
             if !isDry { try store.deleteHistory(before: number, authors: authors) }
-            outcome.horizon = try store.horizon
-            if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
-            return outcome
+            let horizon = try isDry ? plan.map { $0.before - 1 } ?? store.horizon : store.horizon
+            return Outcome(
+                transactions: count, horizon: horizon, regainedBytes: plan?.regainedBytes,
+                overtaken: plan?.overtaken ?? [])
         }
         output.hasChanges = !isDry
-        show(outcome, isDry, format, output)
+        show(outcome, isDry, output)
     }
 
     static let compact = Command(
@@ -55,22 +52,29 @@ enum CleanCommands {
             its name when it is complete. If the command is ended before, the store is unchanged.
             """, operands: ["STORE"], options: [.jsonOrText]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
+        let result = try copy(arguments, .readWrite, output) { store, goesOn in try store.compact(progress: goesOn) }
+        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
+        output.line(
+            json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
+            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
+    }
+
+    /// Runs work on the file that shows its progress, and ends on SIGTERM or SIGINT.
+    private static func copy<Result>(
+        _ arguments: Arguments, _ access: Store.Access, _ output: Output,
+        _ body: (Store, @escaping @Sendable (CompactionProgress) -> Bool) throws -> Result
+    ) throws -> Result {
         let ending = try Ending.onSignals()
-        let result = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
+        let result = try StoreAccess.with(arguments.operands[0], access) { store in
             let progress = Progress("bytes")
-            defer { progress.clear() }
             ending.holdBack()
-            return try store.compact { part in
+            return try body(store) { part in
                 progress.show(part.doneBytes, of: part.totalBytes)
                 return !ending.isAsked
             }
         }
         output.hasChanges = true
-        let (before, after, horizon) = (result.bytesBefore, result.bytesAfter, result.horizon)
-        output.line(
-            format, json: ["bytesBefore": before, "bytesAfter": after, "horizon": horizon],
-            text: "\(before) bytes before, \(after) after; history begins after \(horizon).")
+        return result
     }
 
     static let backup = Command(
@@ -83,21 +87,12 @@ enum CleanCommands {
             """, operands: ["STORE", "FILE"],
         options: [Option("new-identity", "makes the copy a store of its own"), .jsonOrText]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let file = arguments.operands[1]
-        let ending = try Ending.onSignals()
-        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
-            let progress = Progress("bytes")
-            defer { progress.clear() }
-            ending.holdBack()
-            return try store.backup(to: file, newIdentity: arguments.has("new-identity")) { part in
-                progress.show(part.doneBytes, of: part.totalBytes)
-                return !ending.isAsked
-            }
+        let token = try copy(arguments, .readOnly, output) { store, goesOn in
+            try store.backup(to: file, newIdentity: arguments.has("new-identity"), progress: goesOn)
         }
-        output.hasChanges = true
         output.line(
-            format, json: ["file": file, "number": token.number, "token": token.description],
+            json: ["file": file, "number": token.number, "token": token.description],
             text: "\(file): a copy as of transaction \(token.number), token \(token)")
     }
 
@@ -118,8 +113,8 @@ enum CleanCommands {
             overtaken: plan.overtaken)
     }
 
-    private static func show(_ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: Output) {
-        if format == "json" {
+    private static func show(_ outcome: Outcome, _ isDry: Bool, _ output: Output) {
+        if output.isJSON {
             return output.data([
                 "transactions": outcome.transactions, "horizon": outcome.horizon,
                 "regainedBytes": outcome.regainedBytes, "waitingFor": outcome.waitingFor,
@@ -148,7 +143,7 @@ enum CleanCommands {
         case .token(let token):
             try store.validate(token)
             return token.number
-        case .moment(let microseconds): return try store.number(before: Timestamp.date(microseconds))
+        case .moment(let microseconds): return try store.number(before: Microseconds.date(microseconds))
         case .back(let count): return try store.number(back: count)
         }
     }
@@ -187,7 +182,6 @@ enum RetentionCommand {
             Option("yes", "turn it off without asking"), .jsonOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let entity = arguments.value(of: "entity")
         let policy = entity == nil ? nil : try policy(arguments)
         let wanted = entity == nil ? try retention(arguments) : nil
@@ -195,7 +189,9 @@ enum RetentionCommand {
         let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) { store in
             if let wanted { try store.setRetention(wanted) }
             if let entity {
-                let description = try store.snapshot().entities.first { ExactText($0.name) == ExactText(entity) }
+                let description = try store.snapshot().entities.first {
+                    IdentifierName($0.name) == IdentifierName(entity)
+                }
                 if policy == .off, description?.history == .full { try confirm(entity, store, arguments) }
                 _ = try store.entity(entity)
                 if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
@@ -203,19 +199,16 @@ enum RetentionCommand {
             return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
         }
         output.hasChanges = isChange
-        if format == "json" { return output.data(json(kept) + ["entitiesOff": off]) }
+        if output.isJSON { return output.data(json(kept) + ["entitiesOff": off]) }
         output.line("History is kept for \(text(kept)).")
         for name in off { output.line("No history of \(name) is kept.") }
     }
 
     private static func policy(_ arguments: Arguments) throws -> HistoryPolicy? {
         guard arguments.operands.count > 1 else { return nil }
-        guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
-            throw command.refusal(
-                "The history of an entity is full or off, not "
-                    + "“\(arguments.operands.dropFirst().joined(separator: " "))”.")
-        }
-        return policy
+        let text = arguments.operands.dropFirst().joined(separator: " ")
+        return try HistoryPolicy(rawValue: text).orThrow(
+            command.refusal("The history of an entity is full or off, not “\(text)”."))
     }
 
     private static func retention(_ arguments: Arguments) throws -> Store.Retention? {
@@ -227,15 +220,11 @@ enum RetentionCommand {
         if operands.count == 2, let named = named[age] { return named }
         if named[age] != nil, age != "forever" { throw refusal("“\(age)” cannot be given with BYTES.") }
         let bytes = try operands.dropFirst(2).first.map { text in
-            guard let bytes = Unit.bytes(text) else {
-                throw refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(text)”.")
-            }
-            return bytes
+            try Unit.bytes(text).orThrow(refusal("BYTES is a size such as 10MB, 1GiB or 5000, not “\(text)”."))
         }
         if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
-        guard let whole = Unit.seconds(age) else {
-            throw refusal("AGE is a number followed by s, m, h, d or w, or forever, standard or none, not “\(age)”.")
-        }
+        let whole = try Unit.seconds(age).orThrow(
+            refusal("AGE is a number followed by s, m, h, d or w, or forever, standard or none, not “\(age)”."))
         return Store.Retention(age: .seconds(whole), bytes: bytes)
     }
 
@@ -249,17 +238,16 @@ enum RetentionCommand {
             let oldest = error.oldestToken.map { HistoryRequest(after: .token($0), entities: [entity]) }
             count = try oldest.map(store.transactionCount) ?? 0
         }
-        let errors = Output(.standardError)
-        errors.line(
+        try Output.report(
             "This removes the history of “\(entity)”: the changes of its objects in \(String(grouped: UInt64(count))) "
                 + "transactions. The objects stay.")
-        try errors.finish()
         guard !arguments.has("yes"), Terminal.isInput else { return }
+        let errors = Output(.standardError)
         errors.data(Array("Turn its history off? [y/N] ".utf8))
         try errors.finish()
         let answer = readLine()
         if answer == nil { errors.line() }
-        guard ["y", "yes"].contains(answer?.lowercased()) else { throw ToolFailure(.failed, "Nothing was changed.") }
+        guard ["y", "yes"].contains(answer?.lowercased()) else { throw ToolFailure("Nothing was changed.") }
     }
 
     static func text(_ retention: Store.Retention) -> String {
@@ -271,8 +259,8 @@ enum RetentionCommand {
 
     private static func text(seconds: UInt64) -> String {
         // Weeks would be unusual.
-        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: UInt64($0.seconds)) }
-        return unit.map { "\(seconds / UInt64($0.seconds))\($0.name.prefix(1))" } ?? "0s"
+        let unit = Unit.ofAges.dropFirst().first { seconds > 0 && seconds.isMultiple(of: $0.size) }
+        return unit.map { "\(seconds / $0.size)\($0.name.prefix(1))" } ?? "0s"
     }
 
     static func json(_ retention: Store.Retention) -> JSONLine {

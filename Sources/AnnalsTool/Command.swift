@@ -36,6 +36,16 @@ package struct ToolFailure: Error, Sendable {
     package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
         (self.status, self.message, self.hint) = (status, message, hint)
     }
+
+    init(_ message: String, hint: String? = nil) { self.init(.failed, message, hint: hint) }
+}
+
+extension Optional {
+    /// The value; throws the failure without one.
+    func orThrow<Failure>(_ failure: @autoclosure () -> Failure) throws(Failure) -> Wrapped {
+        guard let self else { throw failure() }
+        return self
+    }
 }
 
 package struct Option: Sendable {
@@ -46,17 +56,25 @@ package struct Option: Sendable {
     package var summary: String
     /// Whether it may be given several times, each with a value of its own.
     package var isRepeatable: Bool
+    /// Of “--format”: its values. The first one is the default. On a terminal, text or a table is.
+    private(set) var formats: [String] = []
 
     package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
         (self.name, self.value, self.summary, self.isRepeatable) = (name, value, summary, isRepeatable)
     }
 
     var usage: String { "--" + name + (value.map { " " + $0 } ?? "") }
-    static func format(_ summary: String) -> Option { Option("format", value: "FORMAT", summary) }
-    static let jsonOrText = format("json, or text (the default on a terminal)")
-    static let textOrJSON = format("text (the default), or json: one JSON object")
-    static let textOrCounts = format("text (the default), or json: the counts as one JSON object")
-    static let linesOrText = format("jsonl, or text (the default on a terminal)")
+    static let jsonOrText = format(["json", "text"], "json, or text (the default on a terminal)")
+    static let textOrJSON = format(["text", "json"], "text (the default), or json: one JSON object")
+    static let textOrCounts = format(textOrJSON.formats, "text (the default), or json: the counts as one JSON object")
+    static let linesOrText = format(["jsonl", "text"], "jsonl, or text (the default on a terminal)")
+
+    static func format(_ formats: [String], _ summary: String) -> Option {
+        var option = Option("format", value: "FORMAT", summary)
+        option.formats = formats
+        return option
+    }
+
     static let bare = Option("bare", "without “_entity” and “_id”")
     static let asOf = Option("as-of", value: "PLACE", "the objects as they were at this place")
     static let author = Option("author", value: "A", "the author of the change in history (annals); '' for none")
@@ -77,7 +95,8 @@ package struct Command: Sendable {
     package var options: [Option]
     package var run: Body
 
-    /// - Parameter run: The function. It may throw any error. If it returns no status, it has succeeded.
+    /// - Parameter run: The function. It may throw any error. If it returns no status, it has succeeded. The output has
+    ///   the requested format.
     package init<Status>(
         _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
         run: @escaping @Sendable (Arguments, Output) throws -> Status
@@ -85,6 +104,7 @@ package struct Command: Sendable {
         (self.name, self.summary, self.details) = (name, summary, details)
         (self.operands, self.options) = (operands, options)
         self.run = { (arguments, output) throws(ToolFailure) in
+            output.format = try arguments.format(isTerminal: output.isTerminal)
             do { return try run(arguments, output) as? ExitStatus ?? .done } catch { throw ToolFailure(error) }
         }
     }
@@ -118,7 +138,7 @@ package struct Arguments: Sendable {
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             let name = String(parts[0].dropFirst(2))
             guard argument.hasPrefix("--"),
-                let option = (command.options + [Self.formatOfErrors]).first(where: { $0.name == name })
+                let option = (command.options + [.format([], "")]).first(where: { $0.name == name })
             else {
                 let similar = Commands.nearest(to: name, in: command.options.map(\.name))
                 throw refusal(
@@ -140,13 +160,6 @@ package struct Arguments: Sendable {
             }
         }
         operands += sides.dropFirst().joined()
-        if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
-            !Self.isJSON(format)
-        {
-            throw refusal(
-                "“annals \(command.name)” has one format, so “--format” can only be json, for its errors, not "
-                    + "“\(format)”.")
-        }
         if operands.count < command.requiredOperands {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
@@ -156,9 +169,6 @@ package struct Arguments: Sendable {
     }
 
     func refusal(_ message: String) -> ToolFailure { command.refusal(message) }
-
-    /// Every command takes it: with JSON, errors are JSON too.
-    private static let formatOfErrors = Option.format("")
 
     static func isJSON(_ format: String) -> Bool { ["json", "jsonl"].contains(format) }
     package func has(_ option: String) -> Bool { values[option] != nil }
@@ -177,14 +187,42 @@ package struct Arguments: Sendable {
         return number
     }
 
-    /// One of the formats; the first if none was requested.
-    func format(_ formats: [String]) throws(ToolFailure) -> String {
-        guard let format = value(of: "format") else { return formats[0] }
-        guard !formats.contains(format) else { return format }
-        guard Self.isJSON(format), let json = formats.first(where: Self.isJSON) else {
-            throw refusal("The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.")
-        }
-        return json
+    /// One of the command's formats. Every command takes JSON: then errors are JSON too.
+    fileprivate func format(isTerminal: Bool) throws(ToolFailure) -> String {
+        let formats = command.options.first { $0.name == "format" }?.formats ?? ["text"]
+        let usual = formats.first { isTerminal && ["text", "table"].contains($0) } ?? formats[0]
+        guard let format = value(of: "format") else { return usual }
+        if formats.contains(format) { return format }
+        if Self.isJSON(format) { return formats.first(where: Self.isJSON) ?? formats[0] }
+        throw refusal(
+            formats.count == 1
+                ? "“annals \(command.name)” has one format, so “--format” can only be json, for its errors, not "
+                    + "“\(format)”."
+                : "The option “--format” takes \(Self.list(formats)), not “\(format)”.")
+    }
+
+    /// The value of an option that takes one of several words; nil without it.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(of option: String) throws(ToolFailure) -> Choice? {
+        guard let text = value(of: option) else { return nil }
+        return try choice(text, of: option)
+    }
+
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ text: String, of option: String
+    ) throws(ToolFailure) -> Choice {
+        let known = Self.list(Choice.allCases.map(\.rawValue))
+        return try Choice(rawValue: text).orThrow(refusal("The option “--\(option)” takes \(known), not “\(text)”."))
+    }
+
+    private static func list(_ words: [String]) -> String {
+        (words.dropLast(2) + [words.suffix(2).joined(separator: " or ")]).joined(separator: ", ")
+    }
+
+    /// The one of these options that is given, if any. Two are a mistake.
+    func onlyOne(of options: [String]) throws(ToolFailure) -> String? {
+        let given = options.filter(has)
+        if given.count > 1 { throw refusal("“--\(given[0])” and “--\(given[1])” cannot be given together.") }
+        return given.first
     }
 
     /// Whether the arguments request help instead of running the command.

@@ -63,17 +63,17 @@ package struct ConditionError: Error, Equatable, Sendable {
 package struct ConditionParser {
     /// The greatest depth of nested conditions. Parsing and deciding them recurse.
     package static let maximumDepth = 100
-    private let scalars: [Unicode.Scalar]
-    private var place = 0
+    private let text: String
+    private var rest: Substring.UnicodeScalarView
     private var depth = 0
 
-    private init(_ text: String) { scalars = Array(text.unicodeScalars) }
+    private init(_ text: String) { (self.text, rest) = (text, text[...].unicodeScalars) }
 
     package static func parse(_ text: String) throws(ConditionError) -> WrittenCondition {
         var parser = ConditionParser(text)
         let condition = try parser.condition()
         parser.skipSpace()
-        guard parser.place == parser.scalars.count else { throw parser.error("“and”, “or” or the end") }
+        guard parser.rest.isEmpty else { throw parser.error("“and”, “or” or the end") }
         return condition
     }
 
@@ -102,8 +102,8 @@ package struct ConditionParser {
 
     private mutating func comparison() throws(ConditionError) -> WrittenCondition {
         var path = [try name()]
-        if place < scalars.count, scalars[place] == "." {
-            place += 1
+        if rest.first == "." {
+            rest.removeFirst()
             path.append(try name())
         }
         if takeSign("==") { return .test(path: path, .equal, [try value()]) }
@@ -135,19 +135,19 @@ package struct ConditionParser {
     private mutating func name() throws(ConditionError) -> String {
         skipSpace()
         let expected = "the name of an attribute"
-        if place < scalars.count, scalars[place] == "`" {
-            guard let end = scalars[(place + 1)...].firstIndex(of: "`"), end > place + 1 else {
-                throw error(expected + " between two “`”")
-            }
-            defer { place = end + 1 }
-            return text(place + 1..<end)
+        if rest.first == "`" {
+            let inner = rest.dropFirst().prefix { $0 != "`" }
+            guard !inner.isEmpty, inner.endIndex < rest.endIndex else { throw error(expected + " between two “`”") }
+            rest = rest[inner.endIndex...].dropFirst()
+            return String(inner)
         }
-        let word = word(at: place)
-        guard let first = word.first, !("0"..."9").contains(scalars[first]) else { throw error(expected) }
-        let name = text(word)
-        guard !Self.keywords.contains(name) else { throw error(expected + ", in “`” if it is a keyword of conditions") }
-        place = word.upperBound
-        return name
+        let name = word
+        guard let first = name.first, !("0"..."9").contains(first) else { throw error(expected) }
+        guard !Self.keywords.contains(String(name)) else {
+            throw error(expected + ", in “`” if it is a keyword of conditions")
+        }
+        rest = rest[name.endIndex...]
+        return String(name)
     }
 
     private static let keywords: Set<String> = ["and", "or", "not", "in", "is", "null", "contains", "true", "false"]
@@ -155,79 +155,64 @@ package struct ConditionParser {
     private mutating func value() throws(ConditionError) -> WrittenValue {
         skipSpace()
         let expected = "a value: a number, true, false, a word, or a text in quotes"
-        guard place < scalars.count else { throw error(expected) }
-        if ["'", "\""].contains(scalars[place]) { return WrittenValue(json: try quoted()) }
-        let end = scalars[place...].firstIndex { !Self.isPartOfWord($0) && !"+-.:/@".unicodeScalars.contains($0) }
-        let range = place..<(end ?? scalars.count)
-        let word = text(range)
-        guard !range.isEmpty, word != "null", !Self.keywords.subtracting(["true", "false"]).contains(word) else {
-            if word == "null" { throw error("a value; “is null” finds objects without one") }
+        if let first = rest.first, ["'", "\""].contains(first) { return WrittenValue(json: try quoted(first)) }
+        let range = rest.prefix { Self.isPartOfWord($0) || "+-.:/@".unicodeScalars.contains($0) }
+        let word = String(range)
+        if word == "null" { throw error("a value; “is null” finds objects without one") }
+        guard !word.isEmpty, !Self.keywords.subtracting(["true", "false"]).contains(word) else {
             throw error(word.isEmpty ? expected : expected + ": a keyword needs quotes")
         }
-        place = range.upperBound
+        rest = rest[range.endIndex...]
         return WrittenValue(json: (try? JSONReader.value(word)) ?? .string(word), word: word)
     }
 
-    /// A text in the quotes that are here. In single quotes only “\'” and “\\” are special.
-    private mutating func quoted() throws(ConditionError) -> JSONValue {
-        let quote = scalars[place]
-        var (next, plain) = (place + 1, "")
-        while next < scalars.count, scalars[next] != quote {
-            if scalars[next] == "\\", next + 1 < scalars.count {
-                if quote == "\"" || !["'", "\\"].contains(scalars[next + 1]) { plain.unicodeScalars.append("\\") }
-                next += 1
-            }
-            plain.unicodeScalars.append(scalars[next])
-            next += 1
+    /// A text in quotes. In single quotes only “\'” and “\\” are special.
+    private mutating func quoted(_ quote: Unicode.Scalar) throws(ConditionError) -> JSONValue {
+        var (after, plain) = (rest.dropFirst(), String.UnicodeScalarView())
+        while let scalar = after.first, scalar != quote {
+            after.removeFirst()
+            let special = scalar == "\\" ? after.popFirst() : nil
+            if special == nil || quote == "\"" || !["'", "\\"].contains(special) { plain.append(scalar) }
+            if let special { plain.append(special) }
         }
-        guard next < scalars.count else {
+        guard after.popFirst() != nil else {
             throw error("a text that ends with a \(quote == "'" ? "single" : "double") quote")
         }
-        let range = place..<(next + 1)
-        guard let json = quote == "'" ? .string(plain) : try? JSONReader.value(text(range)) else {
-            throw error("a text as in JSON, or in single quotes")
-        }
-        place = range.upperBound
+        let written = String(rest[..<after.startIndex])
+        let json = try (quote == "'" ? .string(String(plain)) : try? JSONReader.value(written)).orThrow(
+            error("a text as in JSON, or in single quotes"))
+        rest = after
         return json
     }
 
-    private mutating func skipSpace() {
-        while place < scalars.count, scalars[place].properties.isWhitespace { place += 1 }
-    }
+    private mutating func skipSpace() { rest = rest.drop { $0.properties.isWhitespace } }
 
     private mutating func takeSign(_ sign: String) -> Bool {
         skipSpace()
-        guard scalars[place...].starts(with: sign.unicodeScalars) else { return false }
-        place += sign.unicodeScalars.count
+        guard rest.starts(with: sign.unicodeScalars) else { return false }
+        rest.removeFirst(sign.unicodeScalars.count)
         return true
     }
 
     private mutating func takeWord(_ wanted: String) -> Bool {
         skipSpace()
-        let word = word(at: place)
-        guard scalars[word].elementsEqual(wanted.unicodeScalars) else { return false }
-        place = word.upperBound
+        let word = word
+        guard word.elementsEqual(wanted.unicodeScalars) else { return false }
+        rest = rest[word.endIndex...]
         return true
     }
 
-    private func word(at start: Int) -> Range<Int> {
-        start..<(scalars[start...].firstIndex { !Self.isPartOfWord($0) } ?? scalars.count)
-    }
+    private var word: Substring.UnicodeScalarView { rest.prefix(while: Self.isPartOfWord) }
 
     private static func isPartOfWord(_ scalar: Unicode.Scalar) -> Bool {
         scalar == "_" || scalar.properties.isXIDContinue
     }
 
-    private func text(_ range: Range<Int>) -> String {
-        var text = ""
-        text.unicodeScalars.append(contentsOf: scalars[range])
-        return text
-    }
-
     private mutating func error(_ expected: String) -> ConditionError {
         skipSpace()
-        let end = min(max(word(at: place).upperBound, place + 1), place + 40, scalars.count)
-        let found = place < scalars.count ? text(place..<end) : nil
-        return ConditionError(position: text(0..<place).count + 1, expected: expected, found: found)
+        let found = word.isEmpty ? rest.prefix(1) : word.prefix(40)
+        return ConditionError(
+            position: text[..<rest.startIndex].count + 1, expected: expected, found: found.isEmpty ? nil : String(found)
+        )
     }
 }

@@ -46,7 +46,7 @@ enum DemoCommand {
         ending.then { for player in players { kill(player, SIGTERM) } }
         // Wait for all, even if one has failed.
         let endings = players.map(status)
-        guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was interrupted.") }
+        try expect(!ending.isAsked, "The demonstration was interrupted.")
         try expect(endings.allSatisfy { $0 == 0 }, "One of the three processes has failed.")
         try conclude(path, output)
     }
@@ -56,9 +56,7 @@ enum DemoCommand {
         defer { for string in strings { free(string) } }
         var process: pid_t = 0
         let failure = posix_spawn(&process, "/proc/self/exe", nil, nil, strings + [nil], environ)
-        guard failure == 0 else {
-            throw ToolFailure(.failed, "A process could not be started: \(String(cString: strerror(failure))).")
-        }
+        try expect(failure == 0, "A process could not be started: \(String(cString: strerror(failure))).")
         return process
     }
 
@@ -89,8 +87,8 @@ enum DemoCommand {
         output.line("Everything is as it should be.")
     }
 
-    static func expect(_ holds: Bool, _ sentence: String) throws {
-        guard holds else { throw ToolFailure(.failed, sentence) }
+    static func expect(_ holds: Bool, _ sentence: @autoclosure () -> String) throws {
+        if !holds { throw ToolFailure(sentence()) }
     }
 }
 
@@ -242,21 +240,18 @@ actor DemoPlayer {
 
     /// The folder, as soon as the app has made it.
     private func folder() async throws -> Reference<Folder> {
-        // Listening begins before the first look, so no change between them is missed.
-        let changes = try store.changes()
-        if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
-        for try await _ in changes {
-            if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
+        var folder: Reference<Folder>?
+        try await wait("the app has created its folder") {
+            folder = try store.snapshot().references(to: Folder.self).first
+            return folder != nil
         }
-        throw ToolFailure(.failed, "The app has not created its folder.")
+        return try folder.orThrow(ToolFailure("The app has not created its folder."))
     }
 
     private func wait(_ what: String, _ condition: () throws -> Bool) async throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while try !condition() {
-            guard ContinuousClock.now < deadline else {
-                throw ToolFailure(.failed, "\(role.rawValue): it took too long until \(what).")
-            }
+            try DemoCommand.expect(ContinuousClock.now < deadline, "\(role.rawValue): it took too long until \(what).")
             try await Task.sleep(for: .milliseconds(2))
         }
     }

@@ -36,7 +36,6 @@ enum DiffCommand {
     }
 
     private static func compare(_ arguments: Arguments, _ output: Output) throws -> ExitStatus {
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         let (from, to) = (try arguments.place(of: "from"), try arguments.place(of: "to"))
         let (key, wanted) = (arguments.value(of: "key"), arguments.values(of: "entity"))
         let first = try StoreAccess.open(arguments.operands[0], .readOnly)
@@ -50,13 +49,13 @@ enum DiffCommand {
             guard key == nil else { throw arguments.refusal("--key is for two stores.") }
         }
         defer { try? second?.close() }
-        try output.begin(arguments, isLong: format == "text")
+        try output.begin(arguments, isLong: !output.isJSON)
         let before = try DiffSide(try from.map { try first.snapshot(at: $0) } ?? first.snapshot(), wanted)
         let after = try DiffSide(try to.map { try first.snapshot(at: $0) } ?? (second ?? first).snapshot(), wanted)
         for name in wanted ?? [] where before.entity(name) == nil && after.entity(name) == nil {
-            throw ToolFailure(.failed, "There is no entity “\(name)” to compare: check the name.")
+            throw ToolFailure("There is no entity “\(name)” to compare: check the name.")
         }
-        let report = DiffReport(isJSON: format == "jsonl", before.labels, after.labels, output)
+        let report = DiffReport(before.labels, after.labels, output)
         let comparison = DiffComparison(before: before, after: after, key: key, report: report)
         try comparison.requireKey()
         comparison.compareSchemas()
@@ -68,7 +67,7 @@ enum DiffCommand {
 
     /// Whether two values are the same: NaN is, and -0.0 and 0.0 are not.
     static func isSame(_ left: Value?, _ right: Value?) -> Bool {
-        ExactText(ValueConversion.text(left ?? .null)) == ExactText(ValueConversion.text(right ?? .null))
+        IdentifierName(ValueConversion.text(left ?? .null)) == IdentifierName(ValueConversion.text(right ?? .null))
     }
 }
 
@@ -81,18 +80,19 @@ private struct DiffSide {
     init(_ snapshot: Snapshot, _ wanted: [String]?) throws {
         self.snapshot = snapshot
         labels = try Labels(snapshot)
-        let all = try snapshot.entities
-        entities = all.filter { entity in wanted?.contains { $0.isExactly(entity.name) } ?? true }
-        names = Dictionary(try all.map { (try snapshot.entity($0.name).number, $0.name) }) { $1 }
+        entities = try snapshot.entities.filter { entity in
+            wanted?.contains { $0.hasSameBytes(as: entity.name) } ?? true
+        }
+        names = Dictionary(try snapshot.handles.map { ($0.number, $0.name) }) { $1 }
     }
 
-    func entity(_ name: String) -> EntityDescription? { entities.first { $0.name.isExactly(name) } }
+    func entity(_ name: String) -> EntityDescription? { entities.first { $0.name.hasSameBytes(as: name) } }
 
     /// The schema, line by line.
-    var lines: [ExactText] {
+    var lines: [IdentifierName] {
         entities.flatMap { entity in
-            [ExactText(entity.name + (entity.history == .off ? ", history off" : ""))]
-                + SchemaCommand.lines(entity).map { ExactText("\(entity.name): \($0.drop { $0 == " " })") }
+            [IdentifierName(entity.name + (entity.history == .off ? ", history off" : ""))]
+                + SchemaCommand.lines(entity).map { IdentifierName("\(entity.name): \($0.drop { $0 == " " })") }
         }
     }
 
@@ -115,16 +115,16 @@ private struct DiffSide {
 
     /// A value for comparing it with one of another store, which may number its entities differently. Objects are the
     /// same if they have one label, or otherwise one number.
-    func text(_ value: Value?, byLabel: Bool) -> ExactText {
+    func text(_ value: Value?, byLabel: Bool) -> IdentifierName {
         func name(_ object: ObjectID) -> String {
             let entity = names[object.entityNumber] ?? "\(object.entityNumber)"
             return "\(entity) " + ((byLabel ? labels.label(object) : nil) ?? "\(object.number)")
         }
         return switch value ?? .null {
-        case .object(let object): ExactText(name(object))
-        case .orderedObjects(let objects): ExactText(objects.map(name).joined(separator: "\n"))
-        case .objects(let objects): ExactText(objects.map(name).sorted().joined(separator: "\n"))
-        case let value: ExactText(ValueConversion.text(value))
+        case .object(let object): IdentifierName(name(object))
+        case .orderedObjects(let objects): IdentifierName(objects.map(name).joined(separator: "\n"))
+        case .objects(let objects): IdentifierName(objects.map(name).sorted().joined(separator: "\n"))
+        case let value: IdentifierName(ValueConversion.text(value))
         }
     }
 }
@@ -196,21 +196,22 @@ private struct DiffComparison {
 
 /// Prints differences between two states as they are found: for `diff` and `restore --dry-run`.
 final class DiffReport {
-    private let isJSON: Bool
     private let output: Output
     private let (before, after): (Labels, Labels)
     private var table: Table
     private(set) var hasDifferences = false
 
-    init(isJSON: Bool, _ before: Labels, _ after: Labels, _ output: Output) {
-        (self.isJSON, self.before, self.after, self.output) = (isJSON, before, after, output)
+    init(_ before: Labels, _ after: Labels, _ output: Output) {
+        (self.before, self.after, self.output) = (before, after, output)
         table = Table(output, ["", "object", "attribute", "before", "after"], hasHead: false)
     }
 
     /// Adds a part of a description of the schema that only one of both has.
     func add(schema line: String, isNew: Bool) {
         hasDifferences = true
-        if isJSON { return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil]) }
+        if output.isJSON {
+            return output.data(["kind": "schema", "before": isNew ? nil : line, "after": isNew ? line : nil])
+        }
         output.line([StyledText((isNew ? "+ " : "- ") + line, isNew ? .insert : .delete)])
     }
 
@@ -221,7 +222,7 @@ final class DiffReport {
         hasDifferences = true
         // Comparing more would be in vain.
         if output.hasFailed { try output.finish() }
-        if isJSON {
+        if output.isJSON {
             let head = HistoryJSON.head(kind, entity, object, attributes)
             return output.data(head + HistoryJSON.values(old, new, of: kind, attributes))
         }

@@ -94,13 +94,8 @@ enum ToolTask {
                 monitor.signalAll()
             }
         }
-        let end = monitor.withLock {
-            while true {
-                if let end = result.withLock({ $0 }) { return end }
-                monitor.wait()
-            }
-        }
-        try end.get()
+        monitor.withLock { while result.withLock({ $0 }) == nil { monitor.wait() } }
+        try result.withLock { $0 }?.get()
     }
 }
 
@@ -134,8 +129,8 @@ package final class Progress: Sendable {
 
     func show(_ done: UInt64, of total: UInt64) { show(done, part: total > 0 ? Double(done) / Double(total) : nil) }
 
-    /// Call it before anything else is printed on the terminal.
-    func clear() {
+    /// Clears the line. The work ends its progress before anything else is printed on the terminal.
+    deinit {
         state.withLock { state in
             guard state.isVisible else { return }
             state.isVisible = false

@@ -27,11 +27,7 @@ enum ApplyCommand {
             Option("context", value: "C", "the context; by default the original context"), .textOrCounts,
         ]
     ) { arguments, output in
-        let format = try arguments.format(["text", "json"])
-        let text = arguments.value(of: "conflicts") ?? ConflictPolicy.error.rawValue
-        guard let policy = ConflictPolicy(rawValue: text) else {
-            throw arguments.refusal("The option “--conflicts” takes error, storeWins or exportWins, not “\(text)”.")
-        }
+        let policy: ConflictPolicy = try arguments.choice(of: "conflicts") ?? .error
         let reader = try LineReader(arguments.operands[1])
         var counts = Counts()
         // Before a store is created: TA2.
@@ -46,7 +42,7 @@ enum ApplyCommand {
             }
         }
         output.hasChanges = counts.applied > 0
-        output.line(format, json: json(counts), text: sentence(counts))
+        output.line(json: json(counts), text: sentence(counts))
     }
 
     private struct Counts {
@@ -56,15 +52,8 @@ enum ApplyCommand {
     }
 
     private static func next(_ reader: LineReader) throws -> ExportedTransaction? {
-        while let line = try reader.next() {
-            if line.isBlank { continue }
-            do {
-                return try ExportedTransaction(jsonLine: Data(line))
-            } catch {
-                throw wrong(reader, error)
-            }
-        }
-        return nil
+        guard let line = try reader.nextFilled() else { return nil }
+        do { return try ExportedTransaction(jsonLine: Data(line)) } catch { throw wrong(reader, error) }
     }
 
     /// Applies one line: TA1.
@@ -79,9 +68,7 @@ enum ApplyCommand {
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
                 contextName: arguments.value(of: "context"), durability: .relaxed)
-        } catch {
-            throw wrong(reader, error)
-        }
+        } catch { throw wrong(reader, error) }
         counts.place = transaction.token
         if result.outcome == .applied {
             counts.applied += 1
@@ -138,7 +125,11 @@ enum ExportCommand {
         ]
     ) { arguments, output in
         let place = try arguments.place(of: "after")
-        let target = try target(arguments)
+        let target = try arguments.value(of: "to").map { text in
+            try UUID(uuidString: text).orThrow(
+                arguments.refusal(
+                    "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”."))
+        }
         var left = try arguments.number(of: "limit") ?? .max
         let newIdentity = arguments.has("new-identity")
         guard !newIdentity || !arguments.has("limit") else {
@@ -170,14 +161,5 @@ enum ExportCommand {
             }
             throw failure
         }
-    }
-
-    private static func target(_ arguments: Arguments) throws -> UUID? {
-        guard let text = arguments.value(of: "to") else { return nil }
-        guard let target = UUID(uuidString: text) else {
-            throw command.refusal(
-                "The option “--to” takes the identifier of a store, as “annals info” shows it, not “\(text)”.")
-        }
-        return target
     }
 }

@@ -44,16 +44,14 @@ enum FindCommand {
             Option("columns", value: "NAME,…", "only these attributes, in this order"),
             Option("count", "prints only the number of objects"),
             Option("explain", "prints only how the objects are found"), .asOf,
-            .format("table (the default on a terminal), jsonl, json (one array) or csv"), .bare,
+            .format(
+                ["jsonl", "json", "csv", "table"], "table (the default on a terminal), jsonl, json (one array) or csv"),
+            .bare,
         ]
     ) { arguments, output in
-        let formats = ["jsonl", "json", "csv", "table"]
-        let name = try arguments.format(output.isTerminal ? formats.reversed() : formats)
-        let format = ObjectPrinter.Format(rawValue: name) ?? .jsonl
+        let isTable = output.format == "table"
         let place = try arguments.place(of: "as-of")
-        if arguments.has("explain"), let other = ["count", "text"].first(where: arguments.has) {
-            throw arguments.refusal("“--\(other)” and “--explain” cannot be given together.")
-        }
+        for other in ["count", "text"] { _ = try arguments.onlyOne(of: [other, "explain"]) }
         let written = try (arguments.values(of: "where") ?? []).map(parse)
         let limit = try arguments.number(of: "limit").map { Int(clamping: $0) }
         let offset = try arguments.number(of: "offset").map { Int(clamping: $0) } ?? 0
@@ -64,17 +62,14 @@ enum FindCommand {
         let translator = try ConditionTranslator(snapshot, entity)
         let condition = try translator.condition(.all(written))
         let columns = try arguments.value(of: "columns").map { try positions(names($0), of: entity) }
-        let keys = names(arguments.value(of: "sort")).map { name in
-            name.hasPrefix("-") ? (attribute: String(name.dropFirst()), isDescending: true) : (name, false)
-        }
-        let sort = try translator.columns(keys)
+        let sort = try translator.columns(names(arguments.value(of: "sort")))
         var fetch = try FetchRun(snapshot, condition, sort, of: entity, limit: limit, offset: offset)
         var search = try arguments.value(of: "text").map { text in
             try FilteredSearch(
                 snapshot, SearchQuery(text), condition, of: entity, indexedIn: store.snapshot(), limit: limit,
                 offset: offset)
         }
-        try output.begin(arguments, isLong: format == .table && !arguments.has("count"))
+        try output.begin(arguments, isLong: isTable && !arguments.has("count"))
         if arguments.has("count") {
             output.line("\(try search?.count() ?? fetch.count())")
         } else if arguments.has("explain") {
@@ -82,8 +77,8 @@ enum FindCommand {
             for line in explanation.split(separator: "\n") { output.line(String(line)) }
         } else {
             var printer = ObjectPrinter(
-                entity, format, isBare: arguments.has("bare"), columns: columns,
-                labels: format == .table ? try Labels(snapshot) : nil, output)
+                entity, isBare: arguments.has("bare"), columns: columns,
+                labels: isTable ? try Labels(snapshot) : nil, output)
             if let found = try search?.objects(sort) {
                 for one in found where !output.hasFailed {
                     _ = try snapshot.withRow(one.object, in: entity) { (row) throws(StoreError) in
@@ -113,7 +108,7 @@ enum FindCommand {
     private static func positions(_ names: [String], of entity: EntityHandle) throws -> [Int] {
         var positions: [Int] = []
         for name in names {
-            guard let position = entity.position(of: name) else { throw ToolFailure(.failed, entity.lacks(name)) }
+            let position = try entity.position(of: name).orThrow(ToolFailure(entity.lacks(name)))
             guard !positions.contains(position) else {
                 throw command.refusal("The column “\(name)” is given twice: give it once.")
             }
@@ -163,8 +158,8 @@ struct ConditionTranslator {
     }
 
     private func position(of name: String) throws -> Int {
-        if let position = entity.position(of: name) { return position }
-        throw StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name]))
+        try entity.position(of: name).orThrow(
+            StoreError(.unknownAttribute, entity.lacks(name), ObjectFacts(entity.name, [name])))
     }
 
     /// For the objects that an attribute refers to.
@@ -173,11 +168,10 @@ struct ConditionTranslator {
         guard entity.types[position].isReference else {
             throw refusal("“\(name)” of “\(entity.name)” does not refer to objects, so no name can follow it.", name)
         }
-        guard let target = snapshot.target(of: entity, at: position) else {
-            throw refusal(
+        let target = try snapshot.target(of: entity, at: position).orThrow(
+            refusal(
                 "“\(name)” of “\(entity.name)” may refer to objects of any entity, so their attributes are unknown: "
-                    + "compare the reference itself.", name)
-        }
+                    + "compare the reference itself.", name))
         return try ConditionTranslator(snapshot, target)
     }
 
@@ -226,7 +220,6 @@ struct ConditionTranslator {
         // In version=1.20 the word is a text if the attribute is.
         if type == .string, let word = written.word { return .string(word) }
         throw ToolFailure(
-            .failed,
             "“\(path.joined(separator: "."))” of “\(asked.name)” has the type \(type), but the value "
                 + "\(JSONText.text(json)) does not.")
     }
@@ -255,8 +248,11 @@ struct ConditionTranslator {
         return .evaluated(test)
     }
 
-    func columns(_ keys: [(attribute: String, isDescending: Bool)]) throws -> [SortColumn] {
-        try keys.map { name, isDescending in
+    /// The columns of a sort. A name after “-” is descending.
+    func columns(_ keys: [String]) throws -> [SortColumn] {
+        try keys.map { key in
+            let isDescending = key.hasPrefix("-")
+            let name = isDescending ? String(key.dropFirst()) : key
             let position = try position(of: name)
             let type = entity.types[position]
             guard !type.isObjectList, type != .json else {

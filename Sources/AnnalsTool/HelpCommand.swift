@@ -138,30 +138,24 @@ enum CompletionCommand {
     }
 
     private static var bash: String {
-        let words = firstWords
-        var cases = ""
-        cases += "        \"help \"*) options=\"\(words.map(\.word).joined(separator: " ")) --man\" ;;\n"
-        cases += "        \"completion \"*) options=\"bash zsh fish\" ;;\n"
-        for (word, commands) in words {
-            for command in commands where command.name != word {
-                cases += "        \"\(command.name)\") options=\"\(options(command))\" ;;\n"
-            }
-            if let command = commands.first(where: { $0.name == word }) {
-                cases += "        \"\(word) \"*) options=\"\(options(command))\" ;;\n"
-            } else {
-                let seconds = commands.map { $0.name.dropFirst(word.count + 1) }.joined(separator: " ")
-                cases += "        \"\(word) \"*) if [ \"$COMP_CWORD\" = 2 ]; then options=\"\(seconds)\"; fi ;;\n"
-            }
+        let words = firstWords.map(\.word).joined(separator: " ")
+        // The first pattern that matches counts.
+        var cases = [("\"help \"*", words + " --man"), ("\"completion \"*", "bash zsh fish")]
+        cases += Commands.all.map { ("\"\($0.name)" + ($0.name.contains(" ") ? "\"" : " \"*"), options($0)) }
+        var lines = cases.map { "        \($0)) options=\"\($1)\" ;;\n" }
+        for (word, commands) in firstWords where commands[0].name != word {
+            let seconds = commands.map { $0.name.dropFirst(word.count + 1) }.joined(separator: " ")
+            lines.append("        \"\(word) \"*) if [ \"$COMP_CWORD\" = 2 ]; then options=\"\(seconds)\"; fi ;;\n")
         }
         return """
             _annals() {
                 local word="${COMP_WORDS[COMP_CWORD]}" options=""
                 if [ "$COMP_CWORD" = 1 ]; then
-                    COMPREPLY=($(compgen -W "\(words.map(\.word).joined(separator: " "))" -- "$word"))
+                    COMPREPLY=($(compgen -W "\(words)" -- "$word"))
                     return
                 fi
                 case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
-            \(cases)    esac
+            \(lines.joined())    esac
                 # Without an answer, the shell completes the names of files.
                 COMPREPLY=()
                 case "$word:$options" in

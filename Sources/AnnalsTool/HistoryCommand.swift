@@ -92,12 +92,12 @@ private struct HistoryRun {
 
     init(_ arguments: Arguments, _ output: Output) throws {
         (self.arguments, self.output) = (arguments, output)
-        isText = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]) == "text"
+        isText = !output.isJSON
         let follows = arguments.has("follow")
         var request = try arguments.historyRequest()
         if arguments.has("reverse") != (isText && !follows && !arguments.has("net")) { request.order = .newestFirst }
         self.request = request
-        grouping = try arguments.grouping()
+        grouping = try arguments.choice(of: "summary")
         // These need an end, which new transactions do not have.
         if follows, ["before", "reverse", "net", "count", "summary"].contains(where: arguments.has) {
             throw arguments.refusal("“--follow” cannot be given with --before, --reverse, --net, --count or --summary.")
@@ -121,9 +121,13 @@ private struct HistoryRun {
         if arguments.has("count") {
             output.line(String(try count(request, store)))
         } else if let grouping {
-            try HistorySummary.print(request, by: grouping, of: store, isJSON: !isText, output)
+            try HistorySummary.print(request, by: grouping, of: store, output)
         } else if arguments.has("net") {
-            try printNetChanges(request, store)
+            let text = try text(store)
+            try store.forEachNetChange(request, includingValues: arguments.has("values")) { change in
+                text.print(change)
+                return !output.hasFailed
+            }
         } else {
             try printAll(request, store, &reached)
         }
@@ -132,16 +136,14 @@ private struct HistoryRun {
 
     /// Prints the transactions, and those that come until following ends.
     private mutating func printAll(_ request: HistoryRequest, _ store: Store, _ reached: inout HistoryToken?) throws {
-        var (request, watcher) = (request, ChangeWatcher?.none)
-        let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
-        var text = HistoryText(labels, hasValues: hasValues, isWhole: arguments.has("all"), output)
+        var (request, watcher, text) = (request, ChangeWatcher?.none, try text(store))
         while true {
             // Everything that the filter skips is after the position too.
             let snapshot = try store.snapshot()
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
                 guard left > 0, ending?.isAsked != true, !output.hasFailed else { return false }
                 left -= 1
-                if isText { try text.print(transaction) } else { try HistoryJSON.print(transaction, hasValues, output) }
+                try text.print(transaction)
                 return true
             }
             text.show()
@@ -157,16 +159,9 @@ private struct HistoryRun {
         }
     }
 
-    private func printNetChanges(_ request: HistoryRequest, _ store: Store) throws {
-        let (labels, hasValues) = (try Labels(try store.snapshot()), arguments.has("values"))
-        try store.forEachNetChange(request, includingValues: hasValues) { change in
-            if isText {
-                for line in HistoryText.lines(change, hasValues, labels) { output.line(line) }
-            } else {
-                output.data(HistoryJSON.json(change, hasValues))
-            }
-            return !output.hasFailed
-        }
+    private func text(_ store: Store) throws -> HistoryText {
+        HistoryText(
+            try Labels(try store.snapshot()), hasValues: arguments.has("values"), isWhole: arguments.has("all"), output)
     }
 
     /// The place before the last transactions that a request selects.
@@ -203,7 +198,6 @@ enum VersionsCommand {
             """, operands: ["STORE", "ENTITY", "ID"],
         options: [Option("limit", value: "N", "at most N"), .linesOrText, .color]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         var left = try arguments.number(of: "limit") ?? .max
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
@@ -211,14 +205,10 @@ enum VersionsCommand {
         let snapshot = try store.snapshot()
         let object = try entity.object(arguments.operands[2], in: snapshot)
         guard left > 0 else { return }
-        try output.begin(arguments, isLong: format == "text")
+        try output.begin(arguments, isLong: !output.isJSON)
         var text = HistoryText(try Labels(snapshot), hasValues: true, isWhole: true, output)
         try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
-            if format == "text" {
-                try text.print(transaction, only: change)
-            } else {
-                output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
-            }
+            try text.print(transaction, only: change)
             left -= 1
             return left > 0 && !output.hasFailed
         }

@@ -65,7 +65,7 @@ extension Store {
         case .back(let count): try snapshot(asOf: number(back: count))
         case .moment(let microseconds):
             // Transactions that were committed at exactly that moment are included.
-            try snapshot(asOf: try number(before: Timestamp.date(microseconds + 1)) - 1)
+            try snapshot(asOf: try number(before: Microseconds.date(microseconds + 1)) - 1)
         }
     }
 
@@ -73,7 +73,7 @@ extension Store {
         switch place {
         case .number(let number): .number(number)
         case .token(let token): .token(token)
-        case .moment(let microseconds): .date(Timestamp.date(microseconds))
+        case .moment(let microseconds): .date(Microseconds.date(microseconds))
         case .back(let count): .number(try number(back: count))
         }
     }
@@ -88,19 +88,9 @@ extension Store {
     }
 }
 
-extension Arguments {
-    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
-    var author: String { value(of: "author") ?? "annals" }
-
-    func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
-        guard let text = value(of: option) else { return nil }
-        return try HistoryPlace(text, "The option “--\(option)”", command)
-    }
-}
-
 /// Ages and sizes with a unit. All parsers return nil for anything else, and for what is too large.
 package enum Unit {
-    static let ofAges: [(name: String, seconds: Int64)] = [
+    static let ofAges: [(name: String, size: UInt64)] = [
         ("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("m", 60), ("s", 1),
     ]
     private static let ofSizes: [(name: String, size: UInt64)] = [
@@ -108,10 +98,7 @@ package enum Unit {
         ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000), ("B", 1), ("", 1),
     ]
 
-    package static func seconds(_ text: String) -> Int64? {
-        product(text, ofAges.map { ($0.name, UInt64($0.seconds)) }).flatMap(Int64.init(exactly:))
-    }
-
+    package static func seconds(_ text: String) -> Int64? { product(text, ofAges).flatMap(Int64.init(exactly:)) }
     package static func bytes(_ text: String) -> UInt64? { product(text, ofSizes) }
 
     private static func product(_ text: String, _ units: [(name: String, size: UInt64)]) -> UInt64? {
@@ -131,6 +118,14 @@ extension UInt8 {
 }
 
 extension Arguments {
+    /// Empty for none. Without a default, a tracker that lists authors would never see the changes of the tool.
+    var author: String { value(of: "author") ?? "annals" }
+
+    func place(of option: String) throws(ToolFailure) -> HistoryPlace? {
+        guard let text = value(of: option) else { return nil }
+        return try HistoryPlace(text, "The option “--\(option)”", command)
+    }
+
     func historyRequest() throws -> HistoryRequest {
         var request = HistoryRequest()
         request.authors = names(of: "author")
@@ -138,13 +133,7 @@ extension Arguments {
         request.contextNames = names(of: "context")
         request.excludedContextNames = names(of: "not-context") ?? []
         request.entities = values(of: "entity").map { Set($0) }
-        let kinds = try values(of: "kind")?.map { text in
-            guard let kind = HistoryChange.Kind(rawValue: text) else {
-                throw refusal("The option “--kind” takes insert, update or delete, not “\(text)”.")
-            }
-            return kind
-        }
-        request.kinds = kinds.map { Set($0) }
+        request.kinds = try values(of: "kind").map { texts in Set(try texts.map { try choice($0, of: "kind") }) }
         for option in ["after", "before"] { _ = try place(of: option) }
         request.limit = try number(of: "limit").map { Int(clamping: $0) }
         return request
@@ -161,14 +150,6 @@ extension Arguments {
         if has("not-entity") { request.entities = try entitiesLeft(of: request, in: store) }
     }
 
-    func grouping() throws -> HistorySummary.Grouping? {
-        guard let text = value(of: "summary") else { return nil }
-        guard let grouping = HistorySummary.Grouping(rawValue: text) else {
-            throw refusal("The option “--summary” takes author, entity or hour, not “\(text)”.")
-        }
-        return grouping
-    }
-
     /// The entities of the request, or all that have history, without those of “--not-entity”.
     private func entitiesLeft(of request: HistoryRequest, in store: Store) throws -> Set<String> {
         let known = try store.entities.filter { $0.history != .off }
@@ -176,9 +157,7 @@ extension Arguments {
         for name in values(of: "not-entity") ?? [] {
             do {
                 _ = try store.transactionCount(HistoryRequest(entities: [name], limit: 0))
-            } catch let error as StoreError where error.code == .unknownEntity {
-                throw ToolFailure(error)
-            } catch {
+            } catch let error as StoreError where error.code != .unknownEntity {
                 // An entity is left out even if something else is wrong with it.
             }
             left.remove(name)
@@ -194,9 +173,8 @@ extension Arguments {
         for text in texts {
             var places = text.indices.filter { text[$0] == "." }
             if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
-            guard let place = places.first else {
-                throw refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
-            }
+            let place = try places.first.orThrow(
+                refusal("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”."))
             attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
         }
         return attributes

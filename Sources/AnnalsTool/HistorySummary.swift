@@ -28,14 +28,17 @@ enum HistorySummary {
         }
     }
 
+    /// The columns after the name of a group.
+    static let columns = ["transactions", "changes", "inserts", "updates", "deletes", "first", "last"]
+
     struct Groups {
-        private var indices: [ExactText: Int] = [:]
+        private var indices: [IdentifierName: Int] = [:]
         private(set) var names: [String] = []
         var groups: [Group] = []
 
         mutating func index(of name: String) -> Int {
-            if let index = indices[ExactText(name)] { return index }
-            indices[ExactText(name)] = names.count
+            if let index = indices[IdentifierName(name)] { return index }
+            indices[IdentifierName(name)] = names.count
             names.append(name)
             groups.append(Group())
             return names.count - 1
@@ -46,9 +49,7 @@ enum HistorySummary {
     }
 
     /// Takes the memory of the groups.
-    static func print(
-        _ request: HistoryRequest, by grouping: Grouping, of store: Store, isJSON: Bool, _ output: Output
-    ) throws {
+    static func print(_ request: HistoryRequest, by grouping: Grouping, of store: Store, _ output: Output) throws {
         var groups = Groups()
         try store.forEachTransaction(request) { (transaction) throws(StoreError) in
             let (number, time) = (transaction.number, transaction.microseconds)
@@ -71,16 +72,13 @@ enum HistorySummary {
         }
         let names = groups.names
         let sorted = grouping == .hour ? names.indices.sorted { names[$0] < names[$1] } : groups.sorted
-        let columns = ["#transactions", "#changes", "#inserts", "#updates", "#deletes", "first", "last"]
-        var table = Table(output, [grouping.rawValue] + columns)
+        var table = Table(output, [grouping.rawValue] + columns.dropLast(2).map { "#" + $0 } + columns.suffix(2))
         for index in sorted {
             let (name, group) = (names[index], groups.groups[index])
-            if isJSON {
-                output.data([
-                    grouping.rawValue: name, "transactions": group.transactions, "changes": group.changes,
-                    "inserts": group.inserts, "updates": group.updates, "deletes": group.deletes,
-                    "first": Timestamp.text(group.first), "last": Timestamp.text(group.last),
-                ])
+            if output.isJSON {
+                let times = [group.first, group.last].map { Timestamp.text($0) }
+                let values: [any JSONPart] = [name] + group.numbers + times
+                output.data(JSONLine(Array(zip([grouping.rawValue] + columns, values))))
             } else {
                 table.add(
                     [name.isEmpty ? "-" : name] + group.numbers.map { String(grouped: $0) }

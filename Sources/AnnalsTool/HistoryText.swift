@@ -2,7 +2,7 @@
 
 internal import Annals
 
-/// Prints transactions as they come. Memory is bounded, whatever the number of changes.
+/// Prints transactions as they come, as text or as JSON. Memory is bounded, whatever the number of changes.
 struct HistoryText {
     /// More changes of one kind in a row are one line.
     private static let longestRun = 3
@@ -21,9 +21,10 @@ struct HistoryText {
     private var hasChanges: Bool { hasValues || isWhole }
 
     mutating func print(_ transaction: borrowing HistoryTransactionView) throws(StoreError) {
+        if output.isJSON { return try HistoryJSON.print(transaction, hasValues, output) }
         begin(transaction, try Self.summary(transaction))
         guard hasChanges else { return }
-        var changes = Changes(labels, hasValues, isWhole, output)
+        var changes = Changes(self)
         try transaction.forEachChange { (change) throws(StoreError) in
             try changes.add(change)
             return !output.hasFailed
@@ -34,8 +35,11 @@ struct HistoryText {
     mutating func print(
         _ transaction: borrowing HistoryTransactionView, only change: borrowing HistoryChangeView
     ) throws(StoreError) {
+        if output.isJSON {
+            return output.data(HistoryJSON.head(transaction) + ["change": try HistoryJSON.json(change, true)])
+        }
         begin(transaction, [StyledText(change.kind.rawValue, change.kind.style)])
-        var changes = Changes(labels, true, true, output)
+        var changes = Changes(self)
         try changes.add(change)
         changes.finish()
     }
@@ -84,38 +88,41 @@ struct HistoryText {
         return parts
     }
 
+    private typealias Run = (
+        kind: HistoryChange.Kind, entity: String, attributes: [String], first: ObjectID, last: ObjectID, count: UInt64
+    )
+
     /// The changes of one transaction. Those of one kind, one entity and the same attributes are a run.
     private struct Changes {
-        private let labels: Labels
-        private let hasValues: Bool
-        private let isWhole: Bool
+        private let text: HistoryText
         private var table: Table
-        private var run: (kind: HistoryChange.Kind, entity: String, attributes: [String])?
-        private var objects: (first: ObjectID, last: ObjectID, count: UInt64)?
+        private var run: Run?
         private var rows: [[Table.Cell]] = []
 
-        init(_ labels: Labels, _ hasValues: Bool, _ isWhole: Bool, _ output: Output) {
-            (self.labels, self.hasValues, self.isWhole) = (labels, hasValues, isWhole)
-            let names = hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"]
-            table = Table(output, names, hasHead: false, indent: 6)
+        init(_ text: HistoryText) {
+            self.text = text
+            let names = text.hasValues ? ["change", "attribute", "before", "after"] : ["change", "attributes"]
+            table = Table(text.output, names, hasHead: false, indent: 6)
         }
 
         mutating func add(_ change: borrowing HistoryChangeView) throws(StoreError) {
             let (kind, entity, attributes) = (change.kind, change.entity ?? "?", try change.attributes())
-            if let objects, let run, run.kind == kind, objects.last.entityNumber == change.object.entityNumber,
-                run.attributes == attributes, !isWhole
+            if let run, run.kind == kind, run.last.entityNumber == change.object.entityNumber,
+                run.attributes == attributes, !text.isWhole
             {
-                self.objects = (objects.first, change.object, objects.count + 1)
+                self.run?.last = change.object
+                self.run?.count += 1
             } else {
                 flush()
-                (run, objects) = ((kind, entity, attributes), (change.object, change.object, 1))
+                run = (kind, entity, attributes, change.object, change.object, 1)
             }
-            if objects?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
+            if run?.count ?? 0 <= HistoryText.longestRun { rows += try rows(of: change, kind, entity, attributes) }
         }
 
         private func rows(
             of change: borrowing HistoryChangeView, _ kind: HistoryChange.Kind, _ entity: String, _ attributes: [String]
         ) throws(StoreError) -> [[Table.Cell]] {
+            let (hasValues, labels) = (text.hasValues, text.labels)
             var before = hasValues || kind == .delete ? try change.before() : nil
             // History may have kept only some values of a deleted object.
             if kind == .delete, before == nil { before = try change.preserved() }
@@ -130,14 +137,14 @@ struct HistoryText {
 
         private mutating func flush() {
             defer { rows = [] }
-            guard let run, let objects, objects.count > HistoryText.longestRun else {
+            guard let run, run.count > HistoryText.longestRun else {
                 for row in rows { table.add(row) }
                 return
             }
-            let text = " \(String(grouped: objects.count)) \(run.entity) \(objects.first) to \(objects.last)"
-            var row: [Table.Cell] = [[StyledText(run.kind.rawValue, run.kind.style), StyledText(text)]]
-            row += [[StyledText(run.attributes.joined(separator: ", "))]] + (hasValues ? [[], []] : [])
-            table.add(row)
+            let objects = " \(String(grouped: run.count)) \(run.entity) \(run.first) to \(run.last)"
+            let head = [StyledText(run.kind.rawValue, run.kind.style), StyledText(objects)]
+            let names = [StyledText(run.attributes.joined(separator: ", "))]
+            table.add([head, names] + (text.hasValues ? [[], []] : []))
         }
 
         mutating func finish() {
@@ -146,18 +153,18 @@ struct HistoryText {
         }
     }
 
-    static func lines(_ change: NetChange, _ hasValues: Bool, _ labels: Labels) -> [String] {
+    func print(_ change: NetChange) {
+        if output.isJSON { return output.data(HistoryJSON.json(change, hasValues)) }
         let names = change.attributes.isEmpty ? "" : ": " + change.attributes.joined(separator: ", ")
         let (first, last) = (change.firstTransaction, change.lastTransaction)
         let numbers = first == last ? "transaction \(first)" : "transactions \(first) to \(last)"
         let label = labels.text(change.object, change.after ?? change.before)
-        let line = "\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))"
-        guard hasValues else { return [line] }
+        output.line("\(change.kind.rawValue) \(change.entity) \(label)\(names)  (\(numbers))")
+        guard hasValues else { return }
         let shown = change.kind == .update ? change.attributes : nil
-        let values = Self.values(change.before, change.after, shown, labels).map { value in
-            "    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> ")
+        for value in Self.values(change.before, change.after, shown, labels) {
+            output.line("    \(value[0]): " + value.dropFirst().filter { !$0.isEmpty }.joined(separator: " -> "))
         }
-        return [line] + values
     }
 
     /// For each named attribute, or each that has a value: its name, and the value before and after.
@@ -213,13 +220,12 @@ enum HistoryJSON {
     }
 
     static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
-        var line: JSONLine = [
+        let line: JSONLine = [
             "number": transaction.number, "token": transaction.token.description,
             "timestamp": Timestamp.text(transaction.microseconds), "author": transaction.author,
             "context": transaction.contextName, "processID": transaction.processID, "process": transaction.process,
         ]
-        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
-        return line
+        return line + JSONLine(present: ["origin": (try? transaction.origin())?.description])
     }
 
     static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> JSONLine {
@@ -245,16 +251,12 @@ enum HistoryJSON {
     /// An object before and after a change: the changed attributes of an update, or all.
     static func values(_ before: Row?, _ after: Row?, of kind: HistoryChange.Kind, _ attributes: [String]) -> JSONLine {
         let shown = kind == .update ? attributes : nil
-        return ["before": before.map { line(pairs($0, shown)) }, "after": after.map { line(pairs($0, shown)) }]
+        return ["before": before.map { JSONLine(pairs($0, shown)) }, "after": after.map { JSONLine(pairs($0, shown)) }]
     }
 
     /// The preserved values of a deleted object, without null.
     private static func preserved(_ row: Row?) -> JSONLine {
-        row.map { ["preserved": line(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
-    }
-
-    private static func line(_ pairs: [(String, Value)]) -> JSONLine {
-        pairs.reduce(into: JSONLine()) { line, pair in line.add(pair.0, pair.1) }
+        row.map { ["preserved": JSONLine(pairs($0, nil).filter { !$0.1.isNull })] } ?? [:]
     }
 
     /// The named attributes, or all.

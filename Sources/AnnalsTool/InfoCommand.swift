@@ -20,11 +20,8 @@ enum ConsumersCommand {
             Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"), .jsonOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let refusal = arguments.refusal
-        let actions = ["register", "advance", "remove"].filter { arguments.has($0) }
-        guard actions.count <= 1 else { throw refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.") }
-        let action = actions.first
+        let action = try arguments.onlyOne(of: ["register", "advance", "remove"])
         let place = try arguments.operands.dropFirst().first.map { try HistoryPlace($0, "TOKEN", arguments.command) }
         if place == nil, action == "advance" {
             throw refusal("--advance needs the TOKEN of the last transaction that the consumer has read.")
@@ -36,7 +33,7 @@ enum ConsumersCommand {
             return try perform(action, name, token, store).map { ($0, try store.parkedWork(ofConsumer: $0.name)) }
         }
         output.hasChanges = access == .readWrite
-        if format == "json" {
+        if output.isJSON {
             for (consumer, parked) in listed { output.data(json(consumer, parked: parked)) }
             return
         }
@@ -56,9 +53,7 @@ enum ConsumersCommand {
         case ("register", _): return [try store.registerConsumer(name, at: token)]
         case ("advance", let token?): return [try store.resetConsumer(name, to: token)]
         case ("remove", _):
-            guard try store.removeConsumer(name) else {
-                throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
-            }
+            guard try store.removeConsumer(name) else { throw ToolFailure("No consumer “\(name)” is registered.") }
             return []
         default: return try store.consumers
         }
@@ -97,14 +92,13 @@ enum ConsumersCommand {
     }
 
     fileprivate static func json(_ consumer: Consumer, parked: [ParkedWork] = []) -> JSONLine {
-        var line: JSONLine = [
-            "name": consumer.name, "kind": kinds(consumer),
-            "number": consumer.cursor.number, "token": consumer.cursor.description, "lag": consumer.lag,
-            "lost": consumer.isLost, "lastSeen": Timestamp.text(consumer.lastSeen),
-            "registered": Timestamp.text(consumer.registered), "processID": consumer.processID,
+        let line: JSONLine = [
+            "name": consumer.name, "kind": kinds(consumer), "number": consumer.cursor.number,
+            "token": consumer.cursor.description, "lag": consumer.lag, "lost": consumer.isLost,
+            "lastSeen": Timestamp.text(consumer.lastSeen), "registered": Timestamp.text(consumer.registered),
+            "processID": consumer.processID,
         ]
-        if !parked.isEmpty { line.add("parked", parked.map { json($0) }) }
-        return line
+        return parked.isEmpty ? line : line + ["parked": parked.map(json)]
     }
 
     static func kinds(_ consumer: Consumer) -> [String] {
@@ -139,9 +133,8 @@ enum InfoCommand {
     static let command = Command(
         "info", "Prints what a store contains and what takes its space.", operands: ["STORE"], options: [.textOrJSON]
     ) { arguments, output in
-        let format = try arguments.format(["text", "json"])
         let facts = try StoreAccess.with(arguments.operands[0], .readOnly) { try StoreFacts($0) }
-        if format == "json" { output.data(json(facts)) } else { text(facts, output) }
+        if output.isJSON { output.data(json(facts)) } else { text(facts, output) }
     }
 
     private static func text(_ facts: StoreFacts, _ output: Output) {
@@ -166,7 +159,7 @@ enum InfoCommand {
             ConsumersCommand.table(facts.consumers, output)
         }
         output.line()
-        output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.0, String(grouped: $0.1)] })
+        output.table(["space", "#bytes, about"], uses(statistics.space).map { [$0.name, String(grouped: $0.bytes)] })
         output.line()
         output.table(["frames", "#bytes"], kinds(statistics).map { [$0.kind, String(grouped: $0.bytes)] })
         if isCompactionDue(statistics) {
@@ -177,10 +170,12 @@ enum InfoCommand {
         }
     }
 
-    private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
+    /// Each with its name in JSON.
+    private static func uses(_ space: StoreStatistics.Space) -> [(key: String, name: String, bytes: UInt64)] {
         [
-            ("live rows", space.liveBytes), ("history", space.historyBytes), ("garbage", space.garbageBytes),
-            ("indexes", space.indexBytes), ("free space", space.freeBytes),
+            ("live", "live rows", space.liveBytes), ("history", "history", space.historyBytes),
+            ("garbage", "garbage", space.garbageBytes), ("index", "indexes", space.indexBytes),
+            ("free", "free space", space.freeBytes),
         ]
     }
 
@@ -197,13 +192,8 @@ enum InfoCommand {
 
     private static func json(_ facts: StoreFacts) -> JSONLine {
         let statistics = facts.statistics
-        var frames = JSONLine()
-        for (kind, count) in kinds(statistics) { frames.add(kind, count) }
-        let space: JSONLine = [
-            "live": statistics.space.liveBytes, "history": statistics.space.historyBytes,
-            "garbage": statistics.space.garbageBytes, "index": statistics.space.indexBytes,
-            "free": statistics.space.freeBytes,
-        ]
+        let frames = JSONLine(kinds(statistics).map { ($0.kind, $0.bytes) })
+        let space = JSONLine(uses(statistics.space).map { ($0.key, $0.bytes) })
         return [
             "store": facts.path, "identifier": facts.identifier, "fileBytes": statistics.fileBytes,
             "end": statistics.endBytes, "transactions": statistics.transactions, "number": facts.token.number,

@@ -21,6 +21,14 @@ package enum JSONValue: Equatable, Sendable {
     case structure(String)
     /// A field of CSV: the attribute's type decides about its meaning.
     case field(String)
+
+    /// Nil unless it is a string.
+    var text: String? { if case .string(let text) = self { text } else { nil } }
+
+    /// Nil unless it is an array.
+    var elements: [JSONValue]? {
+        if case .structure(let text) = self { try? JSONReader.elements(text) } else { nil }
+    }
 }
 
 package struct JSONMember: Equatable, Sendable {
@@ -28,35 +36,16 @@ package struct JSONMember: Equatable, Sendable {
     package var value: JSONValue
 }
 
-extension String {
-    /// Whether it has the same bytes, as a name in a store has.
-    func isExactly(_ other: String) -> Bool { hasSameBytes(as: other) }
-}
-
-/// A text that is compared by its bytes, as names in a store are. Swift strings are also equal if only their Unicode
-/// forms differ.
-package struct ExactText: Hashable, Sendable {
-    package let text: String
-
-    package init(_ text: String) { self.text = text }
-    package static func == (left: ExactText, right: ExactText) -> Bool { left.text.isExactly(right.text) }
-
-    package func hash(into hasher: inout Hasher) {
-        var text = text
-        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-    }
-}
-
 /// The names in an object. A few are compared one by one, which is faster than hashing them.
 private struct SeenNames {
     private var few: [String] = []
-    private var many: Set<ExactText> = []
+    private var many: Set<IdentifierName> = []
 
     mutating func insert(_ name: String) -> Bool {
-        guard many.isEmpty else { return many.insert(ExactText(name)).inserted }
-        if few.contains(where: { $0.isExactly(name) }) { return false }
+        guard many.isEmpty else { return many.insert(IdentifierName(name)).inserted }
+        if few.contains(where: { $0.hasSameBytes(as: name) }) { return false }
         few.append(name)
-        if few.count > 16 { many = Set(few.map(ExactText.init)) }
+        if few.count > 16 { many = Set(few.map(IdentifierName.init)) }
         return true
     }
 }
@@ -200,8 +189,11 @@ package struct JSONReader {
             return .number(text)
         }
         // A double represents any 15 digits.
-        let isExact = text.utf8.count <= 15 && (double.isNormal || double.isZero)
-        return .double(double, text: isExact || DecimalText(text) == DecimalText(double.description) ? nil : text)
+        if text.utf8.count <= 15 && (double.isNormal || double.isZero) { return .double(double) }
+        let shortest = double.description
+        let isSame =
+            text == shortest || DecimalValue(number: text).map { $0 == DecimalValue(number: shortest) } ?? false
+        return .double(double, text: isSame ? nil : text)
     }
 
     /// Whether all digits before the exponent are 0.
@@ -239,7 +231,7 @@ package struct JSONReader {
 
     private mutating func readEscape(_ text: inout [UInt8]) throws(JSONError) {
         place += 1
-        guard let letter = next else { throw error("it ends inside a string") }
+        let letter = try next.orThrow(error("it ends inside a string"))
         if take("u") {
             text += String(Character(try readScalar())).utf8
         } else if let byte = Self.escapes[letter] {
@@ -256,23 +248,18 @@ package struct JSONReader {
     private mutating func readScalar() throws(JSONError) -> Unicode.Scalar {
         let first = try readUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
-        guard first < 0xDC00, bytes[place...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
-            throw error("a string has half of a surrogate pair")
-        }
-        place += 2
-        let second = try readUnit()
-        guard (0xDC00..<0xE000).contains(second),
-            let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-        else { throw error("a string has half of a surrogate pair") }
-        return scalar
+        let isFollowed = first < 0xDC00 && take("\\") && take("u")
+        let second = isFollowed ? try readUnit() : 0
+        guard (0xDC00..<0xE000).contains(second) else { throw error("a string has half of a surrogate pair") }
+        return try Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)).orThrow(
+            error("a string has half of a surrogate pair"))
     }
 
     private mutating func readUnit() throws(JSONError) -> UInt32 {
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = next, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
-                throw error("four hexadecimal digits were expected")
-            }
+            let digit = try next.flatMap { Character(Unicode.Scalar($0)).hexDigitValue }.orThrow(
+                error("four hexadecimal digits were expected"))
             unit = unit << 4 | UInt32(digit)
             place += 1
         }

@@ -6,8 +6,6 @@
 internal import Annals
 
 package enum JSONText {
-    package static func append(_ text: String, to bytes: inout [UInt8]) { bytes += text.utf8 }
-
     package static func appendString(_ text: String, to bytes: inout [UInt8]) {
         var text = text
         text.withUTF8 { appendString(UnsafeRawBufferPointer($0), to: &bytes) }
@@ -59,9 +57,8 @@ package enum JSONText {
     /// it is not taken for a string. A text that looks like such an object is wrapped too.
     package static func append(json: String, to bytes: inout [UInt8]) {
         guard let value = try? JSONReader.value(json), unwrapped(value) == nil else {
-            append("{\"\(notJSON)\":", to: &bytes)
-            appendString(json, to: &bytes)
-            return append("}", to: &bytes)
+            bytes += "{\(string(notJSON)):\(string(json))}".utf8
+            return
         }
         appendRaw(json, to: &bytes)
     }
@@ -71,16 +68,18 @@ package enum JSONText {
     /// The text that a dump has wrapped; nil for any other value.
     package static func unwrapped(_ value: JSONValue) -> String? {
         guard case .structure(let text) = value, text.utf8.first == UInt8(ascii: "{"),
-            let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON,
-            case .string(let content) = members[0].value
+            let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON
         else { return nil }
-        return content
+        return members[0].value.text
     }
 
     /// Appends a JSON text, without control characters for a terminal. Such characters occur only in its strings, where
     /// an escape means the same. Line ends between values become spaces, so the text stays on one line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
-        if json.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return append(json, to: &bytes) }
+        if json.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) {
+            bytes += json.utf8
+            return
+        }
         for scalar in json.unicodeScalars {
             switch scalar {
             case "\n", "\r", "\t": bytes.append(0x20)
@@ -108,10 +107,12 @@ protocol JSONPart { var json: String { get } }
 struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
     private var members: [String] = []
 
-    init() {}
+    init(_ members: [(String, any JSONPart)]) { self.members = members.map { $0.json + ":" + $1.json } }
+    init(dictionaryLiteral members: (String, any JSONPart)...) { self.init(members) }
 
-    init(dictionaryLiteral members: (String, any JSONPart)...) {
-        for (name, value) in members { add(name, value) }
+    /// Only the members that are not null.
+    init(present members: KeyValuePairs<String, any JSONPart>) {
+        self.init(members.filter { $0.value.json != "null" }.map { ($0.key, $0.value) })
     }
 
     static func + (left: JSONLine, right: JSONLine) -> JSONLine {
@@ -121,12 +122,6 @@ struct JSONLine: JSONPart, ExpressibleByDictionaryLiteral {
     }
 
     var json: String { "{" + members.joined(separator: ",") + "}" }
-
-    mutating func add(_ name: String, _ value: any JSONPart) { members.append(name.json + ":" + value.json) }
-
-    mutating func addPresent(_ members: KeyValuePairs<String, any JSONPart>) {
-        for (name, value) in members where value.json != "null" { add(name, value) }
-    }
 }
 
 extension String: JSONPart { var json: String { JSONText.string(self) } }
@@ -141,6 +136,3 @@ extension Optional: JSONPart where Wrapped: JSONPart { var json: String { map(\.
 extension Array: JSONPart where Element: JSONPart {
     var json: String { "[" + map(\.json).joined(separator: ",") + "]" }
 }
-
-/// A checksum or tag as 16 hexadecimal digits, because many JSON readers round large numbers.
-func hexadecimal(_ number: UInt64) -> String { String(number, radix: 16).zeroPadded(to: 16) }

@@ -21,8 +21,6 @@ package final class LineReader {
     private var bytesRead: Int64 = 0
     private var buffer: [UInt8] = []
     private var place = 0
-    /// No line ends before this index of the buffer.
-    private var searched = 0
     private var isAtEnd = false
 
     /// Opens a file; "-" is standard input.
@@ -40,8 +38,7 @@ package final class LineReader {
     /// Begins again. For regular files only.
     package func rewind() {
         lseek(descriptor, 0, SEEK_SET)
-        (buffer, place, searched, isAtEnd) = ([], 0, 0, false)
-        (number, bytesRead) = (0, 0)
+        (buffer, place, isAtEnd, number, bytesRead) = ([], 0, false, 0, 0)
     }
 
     /// The part of a regular file that was read, from 0 to 1.
@@ -50,35 +47,25 @@ package final class LineReader {
     }
 
     package func next() throws(ToolFailure) -> [UInt8]? {
-        while true {
-            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
-                let line = Array(buffer[place..<end])
-                place = end + 1
-                searched = place
-                return counted(line)
-            }
-            searched = buffer.count
-            guard !isAtEnd else {
-                guard place < buffer.count else { return nil }
-                let line = Array(buffer[place...])
-                place = buffer.count
-                return counted(line)
-            }
+        var end = buffer[place...].firstIndex(of: UInt8(ascii: "\n"))
+        while end == nil, !isAtEnd {
             guard buffer.count - place <= Self.maximumLineBytes else {
-                throw ToolFailure(.failed, "Line \(number + 1) of \(name) is longer than 256 MiB.")
+                throw ToolFailure("Line \(number + 1) of \(name) is longer than 256 MiB.")
             }
+            let searched = buffer.count - place
             try fill()
+            end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n"))
         }
-    }
-
-    private func counted(_ line: [UInt8]) -> [UInt8] {
+        guard place < buffer.count else { return nil }
+        let line = buffer[place..<(end ?? buffer.count)]
+        place = min(buffer.count, line.endIndex + 1)
         number += 1
-        return number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(line.dropFirst(3)) : line
+        return Array(number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF]) ? line.dropFirst(3) : line)
     }
 
+    /// Reads more, and removes the lines that were returned.
     private func fill() throws(ToolFailure) {
         buffer.removeFirst(place)
-        searched -= place
         place = 0
         let before = buffer.count
         buffer += repeatElement(0, count: Self.pieceBytes)
@@ -94,27 +81,25 @@ package final class LineReader {
     }
 
     private static func failure(_ what: String, _ name: String, _ number: Int32) -> ToolFailure {
-        ToolFailure(.failed, "\(name) \(what): \(String(cString: strerror(number))).")
+        ToolFailure("\(name) \(what): \(String(cString: strerror(number))).")
     }
-}
 
-extension LineReader {
-    /// The members of the next line that is not blank.
-    func nextObject(_ wrong: (String) -> ToolFailure) throws -> [JSONMember]? {
+    /// The next line that is not blank.
+    func nextFilled() throws(ToolFailure) -> [UInt8]? {
         while let line = try next() {
-            if line.isBlank { continue }
-            do throws(JSONError) {
-                return try JSONReader.object(line)
-            } catch {
-                throw wrong("\(error.message), at column \(error.column)")
-            }
+            if !line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return line }
         }
         return nil
     }
-}
 
-extension [UInt8] {
-    var isBlank: Bool { allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
+    /// The members of the next line that is not blank.
+    func nextObject(_ wrong: (String) -> ToolFailure) throws -> [JSONMember]? {
+        do {
+            return try nextFilled().map { line throws(JSONError) in try JSONReader.object(line) }
+        } catch let error as JSONError {
+            throw wrong("\(error.message), at column \(error.column)")
+        }
+    }
 }
 
 package enum CSV {
@@ -124,22 +109,20 @@ package enum CSV {
         let first = reader.number
         var (fields, field, isQuoted, isInQuotes, place) = ([String?](), [UInt8](), false, false, 0)
         func wrong(_ reason: String) -> ToolFailure {
-            ToolFailure(.failed, "Line \(reader.number) of \(reader.name) is wrong: \(reason).")
+            ToolFailure("Line \(reader.number) of \(reader.name) is wrong: \(reason).")
         }
         func end() throws(ToolFailure) {
-            guard let text = String(validating: field, as: UTF8.self) else {
-                throw wrong("it is not in UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)")
-            }
+            let text = try String(validating: field, as: UTF8.self).orThrow(
+                wrong("it is not in UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)"))
             fields.append(field.isEmpty && !isQuoted ? nil : text)
         }
         while true {
             guard place < line.count else {
                 guard isInQuotes else { break }
-                guard let next = try reader.next() else {
-                    throw ToolFailure(.failed, "Line \(first) of \(reader.name) is wrong: a quoted field has no end.")
-                }
+                line = try reader.next().orThrow(
+                    ToolFailure("Line \(first) of \(reader.name) is wrong: a quoted field has no end."))
                 field.append(UInt8(ascii: "\n"))
-                (line, place) = (next, 0)
+                place = 0
                 continue
             }
             let byte = line[place]

@@ -8,23 +8,28 @@ struct LineError: Error {
     var hint: String?
 }
 
+extension StoreError {
+    /// The message as a part of a sentence.
+    var reason: String { message.hasSuffix(".") ? String(message.dropLast()) : message }
+}
+
 struct LoadBatch {
     private let transaction: Transaction
     private let entity: EntityHandle
     private let key: LoadKey?
     /// The objects that this batch has inserted, by the value of the key. No index contains them yet.
     private var inserted: [Value: ObjectID] = [:]
-    private var positions: [ExactText: Int] = [:]
+    private var positions: [IdentifierName: Int] = [:]
     private(set) var counts = LoadCounts()
     private(set) var named: [UInt64] = []
 
     /// Changes the schema by the plan. Must be the first action of the transaction.
-    init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>, _ options: LoadOptions) throws {
+    init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: [LoadedLine], _ options: LoadOptions) throws {
         self.transaction = transaction
         try plan.apply(to: transaction, entity: options.entity)
         let entity = try transaction.entity(options.entity)
         self.entity = entity
-        for (position, name) in entity.attributes.enumerated() { positions[ExactText(name)] = position }
+        for (position, name) in entity.attributes.enumerated() { positions[IdentifierName(name)] = position }
         key = try options.key.map { try LoadKey($0, of: entity, in: transaction.snapshot, plan, lines) }
     }
 
@@ -34,21 +39,20 @@ struct LoadBatch {
         var values = [Value?](repeating: nil, count: entity.attributes.count)
         for (index, member) in line.members.enumerated() {
             // Most lines have the attributes in the schema's order.
-            let isInOrder = index < values.count && entity.attributes[index].isExactly(member.name)
-            guard let position = isInOrder ? index : positions[ExactText(member.name)] else {
+            let isInOrder = index < values.count && entity.attributes[index].hasSameBytes(as: member.name)
+            guard let position = isInOrder ? index : positions[IdentifierName(member.name)] else {
                 // An attribute without any value so far is created at the end.
                 if member.value == .null { continue }
                 throw wrong("“\(member.name)” is no longer an attribute of “\(entity.name)”")
             }
-            guard let value = ValueConversion.value(member.value, as: entity.types[position]) else {
-                throw wrong("“\(member.name)” has the type \(entity.types[position]), but the value does not")
-            }
-            values[position] = value
+            let type = entity.types[position]
+            values[position] = try ValueConversion.value(member.value, as: type).orThrow(
+                wrong("“\(member.name)” has the type \(type), but the value does not"))
         }
         do {
             try write(values)
         } catch let error as StoreError where Self.codesOfLines.contains(error.code) {
-            throw wrong(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
+            throw wrong(error.reason)
         }
     }
 
@@ -92,14 +96,12 @@ struct LoadKey {
     /// The objects that lines of the batch name, if the state before has no index of the key.
     private var found: [Value: ObjectID]?
 
-    init(
-        _ name: String, of entity: EntityHandle, in before: Snapshot, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>
-    ) throws {
+    init(_ name: String, of entity: EntityHandle, in before: Snapshot, _ plan: LoadPlan, _ lines: [LoadedLine]) throws {
         (self.name, self.before) = (name, before)
         position = entity.position(of: name)
-        let there = try before.entities.first { $0.name.isExactly(entity.name) }?[name]
+        let there = try before.entities.first { $0.name.hasSameBytes(as: entity.name) }?[name]
         old = there == nil ? nil : try before.entity(entity.name)
-        let widening = plan.widenings.first { $0.name.isExactly(name) }
+        let widening = plan.widenings.first { $0.name.hasSameBytes(as: name) }
         if let there, let position, widening != nil || !(there.isUnique || there.isIndexed) {
             let keys = lines.values(of: name).compactMap { ValueConversion.value($0.value, as: entity.types[position]) }
             found = try objects(widening, Set(keys.map(Self.compared)))

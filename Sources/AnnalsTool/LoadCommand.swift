@@ -48,7 +48,6 @@ enum LoadCommand {
             Option("batch", value: "N", "the number of lines in a transaction (1000)"), .textOrCounts,
         ]
     ) { arguments, output in
-        let format = try arguments.format(["text", "json"])
         let (path, file) = (arguments.operands[0], arguments.operands[1])
         let isDump = !LoadOptions.names.contains { arguments.has($0) }
         let counts =
@@ -56,7 +55,7 @@ enum LoadCommand {
             ? try LoadDump(file).load(into: path, author: arguments.author, context: arguments.value(of: "context"))
             : try LoadRun(LoadOptions(arguments), LineReader(file)).load(into: path)
         output.hasChanges = counts.transactions > 0
-        output.line(format, json: json(counts), text: text(counts))
+        output.line(json: json(counts), text: text(counts))
     }
 
     private static func text(_ counts: LoadCounts) -> String {
@@ -80,17 +79,15 @@ struct LoadOptions {
     var allowsEmpty: Bool
     var widens: Bool
     var isCSV: Bool
-    var types: [ExactText: (type: AttributeType, target: String?)] = [:]
+    var types: [IdentifierName: (type: AttributeType, target: String?)] = [:]
     var author: String?
     var context: String?
     var batch: Int
 
     init(_ arguments: Arguments) throws {
         let refusal = arguments.refusal
-        guard let entity = arguments.value(of: "entity") else {
-            throw refusal("“annals load” needs the entity of the objects: give it with “--entity”.")
-        }
-        self.entity = entity
+        entity = try arguments.value(of: "entity").orThrow(
+            refusal("“annals load” needs the entity of the objects: give it with “--entity”."))
         key = arguments.value(of: "key")
         prunes = arguments.has("prune")
         allowsEmpty = arguments.has("allow-empty")
@@ -103,7 +100,7 @@ struct LoadOptions {
             else { throw refusal("The option “--type” takes NAME=TYPE, such as since=date, not “\(text)”.") }
             let type = String(text[text.index(after: sign)...])
             let known = AttributeType(rawValue: type).flatMap { $0.isReference ? nil : $0 }
-            types[ExactText(String(text[..<sign]))] = known.map { ($0, nil) } ?? (.object, type)
+            types[IdentifierName(String(text[..<sign]))] = known.map { ($0, nil) } ?? (.object, type)
         }
         author = arguments.author
         context = arguments.value(of: "context")
@@ -116,7 +113,7 @@ struct LoadOptions {
 
     /// A new attribute, of the type that was chosen for it, or of another one.
     func attribute(_ name: String, _ other: AttributeType) -> AttributeDescription {
-        let chosen = types[ExactText(name)]
+        let chosen = types[IdentifierName(name)]
         let type = chosen?.type ?? other
         return AttributeDescription(
             name, type, target: chosen?.target, whenTargetIsDeleted: type.isReference ? .nullify : .noAction)

@@ -10,7 +10,7 @@ final class LoadDump {
     private struct Target {
         let entity: EntityHandle
         let defaults: [Value]
-        let positions: [ExactText: Int]
+        let positions: [IdentifierName: Int]
         /// By position: the entity that an attribute refers to; nil for any.
         let targets: [String?]
     }
@@ -18,8 +18,8 @@ final class LoadDump {
     private let file: String
     private let reader: LineReader
     private var counts = LoadCounts()
-    private var targets: [ExactText: Target] = [:]
-    private var descriptions: [ExactText: EntityDescription] = [:]
+    private var targets: [IdentifierName: Target] = [:]
+    private var descriptions: [IdentifierName: EntityDescription] = [:]
     /// The names of the dump's entities, by their numbers there.
     private var names: [UInt16: String] = [:]
     private var knowsAllNames = false
@@ -43,7 +43,6 @@ final class LoadDump {
         }
         let store = try StoreAccess.open(path, .readWrite, creates: true)
         let progress = Progress("objects")
-        defer { progress.clear() }
         try StoreAccess.change(store) {
             // TL5.
             let token = try store.write(author: author, contextName: context) { transaction in
@@ -67,18 +66,16 @@ final class LoadDump {
             if !changes.isEmpty { try transaction.changeSchema(changes) }
         }
         for description in present + (schema?.entities ?? []).map(\.description) {
-            descriptions[ExactText(description.name)] = description
+            descriptions[IdentifierName(description.name)] = description
         }
     }
 
     private func wrong(_ reason: String) -> ToolFailure {
-        ToolFailure(.failed, "Line \(reader.number) of \(reader.name) is wrong: \(reason). Nothing was written.")
+        ToolFailure("Line \(reader.number) of \(reader.name) is wrong: \(reason). Nothing was written.")
     }
 
     private func identity(of line: [JSONMember]) throws -> (entity: String, object: ObjectID) {
-        func text(_ name: String) -> String? {
-            if case .string(let text)? = line.first(where: { $0.name == name })?.value { text } else { nil }
-        }
+        func text(_ name: String) -> String? { line.first { $0.name == name }?.value.text }
         guard let entity = text("_entity"), let object = text("_id").flatMap({ ObjectID($0) }) else {
             throw LoadCommand.command.refusal(
                 "Line \(reader.number) of \(reader.name) has no “_entity” and “_id”, so it is no line of a dump: give "
@@ -89,7 +86,7 @@ final class LoadDump {
 
     private func add(_ line: [JSONMember], to transaction: Transaction) throws {
         let (name, id) = try identity(of: line)
-        if names.updateValue(name, forKey: id.entityNumber).map({ !$0.isExactly(name) }) ?? false {
+        if names.updateValue(name, forKey: id.entityNumber).map({ !$0.hasSameBytes(as: name) }) ?? false {
             throw wrong("“\(name)” and another entity have IDs that begin with \(id.entityNumber)")
         }
         do {
@@ -97,33 +94,30 @@ final class LoadDump {
             var values = target.defaults
             for member in line {
                 guard let attribute = MemberNames.loaded(member.name) else { continue }
-                guard let position = target.positions[ExactText(attribute)] else {
-                    throw wrong("“\(name)” has no attribute “\(attribute)”: dump with --schema, or add it")
-                }
+                let position = try target.positions[IdentifierName(attribute)].orThrow(
+                    wrong("“\(name)” has no attribute “\(attribute)”: dump with --schema, or add it"))
                 let type = target.entity.types[position]
-                guard let value = ValueConversion.value(member.value, as: type) else {
-                    throw wrong("“\(attribute)” has the type \(type), but the value does not")
-                }
+                let value = try ValueConversion.value(member.value, as: type).orThrow(
+                    wrong("“\(attribute)” has the type \(type), but the value does not"))
                 values[position] = try translated(value, target.targets[position], transaction)
             }
             let object = try transaction.reserveID(of: target.entity, number: id.number)
             try transaction.insert(target.entity, values, as: object)
             counts.inserted += 1
         } catch let error as StoreError {
-            throw wrong(error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
+            throw wrong(error.reason)
         }
     }
 
     private func target(_ name: String, _ transaction: Transaction) throws -> Target {
-        if let target = targets[ExactText(name)] { return target }
+        if let target = targets[IdentifierName(name)] { return target }
         let entity = try transaction.entity(name)
-        let attributes = descriptions[ExactText(name)]?.attributes ?? []
-        func attribute(_ name: String) -> AttributeDescription? { attributes.first { $0.name.isExactly(name) } }
+        let attributes = entity.attributes.map { descriptions[IdentifierName(name)]?[$0] }
         let target = Target(
-            entity: entity, defaults: entity.attributes.map { attribute($0)?.defaultValue ?? .null },
-            positions: Dictionary(entity.attributes.enumerated().map { (ExactText($1), $0) }) { $1 },
-            targets: entity.attributes.map { attribute($0)?.target })
-        targets[ExactText(name)] = target
+            entity: entity, defaults: attributes.map { $0?.defaultValue ?? .null },
+            positions: Dictionary(entity.attributes.enumerated().map { (IdentifierName($1), $0) }) { $1 },
+            targets: attributes.map { $0?.target })
+        targets[IdentifierName(name)] = target
         return target
     }
 
@@ -151,11 +145,9 @@ final class LoadDump {
                 names[id.entityNumber] = name
             }
         }
-        guard let name = names[object.entityNumber] else {
-            throw wrong(
+        return try names[object.entityNumber].orThrow(
+            wrong(
                 "it refers to \(object), and no line before it has an object of that entity"
-                    + (reader.isRegularFile ? "" : ": load from a file"))
-        }
-        return name
+                    + (reader.isRegularFile ? "" : ": load from a file")))
     }
 }

@@ -16,24 +16,25 @@ struct LoadedLine {
     var members: [JSONMember]
 }
 
-extension ArraySlice<LoadedLine> {
+extension [LoadedLine] {
     /// The values of an attribute, with the numbers of their lines.
     func values(of name: String) -> [(line: UInt64, value: JSONValue)] {
-        flatMap { line in line.members.filter { $0.name.isExactly(name) }.map { (line.number, $0.value) } }
+        flatMap { line in line.members.filter { $0.name.hasSameBytes(as: name) }.map { (line.number, $0.value) } }
     }
 }
 
 final class LoadRun {
-    private let options: LoadOptions
+    let options: LoadOptions
     private let reader: LineReader
     private var counts = LoadCounts()
     private let progress = Progress("rows")
     /// The numbers of the objects that lines have named. Kept only for pruning.
     private var seen = Set<UInt64>()
     /// The types in the whole file, if it can be read twice.
-    private var known = TypeGuesses()
+    private(set) var known = TypeGuesses()
     private var untyped: [String] = []
-    private var own = Set<ExactText>()
+    /// The attributes that this load has added. Only it knows them, so it may widen them.
+    private(set) var own = Set<IdentifierName>()
     /// Of CSV: the names in the first line.
     private var columns: [String] = []
 
@@ -44,7 +45,7 @@ final class LoadRun {
 
     func load(into path: String) throws -> LoadCounts {
         if reader.isRegularFile { known = try readTypes() }
-        let named = Set(known.names.map(ExactText.init))
+        let named = Set(known.names.map(IdentifierName.init))
         if let unknown = options.types.keys.first(where: { !named.contains($0) }), !named.isEmpty {
             throw LoadCommand.command.refusal(
                 "--type names “\(unknown.text)”, which is in no line of \(reader.name): check the name.")
@@ -54,11 +55,10 @@ final class LoadRun {
         let present = batch.isEmpty ? try StoreAccess.existing(path, .readWrite) : nil
         if batch.isEmpty, present == nil { return counts }
         let store = try present ?? StoreAccess.open(path, .readWrite, creates: true)
-        defer { progress.clear() }
         try StoreAccess.change(store) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             repeat {
-                try load(batch[...], into: store)
+                try load(batch, into: store)
                 batch = try readBatch()
             } while !batch.isEmpty
             if !untyped.isEmpty { try addUntyped(store) }
@@ -106,7 +106,7 @@ final class LoadRun {
             if fields == [nil], columns.count != 1 { continue }
             if columns.isEmpty {
                 columns = fields.map { $0 ?? "" }
-                for name in columns where columns.count(where: { ExactText($0) == ExactText(name) }) > 1 {
+                for name in columns where columns.count(where: { IdentifierName($0) == IdentifierName(name) }) > 1 {
                     throw wrong(reader.number, "the name “\(name)” is there twice")
                 }
                 continue
@@ -122,11 +122,10 @@ final class LoadRun {
     /// The members with the names of attributes.
     private func named(_ members: [JSONMember]) throws -> [JSONMember] {
         try members.map { member in
-            guard let name = MemberNames.loaded(member.name) else {
-                throw wrong(
+            let name = try MemberNames.loaded(member.name).orThrow(
+                wrong(
                     reader.number,
-                    "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute")
-            }
+                    "dumps use the name “\(member.name)” themselves: dump with “--bare”, or rename the attribute"))
             guard (1...255).contains(name.utf8.count) else {
                 throw wrong(reader.number, "an attribute's name must have 1 to 255 bytes, unlike “\(name.prefix(40))”")
             }
@@ -143,47 +142,41 @@ final class LoadRun {
 
     private func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
         ToolFailure(
-            .failed,
             "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
                 + "objects were inserted and \(counts.updated) updated; nothing of its own batch was written.",
             hint: hint)
     }
 
-    /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.
-    private func unwritten(_ batch: ArraySlice<LoadedLine>, _ error: StoreError) -> ToolFailure {
-        var failure = ToolFailure(error)
-        guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
-        failure.message =
-            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) In the batches "
-            + "before them, \(counts.inserted) objects were inserted and \(counts.updated) updated."
-        return failure
-    }
-
     /// Writes a batch in one transaction: TL1.
-    private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws {
+    private func load(_ batch: [LoadedLine], into store: Store) throws {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)
             try requireCount(guesses, at: line.number)
         }
-        let schema = LoadSchema(options: options, lines: batch, guesses: guesses, known: known, own: own)
         let (added, rows): ([String], LoadBatch)
         do {
             (added, rows) = try transact(store) { transaction in
-                let plan = try schema.plan(transaction.snapshot)
+                let plan = try plan(batch, guesses, transaction.snapshot)
                 var rows = try LoadBatch(transaction, plan, batch, options)
                 for line in batch { try rows.add(line) }
                 return (plan.added, rows)
             }
         } catch let error as StoreError {
-            throw unwritten(batch, error)
+            // It shows only when the batch is committed, and belongs to one of its lines, or to none.
+            var failure = ToolFailure(error)
+            if let first = batch.first?.number {
+                failure.message =
+                    "Nothing of lines \(first) to \(reader.number) of \(reader.name) was written: "
+                    + "\(error.description) In the batches before them, \(counts.inserted) objects were inserted and "
+                    + "\(counts.updated) updated."
+            }
+            throw failure
         } catch let error as LineError {
             throw wrong(error.line, error.reason, hint: error.hint)
         }
-        untyped += guesses.names.filter { name in
-            guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
-        }
-        own.formUnion(added.map { ExactText($0) })
+        untyped += guesses.names.filter { guesses[$0].type == nil && known[$0].type == nil && !untyped.contains($0) }
+        own.formUnion(added.map { IdentifierName($0) })
         counts.add(rows.counts)
         if options.prunes { seen.formUnion(rows.named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged, part: reader.part)
@@ -193,7 +186,7 @@ final class LoadRun {
     private func addUntyped(_ store: Store) throws {
         try transact(store) { transaction in
             let present = try transaction.entity(options.entity).attributes
-            let missing = untyped.filter { name in !present.contains { $0.isExactly(name) } }
+            let missing = untyped.filter { name in !present.contains { $0.hasSameBytes(as: name) } }
             try transaction.changeSchema(
                 missing.map { .addAttribute(options.attribute($0, .json), to: options.entity) })
         }
@@ -211,7 +204,6 @@ final class LoadRun {
         let count = try store.snapshot().count(of: options.entity)
         guard count > 0 else { return }
         throw ToolFailure(
-            .failed,
             "\(reader.name) contains no objects, and “--prune” would delete all \(count) of “\(options.entity)”. "
                 + "Nothing was changed. To delete them, add “--allow-empty”.")
     }

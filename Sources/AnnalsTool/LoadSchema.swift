@@ -24,7 +24,11 @@ struct Widening {
 struct LoadPlan {
     var changes: [SchemaChange] = []
     var widenings: [Widening] = []
-    var added: [String] = []
+
+    /// The names of the new attributes.
+    var added: [String] {
+        changes.compactMap { if case .addAttribute(let attribute, _) = $0 { attribute.name } else { nil } }
+    }
 
     /// Must be the first action of the transaction.
     func apply(to transaction: Transaction, entity: String) throws {
@@ -44,23 +48,17 @@ struct LoadPlan {
     }
 }
 
-struct LoadSchema {
-    let options: LoadOptions
-    let lines: ArraySlice<LoadedLine>
-    let guesses: TypeGuesses
-    /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
-    let known: TypeGuesses
-    /// The attributes that this load has added. Only it knows them, so it may widen them.
-    let own: Set<ExactText>
-
+extension LoadRun {
     private var entity: String { options.entity }
 
-    func plan(_ snapshot: Snapshot) throws -> LoadPlan {
-        let present = try snapshot.entities.first { $0.name.isExactly(entity) }
+    /// The schema changes that a batch needs. A new or wider attribute gets the type that fits the whole file, if that
+    /// is known.
+    func plan(_ lines: [LoadedLine], _ guesses: TypeGuesses, _ snapshot: Snapshot) throws -> LoadPlan {
+        let present = try snapshot.entities.first { $0.name.hasSameBytes(as: entity) }
         var plan = LoadPlan()
         if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }
         for name in guesses.names {
-            let isKey = options.key.map { $0.isExactly(name) } ?? false
+            let isKey = options.key.map { $0.hasSameBytes(as: name) } ?? false
             let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
                 guard let guessed = guess.type else { continue }
@@ -68,10 +66,9 @@ struct LoadSchema {
                 var attribute = options.attribute(name, options.isCSV && known.names.isEmpty ? .string : guessed)
                 (attribute.isIndexed, attribute.isUnique) = (isKey, isKey)
                 plan.changes.append(.addAttribute(attribute, to: entity))
-                plan.added.append(name)
                 continue
             }
-            if let chosen = options.types[ExactText(name)], chosen.type != there.type {
+            if let chosen = options.types[IdentifierName(name)], chosen.type != there.type {
                 throw LineError(
                     line: lines.first?.number ?? 0,
                     reason: "“\(name)” of “\(entity)” has the type \(there.type) already, and not \(chosen.type): "
@@ -84,37 +81,26 @@ struct LoadSchema {
                 })
             {
                 // TL4.
-                guard options.widens || own.contains(ExactText(name)) && options.types[ExactText(name)] == nil else {
-                    throw refusal(name, there.type, misfit)
+                guard options.widens || own.contains(IdentifierName(name)) && options.types[IdentifierName(name)] == nil
+                else {
+                    throw LineError(
+                        line: misfit.line,
+                        reason: "“\(name)” of “\(entity)” has the type \(there.type), but a value of the type "
+                            + "\(TypeGuess([misfit.value]).type ?? .json) was given",
+                        hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that "
+                            + "declares the attribute then cannot open the store until it declares the wider type.")
                 }
                 let type = try guess.widened(there.type) { try integersAreDoubles(name, snapshot) }
-                plan.changes.append(.replaceAttribute(name, of: entity, by: wider(there, type, isKey)))
+                let wider = AttributeDescription(
+                    name, type, isIndexed: isKey || there.isIndexed, isUnique: isKey || there.isUnique,
+                    isPreservedOnDeletion: there.isPreservedOnDeletion)
+                plan.changes.append(.replaceAttribute(name, of: entity, by: wider))
                 plan.widenings.append(Widening(name: name, type: type))
             } else if isKey && !there.isUnique {
                 plan.changes.append(.changeAttribute(name, of: entity, isIndexed: true, isUnique: true))
             }
         }
         return plan
-    }
-
-    private func wider(_ there: AttributeDescription, _ type: AttributeType, _ isKey: Bool) -> AttributeDescription {
-        var wider = there
-        wider.type = type
-        wider.defaultValue = nil
-        wider.isOptional = true
-        if isKey { (wider.isIndexed, wider.isUnique) = (true, true) }
-        return wider
-    }
-
-    private func refusal(
-        _ name: String, _ type: AttributeType, _ misfit: (line: UInt64, value: JSONValue)
-    ) -> LineError {
-        let given = TypeGuess([misfit.value]).type ?? .json
-        return LineError(
-            line: misfit.line,
-            reason: "“\(name)” of “\(entity)” has the type \(type), but a value of the type \(given) was given",
-            hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that declares the "
-                + "attribute then cannot open the store until it declares the wider type.")
     }
 
     private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws -> Bool {
@@ -130,9 +116,8 @@ struct LoadSchema {
 }
 
 package struct TypeGuess: Equatable, Sendable {
-    private var (sawBool, sawInt, sawDouble, sawString) = (false, false, false, false)
-    /// Objects, arrays, and numbers that are neither integers nor doubles.
-    private var sawOther = false
+    /// The types of the values: json for objects, arrays, and numbers that are neither integers nor doubles.
+    private var types: Set<AttributeType> = []
     /// Whether they are fields of CSV, which are texts if they are not all of another type.
     private var isOfFields = false
     /// Whether every integer is also a double without rounding.
@@ -144,31 +129,27 @@ package struct TypeGuess: Equatable, Sendable {
     package mutating func add(_ value: JSONValue) {
         switch value {
         case .null: break
-        case .bool: sawBool = true
+        case .bool: types.insert(.bool)
         case .int(let int):
-            sawInt = true
+            types.insert(.int)
             if Double(exactly: int) == nil { integersAreDoubles = false }
-        case .double: sawDouble = true
-        case .string: sawString = true
-        case .number, .structure: sawOther = true
+        case .double: types.insert(.double)
+        case .string: types.insert(.string)
+        case .number, .structure: types.insert(.json)
         case .field(let text):
             isOfFields = true
-            switch try? JSONReader.value(text) {
-            case .bool?, .int?, .double?: if let json = try? JSONReader.value(text) { add(json) }
-            default: sawString = true
+            let json = (try? JSONReader.value(text)) ?? .null
+            switch json {
+            case .bool, .int, .double: add(json)
+            default: types.insert(.string)
             }
         }
     }
 
     package var type: AttributeType? {
-        switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
-        case (false, false, false, false, false): nil
-        case (true, false, false, false, false): .bool
-        case (false, true, false, false, false): .int
-        case (false, _, true, false, false) where integersAreDoubles: .double
-        case (false, false, false, true, false): .string
-        default: isOfFields ? .string : .json
-        }
+        if types.count <= 1 { return types.first }
+        if types == [.int, .double], integersAreDoubles { return .double }
+        return isOfFields ? .string : .json
     }
 
     /// The type that an existing attribute must get; its own type if that can stay.
@@ -193,23 +174,23 @@ package struct TypeGuess: Equatable, Sendable {
 struct TypeGuesses {
     private(set) var names: [String] = []
     private var guesses: [TypeGuess] = []
-    private var places: [ExactText: Int] = [:]
+    private var places: [IdentifierName: Int] = [:]
 
     mutating func add(_ members: [JSONMember]) {
         for (index, member) in members.enumerated() {
             // Most lines have the same names in the same order.
-            let isInOrder = index < names.count && names[index].isExactly(member.name)
+            let isInOrder = index < names.count && names[index].hasSameBytes(as: member.name)
             guesses[isInOrder ? index : place(of: member.name)].add(member.value)
         }
     }
 
     private mutating func place(of name: String) -> Int {
-        if let place = places[ExactText(name)] { return place }
-        places[ExactText(name)] = names.count
+        if let place = places[IdentifierName(name)] { return place }
+        places[IdentifierName(name)] = names.count
         names.append(name)
         guesses.append(TypeGuess())
         return names.count - 1
     }
 
-    subscript(name: String) -> TypeGuess { places[ExactText(name)].map { guesses[$0] } ?? TypeGuess() }
+    subscript(name: String) -> TypeGuess { places[IdentifierName(name)].map { guesses[$0] } ?? TypeGuess() }
 }

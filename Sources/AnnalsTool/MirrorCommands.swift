@@ -44,7 +44,7 @@ enum MirrorCommands {
             Option("local", value: "ENTITY", isRepeatable: true, "an entity that stays in this store"), .linesOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
+        let format = output.format
         try mirror(arguments) { mirror, ending in
             let isEnding = AsyncStream<Void>.makeStream()
             ending.then { isEnding.continuation.finish() }
@@ -77,9 +77,8 @@ enum MirrorCommands {
             and when its last message came.
             """, operands: ["STORE"], options: [.jsonOrText]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let status = try StoreAccess.with(arguments.operands[0], .readOnly) { try Mirror.lastStatus(of: $0) }
-        if format == "json" { return output.data(MirrorStatusText.recorded(status)) }
+        if output.isJSON { return output.data(MirrorStatusText.recorded(status)) }
         if let status { return MirrorStatusText.print(status, output) }
         output.line("This store was never mirrored. To begin: annals help mirror run")
     }
@@ -109,7 +108,7 @@ enum MirrorCommands {
         let found = (status?.peers ?? []).filter { $0.name == wanted || $0.identifier == UUID(uuidString: wanted) }
         guard let peer = found.first, found.count == 1 else {
             throw ToolFailure(
-                .failed, "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
+                "The group has \(found.isEmpty ? "no" : "more than one") store “\(wanted)”.",
                 hint: "Try: annals mirror status \(arguments.operands[0])")
         }
         try change(arguments) { try await $0.forget(peer.identifier) }
@@ -133,11 +132,16 @@ enum MirrorCommands {
         for weakness in status.weaknesses where shown?.weaknesses.contains(weakness) != true {
             try Output.report("annals: weak point: " + weakness)
         }
-        if let error = status.lastError, shown?.lastError != error { try Output.report("annals: " + error.description) }
+        try showError(status, after: shown?.lastError)
         let output = Output(.standardOutput)
+        output.format = format
         let json = MirrorStatusText.json(status, conflictsBefore: shown?.conflicts ?? 0)
-        output.line(format, json: json, text: MirrorStatusText.line(status))
+        output.line(json: json, text: MirrorStatusText.line(status))
         try output.finish()
+    }
+
+    private static func showError(_ status: Mirror.Status, after shown: StoreError?) throws {
+        if let error = status.lastError, error != shown { try Output.report("annals: " + error.description) }
     }
 
     /// Runs the mirror until `body` has changed the group, or SIGTERM or SIGINT comes. Shows its errors.
@@ -150,9 +154,8 @@ enum MirrorCommands {
             let reports = Task {
                 var shown: StoreError?
                 for await status in mirror.statusUpdates() {
-                    guard let error = status.lastError, error != shown else { continue }
-                    shown = error
-                    try Output.report("annals: " + error.description)
+                    try showError(status, after: shown)
+                    shown = status.lastError ?? shown
                 }
             }
             defer { reports.cancel() }
@@ -167,13 +170,8 @@ enum MirrorCommands {
         _ arguments: Arguments, _ body: @escaping @Sendable (Mirror, Ending) async throws -> Void
     ) throws {
         let route = try route(arguments)
-        guard let group = arguments.value(of: "group") else {
-            throw arguments.refusal("--group is missing: name the group.")
-        }
-        let text = arguments.value(of: "direction") ?? Mirror.Direction.both.rawValue
-        guard let direction = Mirror.Direction(rawValue: text) else {
-            throw arguments.refusal("--direction is both, publish or receive, not “\(text)”.")
-        }
+        let group = try arguments.value(of: "group").orThrow(arguments.refusal("--group is missing: name the group."))
+        let direction: Mirror.Direction = try arguments.choice(of: "direction") ?? .both
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: arguments.has("create"))
         defer { try? store.close() }
@@ -184,18 +182,14 @@ enum MirrorCommands {
     }
 
     private static func route(_ arguments: Arguments) throws -> Mirror.Route {
-        let refusal = arguments.refusal
-        switch (arguments.value(of: "nats"), arguments.value(of: "folder")) {
-        case (let address?, nil): return try nats(address, arguments)
-        case (nil, let path?):
-            let ofNATS = ["token", "user", "password", "require-replicas", "domain"]
-            if let option = ofNATS.first(where: arguments.has) {
-                throw refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
-            }
-            return .folder(path)
-        case (nil, nil): throw refusal("Either --nats or --folder is missing: choose how the messages travel.")
-        case (_?, _?): throw refusal("--nats and --folder cannot be given together.")
+        _ = try arguments.onlyOne(of: ["nats", "folder"])
+        if let address = arguments.value(of: "nats") { return try nats(address, arguments) }
+        let path = try arguments.value(of: "folder").orThrow(
+            arguments.refusal("Either --nats or --folder is missing: choose how the messages travel."))
+        if let option = ["token", "user", "password", "require-replicas", "domain"].first(where: arguments.has) {
+            throw arguments.refusal("--\(option) belongs to --nats, and cannot be given with --folder.")
         }
+        return .folder(path)
     }
 
     private static func nats(_ address: String, _ arguments: Arguments) throws -> Mirror.Route {
@@ -207,10 +201,9 @@ enum MirrorCommands {
             let token = arguments.value(of: "token") ?? Terminal.environment("ANNALS_NATS_TOKEN")
             return .nats(address, token: token, replicas: replicas, domain: domain)
         }
-        if arguments.has("token") { throw refusal("--token and --user cannot be given together.") }
-        guard let password = arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD") else {
-            throw refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD.")
-        }
+        _ = try arguments.onlyOne(of: ["token", "user"])
+        let password = try (arguments.value(of: "password") ?? Terminal.environment("ANNALS_NATS_PASSWORD")).orThrow(
+            refusal("--user needs a password: set the variable ANNALS_NATS_PASSWORD."))
         return .nats(address, user: user, password: password, replicas: replicas, domain: domain)
     }
 }
@@ -256,19 +249,16 @@ enum MirrorStatusText {
     }
 
     private static func json(_ error: StoreError) -> JSONLine {
-        ["code": error.code.rawValue, "message": error.message] + (error.path.map { ["path": $0] } ?? [:])
+        ["code": error.code.rawValue, "message": error.message] + JSONLine(present: ["path": error.path])
     }
 
     static func line(_ status: Mirror.Status) -> String {
         let peers = status.peers.filter { !$0.hasLeft }
         let state = !status.isRunning ? "stopped" : status.lastError == nil ? "running" : "waiting after an error"
         let lags = peers.map { "\($0.name): " + ($0.lag == 0 ? "up to date" : "at most \($0.lag) missing") }
-        return
-            ([
-                state, "published \(status.published)", count(peers.count, "other store"),
-                count(status.conflicts, "conflict"),
-            ] + lags + (status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]))
-            .joined(separator: "; ")
+        let counts = [count(peers.count, "other store"), count(status.conflicts, "conflict")]
+        let parked = status.parked.isEmpty ? [] : [count(status.parked.count, "parked transaction")]
+        return ([state, "published \(status.published)"] + counts + lags + parked).joined(separator: "; ")
     }
 
     static func print(_ status: Mirror.Status, _ output: Output) {
@@ -297,7 +287,5 @@ enum MirrorStatusText {
         output.table(names, rows)
     }
 
-    private static func count(_ number: Int, _ noun: String) -> String {
-        "\(number) \(noun)" + (number == 1 ? "" : "s")
-    }
+    private static func count(_ number: Int, _ noun: String) -> String { ReportNumber.count(UInt64(number), noun) }
 }

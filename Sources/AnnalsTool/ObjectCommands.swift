@@ -52,7 +52,6 @@ enum EditCommands {
         _ assignments: ArraySlice<String>, _ arguments: Arguments, _ output: Output,
         _ body: (Transaction, EntityHandle, Snapshot) throws -> ObjectID?
     ) throws {
-        let format = try arguments.format(["text", "json"])
         try requireAssignments(assignments, arguments)
         let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             try store.write(author: arguments.author, contextName: arguments.value(of: "context")) { transaction in
@@ -60,7 +59,7 @@ enum EditCommands {
             }
         }
         output.hasChanges = token != nil
-        if format == "json" {
+        if output.isJSON {
             let id: JSONLine = object.map { ["_id": $0.description] } ?? [:]
             output.data(id + ["token": token?.description])
         } else {
@@ -99,19 +98,14 @@ enum EditCommands {
             entity.position(of: String(operand[..<sign])).map { ($0, String(operand[operand.index(after: sign)...])) }
         }
         for (position, text) in parts {
-            let json = try? JSONReader.value(text)
-            if let value = json.flatMap({ ValueConversion.value($0, as: entity.types[position]) }) {
-                return (position, value)
-            }
+            guard let json = try? JSONReader.value(text) else { continue }
+            if let value = ValueConversion.value(json, as: entity.types[position]) { return (position, value) }
         }
         for (position, text) in parts {
             if let value = try plainValue(text, of: entity, at: position, in: snapshot) { return (position, value) }
         }
-        guard let (position, text) = parts.first else {
-            throw ToolFailure(.failed, entity.lacks(operand.prefix { $0 != "=" }))
-        }
+        let (position, text) = try parts.first.orThrow(ToolFailure(entity.lacks(operand.prefix { $0 != "=" })))
         throw ToolFailure(
-            .failed,
             "“\(entity.attributes[position])” of “\(entity.name)” has the type \(entity.types[position]), but "
                 + "“\(text)” does not.")
     }
@@ -128,8 +122,7 @@ enum EditCommands {
         case .date: return DateText.moment(text).map { .date($0) }
         case .object:
             // A label may be in JSON's quotes.
-            var label = text
-            if case .string(let text)? = try? JSONReader.value(text) { label = text }
+            let label = (try? JSONReader.value(text))?.text ?? text
             return try snapshot.target(of: entity, at: position).map { target in
                 .object(try target.object(label, in: snapshot))
             }
@@ -158,7 +151,7 @@ enum GetCommand {
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
             let entity = try snapshot.entity(arguments.operands[1])
-            var printer = ObjectPrinter(entity, .jsonl, isBare: arguments.has("bare"), output)
+            var printer = ObjectPrinter(entity, isBare: arguments.has("bare"), output)
             let found = try objects(ids, keys, entity, snapshot)
             for object in found {
                 let isThere = try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
@@ -166,24 +159,24 @@ enum GetCommand {
                 }
                 printer.finish()
                 guard isThere else {
-                    throw ToolFailure(.failed, "There is no object \(object): “annals dump” lists those that exist.")
+                    throw ToolFailure("There is no object \(object): “annals dump” lists those that exist.")
                 }
             }
-            if found.isEmpty { throw ToolFailure(.failed, "No object has that value.") }
+            if found.isEmpty { throw ToolFailure("No object has that value.") }
         }
     }
 
     static let count = Command(
         "count", "Prints how many objects each entity has, or one entity.",
         details: "With an entity, prints its number of objects. Otherwise each entity and its count.",
-        operands: ["STORE", "[ENTITY]"], options: [.format("table (the default on a terminal), or jsonl")]
+        operands: ["STORE", "[ENTITY]"],
+        options: [.format(["jsonl", "table"], "table (the default on a terminal), or jsonl")]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["table", "jsonl"] : ["jsonl", "table"])
         try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
             if let name = arguments.operands.dropFirst().first { return output.line("\(try snapshot.count(of: name))") }
             let counts = try snapshot.entities.map { ($0.name, try snapshot.count(of: $0.name)) }
-            if format == "table" {
+            if !output.isJSON {
                 return output.table(["entity", "#objects"], counts.map { [$0.0, String(grouped: $0.1)] })
             }
             for (name, count) in counts { output.data(["entity": name, "count": count]) }

@@ -58,20 +58,19 @@ extension EntityHandle {
 
     /// The object that a text of the command line names: by its ID, only its number, or its label.
     func object(_ text: String, in snapshot: Snapshot) throws -> ObjectID {
-        let position = try snapshot.entities.first { $0.name.isExactly(name) }.flatMap(labelPosition)
+        let position = try snapshot.entities.first { $0.name.hasSameBytes(as: name) }.flatMap(labelPosition)
         if let object = try named(text, position, in: snapshot) { return object }
         guard let position else {
             throw ToolFailure(
                 .usage, "“\(text)” is not an object ID: an ID looks like “\(number):42”, or “42” for short.")
         }
         throw ToolFailure(
-            .failed,
             "“\(name)” has no object whose \(attributes[position]) is “\(text)”. An ID looks like “\(number):42”.")
     }
 
     /// The same if the object exists in the state. Nil if it does not, or nothing has that name.
     func existing(_ text: String, in snapshot: Snapshot) throws -> ObjectID? {
-        let position = try snapshot.entities.first { $0.name.isExactly(name) }.flatMap(labelPosition)
+        let position = try snapshot.entities.first { $0.name.hasSameBytes(as: name) }.flatMap(labelPosition)
         return try named(text, position, in: snapshot).flatMap { try snapshot.row($0) == nil ? nil : $0 }
     }
 
@@ -79,8 +78,7 @@ extension EntityHandle {
         let labelled = try position.flatMap { try self.labelled(text, $0, in: snapshot) }
         let identified = try identified(text)
         if let one = identified, let other = labelled, one != other, try snapshot.row(one) != nil {
-            throw ToolFailure(
-                .failed, "“\(text)” is the ID of \(one) and the label of \(other): use \(one) or \(other).")
+            throw ToolFailure("“\(text)” is the ID of \(one) and the label of \(other): use \(one) or \(other).")
         }
         return labelled ?? identified
     }

@@ -4,7 +4,7 @@
 internal import Annals
 
 struct ObjectPrinter {
-    enum Format: String { case jsonl, csv, table, json }
+    private enum Format: String { case jsonl, csv, table, json }
 
     private let entity: EntityHandle
     private let format: Format
@@ -20,11 +20,9 @@ struct ObjectPrinter {
 
     /// Prints the first line of CSV. `columns` are the positions of the attributes to print; nil for all. A table shows
     /// references by `labels`.
-    init(
-        _ entity: EntityHandle, _ format: Format, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil,
-        _ output: Output
-    ) {
-        (self.entity, self.format, self.isBare, self.labels, self.output) = (entity, format, isBare, labels, output)
+    init(_ entity: EntityHandle, isBare: Bool, columns: [Int]? = nil, labels: Labels? = nil, _ output: Output) {
+        (self.entity, self.isBare, self.labels, self.output) = (entity, isBare, labels, output)
+        format = Format(rawValue: output.format) ?? .jsonl
         let positions = columns ?? Array(entity.attributes.indices)
         let names = positions.map { MemberNames.dumped(entity.attributes[$0]) }
         self.columns = zip(positions, names).map { ($0, JSONText.string($1) + ":") }
@@ -138,10 +136,9 @@ enum DumpCommand {
         options: [
             Option("entity", value: "NAME", "only the objects of this entity"),
             Option("schema", "print the schema first, so that “load” can make the same store"),
-            .asOf, .format("jsonl (the default), or csv"), .bare,
+            .asOf, .format(["jsonl", "csv"], "jsonl (the default), or csv"), .bare,
         ]
     ) { arguments, output in
-        let format = try arguments.format(["jsonl", "csv"])
         let place = try arguments.place(of: "as-of")
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
@@ -150,22 +147,21 @@ enum DumpCommand {
         let entities = try names.map(snapshot.entity)
         // An entity whose history does not reach back refuses to be read. Then nothing is printed.
         for entity in entities { try snapshot.forEachRow(of: entity) { _ in false } }
-        guard format == "jsonl" || entities.count <= 1 else {
+        guard output.isJSON || entities.count <= 1 else {
             throw arguments.refusal("The store has several entities: choose one with “--entity”.")
         }
         if arguments.has("schema") {
-            guard format == "jsonl", !arguments.has("bare"), !arguments.has("entity") else {
+            guard output.isJSON, !arguments.has("bare"), !arguments.has("entity") else {
                 throw arguments.refusal("“--schema” is for a whole dump in jsonl, without --entity and --bare.")
             }
             let schema = SchemaCommand.json(try snapshot.entities, version: snapshot.schemaVersion)
             output.data([schemaMember: schema])
         }
         let progress = Progress("objects")
-        defer { progress.clear() }
         let total = progress.isShown && place == nil ? try names.reduce(0) { try $0 + snapshot.count(of: $1) } : 0
         var count: UInt64 = 0
         for entity in entities {
-            var printer = ObjectPrinter(entity, format == "csv" ? .csv : .jsonl, isBare: arguments.has("bare"), output)
+            var printer = ObjectPrinter(entity, isBare: arguments.has("bare"), output)
             try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
                 count += 1
                 progress.show(count, of: total)

@@ -44,10 +44,22 @@ package final class Output {
     package var hasChanges = false
     package let isTerminal: Bool
     package var hasColors = false
+    /// The command's format, such as text, json or csv.
+    var format = "text"
+    var isJSON: Bool { Arguments.isJSON(format) }
 
     package init(_ stream: Stream) {
         self.stream = stream
         isTerminal = isatty(stream.rawValue) == 1
+    }
+
+    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
+    func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
+        enum When: String, CaseIterable { case always, never, auto }
+        let when: When = try arguments.choice(of: "color") ?? .auto
+        let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
+        hasColors = when == .always || when == .auto && isWanted
+        if isLong, isTerminal { Pager.start() }
     }
 
     /// Prints a line of text. Control characters are escaped.
@@ -70,14 +82,14 @@ package final class Output {
 
     func data(_ line: JSONLine) { data(Array((line.json + "\n").utf8)) }
 
-    /// Prints a result in one of the formats json and text.
-    func line(_ format: String, json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
-        line(Arguments.isJSON(format) ? json().json : text())
+    /// Prints a result as JSON or as text.
+    func line(json: @autoclosure () -> JSONLine, text: @autoclosure () -> String) {
+        line(isJSON ? json().json : text())
     }
 
-    static func report(_ lines: String...) throws(ToolFailure) {
+    static func report(_ line: String) throws(ToolFailure) {
         let errors = Output(.standardError)
-        for line in lines { errors.line(line) }
+        errors.line(line)
         try errors.finish()
     }
 
@@ -176,19 +188,6 @@ package enum Terminal {
     static func environment(_ name: String) -> String? {
         guard let value = getenv(name), value.pointee != 0 else { return nil }
         return String(validatingCString: value)
-    }
-}
-
-extension Output {
-    /// Decides about colours, by `--color` and the variable NO_COLOR, and about the pager, which gets long text.
-    func begin(_ arguments: Arguments, isLong: Bool) throws(ToolFailure) {
-        let when = arguments.value(of: "color") ?? "auto"
-        guard ["always", "never", "auto"].contains(when) else {
-            throw ToolFailure(.usage, "The option “--color” takes always, never or auto, not “\(when)”.")
-        }
-        let isWanted = isTerminal && Terminal.environment("NO_COLOR") == nil && Terminal.environment("TERM") != "dumb"
-        hasColors = when == "always" || when == "auto" && isWanted
-        if isLong, isTerminal { Pager.start() }
     }
 }
 

@@ -44,7 +44,7 @@ enum ReportCommand {
     /// Throws if the file exists, and is not an earlier report or empty.
     private static func requireReplaceable(_ file: String, store: String) throws(ToolFailure) {
         func refusal(_ reason: String) -> ToolFailure {
-            ToolFailure(.failed, "“\(file)” \(reason): name another file for the report.")
+            ToolFailure("“\(file)” \(reason): name another file for the report.")
         }
         var (old, own) = (stat(), stat())
         guard lstat(file, &old) == 0 else { return }
@@ -68,8 +68,7 @@ enum ReportCommand {
             try Data(bytes).write(to: URL(filePath: file), options: .atomic)
         } catch {
             let number = ((error as? CocoaError)?.underlying as? POSIXError)?.code.rawValue ?? EIO
-            throw ToolFailure(
-                .failed, "“\(file)” could not be written (\(reason(number))): name a file in another folder.")
+            throw ToolFailure("“\(file)” could not be written (\(reason(number))): name a file in another folder.")
         }
     }
 

@@ -28,7 +28,9 @@ struct ReportFacts {
     private(set) var (earliest, latest): (Int64, Int64) = (.max, .min)
     private(set) var timeline = Timeline(from: 0, to: 0)
     private(set) var (sizes, gaps) = (Histogram.sizes, Histogram.gaps)
-    private(set) var (objects, attributes) = (FrequentObjects(), AttributeCounts())
+    private(set) var objects = FrequentObjects()
+    /// The updates of each attribute, by the index of its entity's group and its name at that time.
+    private(set) var updates: [Int: [IdentifierName: UInt64]] = [:]
     private(set) var (first, last): ((time: Int64, fileEnd: UInt64)?, (time: Int64, fileEnd: UInt64)?)
 
     init(_ store: Store, since place: HistoryPlace?) throws {
@@ -40,19 +42,15 @@ struct ReportFacts {
             since = try? store.token(of: place).number
         }
         (state, plan, wholePlan) = (try StoreFacts(store), try store.cleaningPlan(), try store.cleaningPlan())
-        try readState(store)
-        note = try HistoryCommand.continueAtGap(&request, store)
-        try read(request, store)
-    }
-
-    /// Reads the state again if a transaction comes in between, up to twenty times.
-    private mutating func readState(_ store: Store) throws {
+        // Reads the state again if a transaction comes in between, up to twenty times.
         for _ in 0...20 where !isSteady {
             (state, plan) = (try StoreFacts(store), try store.cleaningPlan())
             wholePlan = try store.cleaningPlan(before: state.token.number + 1)
             readers = try state.consumers.map { try reader($0, store) }
             isSteady = try store.currentToken == state.token
         }
+        note = try HistoryCommand.continueAtGap(&request, store)
+        try read(request, store)
     }
 
     private func reader(_ consumer: Consumer, _ store: Store) throws -> Reader {
@@ -74,7 +72,6 @@ struct ReportFacts {
 
     private mutating func read(_ request: HistoryRequest, _ store: Store) throws {
         let progress = Progress("transactions")
-        defer { progress.clear() }
         // The times alone decide how long a period is. They come without reading changes.
         try store.forEachTransaction(request, in: state.snapshot) { (transaction) throws(StoreError) in
             let time = transaction.microseconds
@@ -102,7 +99,9 @@ struct ReportFacts {
             entities.groups[entity].count(kind, in: number, at: time)
             authors.groups[author].count(kind, in: number, at: time)
             objects.add(object)
-            if kind == .update { try attributes.add(change, entity) }
+            for name in kind == .update ? try change.attributes() : [] {
+                updates[entity, default: [:]][IdentifierName(name), default: 0] += 1
+            }
             count += 1
             return true
         }
@@ -241,24 +240,5 @@ struct FrequentObjects {
     func most(_ count: Int) -> [(object: ObjectID, count: UInt64)] {
         let several = counts.filter { $0.value > 1 }.map { (object: $0.key, count: $0.value) }
         return Array(several.sorted { ($1.count, $0.object) < ($0.count, $1.object) }.prefix(count))
-    }
-}
-
-/// Counts the updates of each attribute, by its name at that time.
-struct AttributeCounts {
-    private struct Name: Hashable { var (entity, attribute): (Int, ExactText) }
-
-    private var counts: [Name: UInt64] = [:]
-
-    mutating func add(_ change: borrowing HistoryChangeView, _ entity: Int) throws(StoreError) {
-        for name in try change.attributes() {
-            counts[Name(entity: entity, attribute: ExactText(name)), default: 0] += 1
-        }
-    }
-
-    func most(_ count: Int) -> [(entity: Int, attribute: String, count: UInt64)] {
-        let all = counts.map { (entity: $0.key.entity, attribute: $0.key.attribute.text, count: $0.value) }
-        let sorted = all.sorted { ($1.count, $0.attribute, $0.entity) < ($0.count, $1.attribute, $1.entity) }
-        return Array(sorted.prefix(count))
     }
 }

@@ -142,7 +142,7 @@ struct ReportPage {
     }
 
     private func groups(_ id: String, _ title: String, _ groups: HistorySummary.Groups) -> HTML {
-        let columns = [title, "transactions", "changes", "inserts", "updates", "deletes", "first", "last"]
+        let columns = [title] + HistorySummary.columns
         let rows = groups.sorted.map { index -> [any ReportCell] in
             let (name, group) = (groups.names[index], groups.groups[index])
             return [name.isEmpty ? "-" : name] + group.numbers + [group.first, group.last].map(Timestamp.local)
@@ -208,9 +208,11 @@ struct ReportPage {
     }
 
     private var attributes: HTML {
-        let rows = facts.attributes.most(Self.shownObjects).map { (entity, attribute, count) -> [any ReportCell] in
-            ["\(facts.entities.names[entity]).\(attribute)", count]
+        let all = facts.updates.flatMap { (entity, counts) in
+            counts.map { (name: "\(facts.entities.names[entity]).\($0.key.text)", count: $0.value) }
         }
+        let most = all.sorted { ($1.count, $0.name) < ($0.count, $1.name) }.prefix(Self.shownObjects)
+        let rows = most.map { [$0.name, $0.count] as [any ReportCell] }
         let table = ReportTable(id: "attributes", columns: ["attribute", "updates"], rows: rows)
         guard !rows.isEmpty else { return "<p>No object was updated.</p>" }
         let picture = Picture.bars(table, color: 3) { String(grouped: $1) }

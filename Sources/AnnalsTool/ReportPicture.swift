@@ -153,13 +153,12 @@ enum Picture {
                 shapes.append("<rect class=\"c\((part + 1) % 8)\" x=\"\(x)%\" y=\"\(high)\" \(size)/>\n")
             }
         }
-        return (220, shapes + times(table.series.map(\.name), left))
-    }
-
-    private static func times(_ labels: [String], _ left: Double) -> [HTML] {
-        guard let first = labels.first, let last = labels.last else { return [] }
-        let start: HTML = "<text x=\"\(left)%\" y=\"212\">\(first)</text>\n"
-        return labels.count == 1 ? [start] : [start, "<text class=\"end\" x=\"100%\" y=\"212\">\(last)</text>\n"]
+        let names = table.series.map(\.name)
+        if let first = names.first { shapes.append("<text x=\"\(left)%\" y=\"212\">\(first)</text>\n") }
+        if names.count > 1 {
+            shapes.append("<text class=\"end\" x=\"100%\" y=\"212\">\(names[names.count - 1])</text>\n")
+        }
+        return (220, shapes)
     }
 
     /// The distance of grid lines: 1, 2 or 5 times a power of ten, for at most five lines.

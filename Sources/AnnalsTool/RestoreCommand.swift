@@ -26,12 +26,11 @@ enum RestoreCommand {
             Option("to", value: "PLACE", "the state to bring back"),
             Option("from", value: "BACKUP", "a backup that has the state; without --to, its newest"),
             Option("dry-run", "prints the differences, and writes nothing"), .author, .context,
-            .format("text or json; with --dry-run text (the default on a terminal) or jsonl"), .color,
+            .format(["text", "json"], "text or json; with --dry-run text (the default on a terminal) or jsonl"), .color,
         ]
     ) { arguments, output in
         let isDry = arguments.has("dry-run")
-        let dry = output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"]
-        let format = try arguments.format(isDry ? dry : ["text", "json"])
+        if isDry, !output.isTerminal, !arguments.has("format") { output.format = "jsonl" }
         let place = try arguments.place(of: "to")
         guard place != nil || arguments.has("from") else {
             throw arguments.refusal("“annals restore” needs --to PLACE or --from BACKUP: the state to bring back.")
@@ -45,28 +44,22 @@ enum RestoreCommand {
                 try RestorePlan(store, now, old, isBackup: backup != nil, entity: operands.first, operands.dropFirst())
             }
             if isDry {
-                try output.begin(arguments, isLong: format == "text")
-                try rehearse(plan(store.snapshot()), isJSON: format == "jsonl", output)
+                try output.begin(arguments, isLong: !output.isJSON)
+                try rehearse(plan(store.snapshot()), output)
             } else {
-                try write(plan, store, arguments, format, output)
+                try write(plan, store, arguments, output)
             }
         }
         do {
             try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite, restore)
         } catch {
-            throw backup == nil ? advised(ToolFailure(error)) : error
+            var failure = ToolFailure(error)
+            if backup == nil, let code = failure.error?.code, [.tokenExpired, .historyGap].contains(code) {
+                failure.hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
+                if code == .historyGap { failure.hint? += ". Or name an entity that has history." }
+            }
+            throw failure
         }
-    }
-
-    private static func advised(_ failure: ToolFailure) -> ToolFailure {
-        var failure = failure
-        let hint = "A backup of that time has the state: annals restore STORE … --from BACKUP"
-        switch failure.error?.code {
-        case .tokenExpired: failure.hint = hint
-        case .historyGap: failure.hint = hint + ". Or name an entity that has history."
-        default: break
-        }
-        return failure
     }
 
     private static func oldState(_ place: HistoryPlace?, _ store: Store, _ backup: Store?) throws -> Snapshot {
@@ -77,7 +70,6 @@ enum RestoreCommand {
             try store.requireSeen(old.token)
         } catch {
             throw ToolFailure(
-                .failed,
                 error.code == .tokenForeign
                     ? "\(backup.path) is not a backup of this store, so its IDs mean other objects."
                     : "\(backup.path) has transactions that this store does not have: \(error.message)",
@@ -87,8 +79,7 @@ enum RestoreCommand {
     }
 
     private static func write(
-        _ plan: (Snapshot) throws -> RestorePlan, _ store: Store, _ arguments: Arguments, _ format: String,
-        _ output: Output
+        _ plan: (Snapshot) throws -> RestorePlan, _ store: Store, _ arguments: Arguments, _ output: Output
     ) throws {
         var (counts, notes) = ([HistoryChange.Kind: UInt64](), [String]())
         let token = try store.write(author: arguments.author, contextName: arguments.value(of: "context")) {
@@ -103,16 +94,16 @@ enum RestoreCommand {
         warn(notes)
         let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         output.line(
-            format, json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
+            json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
     }
 
-    private static func rehearse(_ plan: RestorePlan, isJSON: Bool, _ output: Output) throws {
+    private static func rehearse(_ plan: RestorePlan, _ output: Output) throws {
         warn(plan.notes)
         // First without printing: a refusal comes before any output.
         try plan.forEachEffect { _ in }
-        let report = DiffReport(isJSON: isJSON, try Labels(plan.now), plan.labels, output)
+        let report = DiffReport(try Labels(plan.now), plan.labels, output)
         try plan.forEachEffect { step in
             try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored)
         }
@@ -153,9 +144,9 @@ enum RevertCommand {
         } else if outcome.conflicts.isEmpty {
             output.line("Nothing is left to undo.")
         } else if arguments.has("skip") {
-            throw ToolFailure(.failed, "Nothing was written, because nothing else is left to undo.")
+            throw ToolFailure("Nothing was written, because nothing else is left to undo.")
         } else {
-            throw ToolFailure(.failed, "Nothing was written.", hint: "--skip undoes the parts without conflicts.")
+            throw ToolFailure("Nothing was written.", hint: "--skip undoes the parts without conflicts.")
         }
         return outcome.conflicts.isEmpty ? .done : .failed
     }

@@ -32,12 +32,13 @@ final class RestorePlan {
     /// An entity of the present, and the same one in the earlier state.
     fileprivate struct Pair {
         let entity: EntityHandle
+        let then: EntityHandle?
         let defaults: [Value]
         /// By position: the position in the earlier state; nil if it does not have the attribute.
         let positions: [Int?]
 
         init(_ entity: EntityHandle, _ description: EntityDescription, _ then: EntityHandle?) {
-            self.entity = entity
+            (self.entity, self.then) = (entity, then)
             defaults = description.attributes.map { $0.defaultValue ?? .null }
             let (numbers, types) = (then?.attributeNumbers ?? [], then?.types ?? [])
             positions = entity.attributeNumbers.enumerated().map { position, number in
@@ -64,7 +65,7 @@ final class RestorePlan {
     ) throws {
         (self.store, self.now, self.old, self.isBackup) = (store, now, old, isBackup)
         labels = try Labels(old)
-        let earlier = try old.entities.map { try old.entity($0.name) }
+        let earlier = try old.handles
         let only = try name.map { try now.entity($0) }
         var pairs: [UInt16: Pair] = [:]
         for description in try now.entities {
@@ -95,14 +96,14 @@ final class RestorePlan {
             selected = nil
             return
         }
-        let then = earlier.first { $0.number == only.number }
+        let then = pairs[only.number]?.then
         // A label of the earlier state counts first: the present object of that label may be another one.
         selected = try objects.map { text in
             if let object = try then?.existing(text, in: old) { return object }
             let object = try only.object(text, in: now)
             guard try now.row(object) != nil else {
                 throw ToolFailure(
-                    .failed, "\(only.name) \(object) did not exist at that place, and does not exist now.",
+                    "\(only.name) \(object) did not exist at that place, and does not exist now.",
                     hint: "“annals versions STORE ENTITY \(object)” prints its history.")
             }
             return object
@@ -138,11 +139,10 @@ final class RestorePlan {
             _ = try transaction.update(object, of: pair.entity, naming: values)
         }
         for (target, referrer) in missing.sorted(by: { $0.key < $1.key }) where try transaction.row(target) == nil {
-            let present = try now.entities.lazy.map { try self.now.entity($0.name) }
-                .first { $0.number == target.entityNumber }
+            let present = try now.handles.first { $0.number == target.entityNumber }
             let entity = try present?.name ?? old.row(target)?.entity ?? "object"
             throw ToolFailure(
-                .failed, "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
+                "\(referrer) referred to \(entity) \(labels.text(target)), which was deleted since.",
                 hint: present == nil
                     ? nil : "Restore that one first: annals restore STORE '\(entity)' \(target) with the same options.")
         }
@@ -156,7 +156,7 @@ final class RestorePlan {
         } else if isBackup {
             for pair in pairs.values.sorted(by: { $0.entity.number < $1.entity.number }) {
                 try now.forEachObject(of: pair.entity, body)
-                guard let then = try earlier(pair.entity) else { continue }
+                guard let then = pair.then else { continue }
                 try old.forEachObject(of: then) { if try now.row($0) == nil { try body($0) } }
             }
         } else {
@@ -170,10 +170,6 @@ final class RestorePlan {
                 return true
             }
         }
-    }
-
-    private func earlier(_ entity: EntityHandle) throws -> EntityHandle? {
-        try old.entities.lazy.map { try old.entity($0.name) }.first { $0.number == entity.number }
     }
 
     private func effect(on object: ObjectID, _ pair: Pair) throws -> RestoreEffect? {
@@ -211,12 +207,7 @@ final class RestorePlan {
         guard let restored = step.restored else { return }
         for (position, value) in restored.values.enumerated()
         where step.present.map({ !DiffCommand.isSame($0.values[position], value) }) ?? true {
-            let targets: [ObjectID] =
-                switch value {
-                case .object(let target): [target]
-                case .objects(let targets), .orderedObjects(let targets): targets
-                default: []
-                }
+            let targets = value.object.map { [$0] } ?? value.objects ?? value.orderedObjects ?? []
             for target in targets where try now.row(target) == nil {
                 missing[target] = "“\(restored.attributes[position])” of \(restored.entity) \(step.object)"
             }

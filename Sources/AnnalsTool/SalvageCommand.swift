@@ -15,7 +15,6 @@ enum SalvageCommand {
             one to the same name removes it.
             """, operands: ["STORE", "NEW"], options: [.jsonOrText]
     ) { arguments, output -> ExitStatus in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
         ending.holdBack()
@@ -29,7 +28,7 @@ enum SalvageCommand {
             throw failure
         }
         output.hasChanges = true
-        for line in format == "json" ? [json(report, target).json] : text(report, target) { output.line(line) }
+        for line in output.isJSON ? [json(report, target).json] : text(report, target) { output.line(line) }
         return report.hasLosses ? .losses : .done
     }
 

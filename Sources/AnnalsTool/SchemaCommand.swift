@@ -34,10 +34,7 @@ enum SchemaCommand {
         for option in ["dry-run", "prune", "author"] where arguments.has(option) {
             throw arguments.refusal("“--\(option)” can only be given with “--apply”.")
         }
-        let format = try arguments.format(["text", "json"])
-        if arguments.has("swift"), arguments.has("format") {
-            throw arguments.refusal("“--swift” and “--format” cannot be given together.")
-        }
+        _ = try arguments.onlyOne(of: ["swift", "format"])
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) { store in
             let snapshot = try store.snapshot()
             let handle = try arguments.operands.dropFirst().first.map(snapshot.entity)
@@ -45,7 +42,7 @@ enum SchemaCommand {
         }
         if arguments.has("swift") {
             for line in SwiftSchema(entities).text() { output.line(line) }
-        } else if format == "json" {
+        } else if output.isJSON {
             output.data(json(entities, version: version))
         } else {
             output.line("schema version \(version)")
@@ -57,9 +54,7 @@ enum SchemaCommand {
     }
 
     private static func apply(_ arguments: Arguments, _ output: Output) throws {
-        for option in ["swift", "format"] where arguments.has(option) {
-            throw command.refusal("“--\(option)” and “--apply” cannot be given together.")
-        }
+        for other in ["swift", "format"] { _ = try arguments.onlyOne(of: [other, "apply"]) }
         if arguments.operands.count > 1 { throw command.refusal("“--apply” takes no entity: the file names them.") }
         let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
         let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
@@ -129,17 +124,16 @@ enum SchemaCommand {
 
     private static func json(_ attribute: AttributeDescription) -> JSONLine {
         let rule = attribute.whenTargetIsDeleted
-        var line: JSONLine = [
+        let line: JSONLine = [
             "name": attribute.name, "type": attribute.type.rawValue, "optional": attribute.isOptional,
             "indexed": attribute.isIndexed, "unique": attribute.isUnique,
             "preservedOnDeletion": attribute.isPreservedOnDeletion,
         ]
-        if let value = attribute.defaultValue { line.add("default", value) }
-        line.addPresent([
-            "target": attribute.target, "inverse": attribute.inverse,
-            "deleteRule": rule == .noAction ? nil : rule.rawValue,
-        ])
         return line
+            + JSONLine(present: [
+                "default": attribute.defaultValue, "target": attribute.target, "inverse": attribute.inverse,
+                "deleteRule": rule == .noAction ? nil : rule.rawValue,
+            ])
     }
 }
 
@@ -158,7 +152,7 @@ struct SchemaFile {
         guard file["entities"] != nil else { throw file.wrong("has no member “entities”: add it") }
         for (number, text) in try file.objects("entities").enumerated() {
             let entity = try Self.entity(text, "Entity \(number + 1)")
-            if entities.contains(where: { $0.description.name.isExactly(entity.description.name) }) {
+            if entities.contains(where: { $0.description.name.hasSameBytes(as: entity.description.name) }) {
                 throw SchemaObject.wrong("“\(entity.description.name)”", "exists twice: remove one")
             }
             entities.append(entity)
@@ -169,11 +163,9 @@ struct SchemaFile {
         var object = try SchemaObject(text, title, ["name", "history", "attributes", "keys", "renamedFrom"])
         let name = try object.requiredText("name")
         object.title = "“\(name)”"
-        var entity = Entity(description: EntityDescription(name, attributes: []))
-        if object["history"] != nil {
-            entity.description.history = try object.choice(
-                "history", "has a “history” that is neither \"full\" nor \"off\"")
-        }
+        let history: HistoryPolicy? = try object.choice(
+            "history", "has a “history” that is neither \"full\" nor \"off\"")
+        var entity = Entity(description: EntityDescription(name, attributes: [], history: history ?? .full))
         entity.formerName = try object.text("renamedFrom")
         for (number, text) in try object.objects("attributes").enumerated() {
             let (attribute, former) = try self.attribute(text, "Attribute \(number + 1) of \(object.title)", of: name)
@@ -192,43 +184,35 @@ struct SchemaFile {
     private static func attribute(
         _ text: [UInt8], _ title: String, of entity: String
     ) throws -> (AttributeDescription, formerName: String?) {
-        var object = try SchemaObject(
-            text, title,
-            [
-                "name", "type", "optional", "indexed", "unique", "preservedOnDeletion", "default", "target", "inverse",
-                "deleteRule", "renamedFrom",
-            ])
+        let known = [
+            "name", "type", "optional", "indexed", "unique", "preservedOnDeletion", "default", "target", "inverse",
+            "deleteRule", "renamedFrom",
+        ]
+        var object = try SchemaObject(text, title, known)
         let name = try object.requiredText("name")
         object.title = "“\(name)” of “\(entity)”"
-        let types = AttributeType.allCases.map(\.rawValue).joined(separator: ", ")
-        let type: AttributeType = try object.choice("type", "needs a “type” that is one of " + types)
-        var attribute = AttributeDescription(name, type)
-        attribute.isOptional = try object.flag("optional") ?? true
-        attribute.isIndexed = try object.flag("indexed") ?? false
-        attribute.isUnique = try object.flag("unique") ?? false
-        attribute.isPreservedOnDeletion = try object.flag("preservedOnDeletion") ?? false
-        if let json = object["default"] {
-            guard let value = ValueConversion.value(json, as: type) else {
-                throw object.wrong("has a “default” that is not of the type \(type.rawValue)")
-            }
-            attribute.defaultValue = value
+        let types = "needs a “type” that is one of " + AttributeType.allCases.map(\.rawValue).joined(separator: ", ")
+        let rules = DeleteRule.allCases.map(\.rawValue).joined(separator: ", ")
+        let type: AttributeType = try object.choice("type", types).orThrow(object.wrong(types))
+        let value = try object["default"].map {
+            try ValueConversion.value($0, as: type).orThrow(
+                object.wrong("has a “default” that is not of the type \(type.rawValue)"))
         }
-        attribute.target = try object.text("target")
-        attribute.inverse = try object.text("inverse")
-        if object["deleteRule"] != nil {
-            let rules = DeleteRule.allCases.map(\.rawValue).joined(separator: ", ")
-            attribute.whenTargetIsDeleted = try object.choice(
-                "deleteRule", "has a “deleteRule” that is not one of " + rules)
-        }
+        let attribute = AttributeDescription(
+            name, type, isOptional: try object.flag("optional") ?? true, isIndexed: try object.flag("indexed") ?? false,
+            isUnique: try object.flag("unique") ?? false,
+            isPreservedOnDeletion: try object.flag("preservedOnDeletion") ?? false, defaultValue: value,
+            target: try object.text("target"), inverse: try object.text("inverse"),
+            whenTargetIsDeleted: try object.choice("deleteRule", "has a “deleteRule” that is not one of " + rules)
+                ?? .noAction)
         return (attribute, try object.text("renamedFrom"))
     }
 
     private static func key(_ text: [UInt8], _ title: String) throws -> IndexDescription {
         let object = try SchemaObject(text, title, ["attributes", "unique"])
-        guard case .structure(let list)? = object["attributes"], let elements = try? JSONReader.elements(list) else {
-            throw object.wrong("needs a member “attributes”, which is a list of names")
+        let names = try (object["attributes"]?.elements?.map(\.text) ?? [nil]).map {
+            try $0.orThrow(object.wrong("needs a member “attributes”, which is a list of names"))
         }
-        let names = try elements.map { try object.text($0, "attributes") }
         return IndexDescription(names, isUnique: try object.flag("unique") ?? false)
     }
 }
@@ -246,7 +230,7 @@ private struct SchemaObject {
             list = try JSONReader.object(bytes)
         } catch { throw wrong("is not a JSON object: \(error.message) (byte \(error.column))") }
         for member in list {
-            guard known.contains(where: { $0.isExactly(member.name) }) else {
+            guard known.contains(where: { $0.hasSameBytes(as: member.name) }) else {
                 throw wrong("has an unknown member “\(member.name)”: known are \(known.joined(separator: ", "))")
             }
             members[member.name] = member.value
@@ -255,33 +239,28 @@ private struct SchemaObject {
 
     subscript(name: String) -> JSONValue? { members[name] }
 
-    /// Nil if the member is missing, as for the other types.
-    func text(_ name: String) throws -> String? { members[name] == nil ? nil : try requiredText(name) }
-    func requiredText(_ name: String) throws -> String { try text(members[name], name) }
-
-    func text(_ json: JSONValue?, _ name: String) throws -> String {
-        guard case .string(let text)? = json else { throw wrong("needs a member “\(name)”, which is a text") }
-        return text
+    /// A member; nil if it is missing. Throws if it has another form.
+    private func member<Content>(
+        _ name: String, _ problem: String, _ content: (JSONValue) -> Content?
+    ) throws -> Content? {
+        try members[name].map { try content($0).orThrow(wrong(problem)) }
     }
+
+    func requiredText(_ name: String) throws -> String { try text(name).orThrow(wrong(Self.needsText(name))) }
+    func text(_ name: String) throws -> String? { try member(name, Self.needsText(name), \.text) }
+    private static func needsText(_ name: String) -> String { "needs a member “\(name)”, which is a text" }
 
     func flag(_ name: String) throws -> Bool? {
-        guard let json = members[name] else { return nil }
-        guard case .bool(let flag) = json else { throw wrong("needs true or false for “\(name)”") }
-        return flag
+        try member(name, "needs true or false for “\(name)”") { if case .bool(let flag) = $0 { flag } else { nil } }
     }
 
-    /// One of several texts. Throws if it is another one, or missing.
-    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws -> Choice {
-        guard case .string(let text)? = members[name], let choice = Choice(rawValue: text) else { throw wrong(problem) }
-        return choice
+    func choice<Choice: RawRepresentable<String>>(_ name: String, _ problem: String) throws -> Choice? {
+        try member(name, problem) { $0.text.flatMap { Choice(rawValue: $0) } }
     }
 
     /// The texts of a list of objects.
     func objects(_ name: String) throws -> [[UInt8]] {
-        guard let json = members[name] else { return [] }
-        guard case .structure(let list) = json, let elements = try? JSONReader.elements(list) else {
-            throw wrong("has a member “\(name)” that is not a list")
-        }
+        let elements = try member(name, "has a member “\(name)” that is not a list", \.elements) ?? []
         return try elements.map { element in
             guard case .structure(let text) = element else {
                 throw wrong("has a member “\(name)” with an element that is not a JSON object")
@@ -293,7 +272,6 @@ private struct SchemaObject {
     func wrong(_ problem: String) -> ToolFailure { Self.wrong(title, problem) }
 
     static func wrong(_ title: String, _ problem: String) -> ToolFailure {
-        ToolFailure(
-            .failed, "\(title) \(problem).", hint: "“annals schema STORE --format json” prints the form of the file.")
+        ToolFailure("\(title) \(problem).", hint: "“annals schema STORE --format json” prints the form of the file.")
     }
 }

@@ -18,7 +18,7 @@ struct SchemaDifference {
         for entity in file.entities { try add(entity) }
     }
 
-    private func index(of name: String) -> Int? { present.firstIndex { $0.name.isExactly(name) } }
+    private func index(of name: String) -> Int? { present.firstIndex { $0.name.hasSameBytes(as: name) } }
 
     private mutating func forEachAttribute(_ body: (inout AttributeDescription) -> Void) {
         for place in present.indices {
@@ -31,24 +31,25 @@ struct SchemaDifference {
         if index(of: name) == nil, let former = entity.formerName, let index = index(of: former) {
             changes.append(.renameEntity(former, to: name))
             present[index].name = name
-            forEachAttribute { if $0.target?.isExactly(former) == true { $0.target = name } }
+            forEachAttribute { if $0.target?.hasSameBytes(as: former) == true { $0.target = name } }
         }
         guard let index = index(of: name) else { return }
         try requireNoExchange(entity, present[index])
         // Some names become free only when another attribute has been renamed.
         while let (former, new) = nextRename(entity, present[index]),
-            let position = present[index].attributes.firstIndex(where: { $0.name.isExactly(former) })
+            let position = present[index].attributes.firstIndex(where: { $0.name.hasSameBytes(as: former) })
         {
             changes.append(.renameAttribute(former, of: name, to: new))
             present[index].attributes[position].name = new
             forEachAttribute { attribute in
-                guard attribute.inverse?.isExactly(former) == true, attribute.target?.isExactly(name) == true
+                guard attribute.inverse?.hasSameBytes(as: former) == true,
+                    attribute.target?.hasSameBytes(as: name) == true
                 else { return }
                 attribute.inverse = new
             }
             for place in present[index].keys.indices {
                 let names = present[index].keys[place].attributes
-                present[index].keys[place].attributes = names.map { $0.isExactly(former) ? new : $0 }
+                present[index].keys[place].attributes = names.map { $0.hasSameBytes(as: former) ? new : $0 }
             }
         }
     }
@@ -69,9 +70,8 @@ struct SchemaDifference {
             while let former = entity.formerNames[name], there[former] != nil, there[name] != nil {
                 guard seen.insert(name).inserted else { break }
                 name = former
-                if name.isExactly(attribute.name) {
+                if name.hasSameBytes(as: attribute.name) {
                     throw ToolFailure(
-                        .failed,
                         "“\(name)” and other attributes of “\(entity.description.name)” take their names from each "
                             + "other (“renamedFrom”), and all of these names exist, so it is unknown whether they were "
                             + "exchanged before. Use two files: one that renames “\(name)” to a new name, and one that "
@@ -96,7 +96,7 @@ struct SchemaDifference {
     /// An entity that another one refers to is removed after that one.
     private mutating func removeEntities(except file: SchemaFile) {
         func isKept(_ entity: EntityDescription) -> Bool {
-            file.entities.contains { $0.description.name.isExactly(entity.name) }
+            file.entities.contains { $0.description.name.hasSameBytes(as: entity.name) }
         }
         var doomed = present.filter { !isKept($0) }
         present.removeAll { !isKept($0) }
@@ -153,7 +153,7 @@ struct SchemaDifference {
         let another = "give the new attribute another name, and copy the values"
         func require(_ isPossible: Bool, _ obstacle: @autoclosure () -> String) throws {
             guard !isPossible else { return }
-            throw ToolFailure(.failed, "“\(declared.name)” of “\(entity)” \(obstacle())")
+            throw ToolFailure("“\(declared.name)” of “\(entity)” \(obstacle())")
         }
         try require(
             there.type == declared.type,

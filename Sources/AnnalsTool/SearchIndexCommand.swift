@@ -29,12 +29,8 @@ enum SearchIndexCommand {
             Option("terms", value: "TEXT", "prints the words of a text, in their order"), .jsonOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"])
-        let actions = ["add", "update", "rebuild", "remove", "words", "terms"].filter(arguments.has)
-        guard actions.count <= 1 else {
-            throw arguments.refusal("--\(actions[0]) and --\(actions[1]) cannot be given together.")
-        }
-        let (action, value) = (actions.first, actions.first.flatMap(arguments.value) ?? "")
+        let action = try arguments.onlyOne(of: ["add", "update", "rebuild", "remove", "words", "terms"])
+        let value = action.flatMap(arguments.value) ?? ""
         let texts = arguments.operands.dropFirst()
         guard texts.isEmpty == (action != "add") else {
             throw arguments.refusal(
@@ -49,12 +45,12 @@ enum SearchIndexCommand {
         }
         switch action {
         case "terms":
-            for term in Tokenizer.terms(of: value) { output.line(format, json: ["term": term], text: term) }
+            for term in Tokenizer.terms(of: value) { output.line(json: ["term": term], text: term) }
         case "words":
             let words = try StoreAccess.with(arguments.operands[0], .readOnly) {
                 try $0.commonestTerms(of: value, limit: limit)
             }
-            if format == "json" {
+            if output.isJSON {
                 for (term, objects) in words { output.data(["term": term, "objects": objects]) }
             } else {
                 output.table(["word", "#objects"], words.map { [$0.term, String(grouped: UInt64($0.objects))] })
@@ -62,7 +58,7 @@ enum SearchIndexCommand {
         default:
             let indexes = try change(action, value, texts, arguments)
             output.hasChanges = action != nil
-            show(indexes, format, output)
+            show(indexes, output)
         }
     }
 
@@ -74,7 +70,6 @@ enum SearchIndexCommand {
         let ending = try Ending.onSignals()
         return try StoreAccess.with(arguments.operands[0], .readWrite) { store in
             let progress = Progress("objects")
-            defer { progress.clear() }
             ending.holdBack()
             func goesOn(_ indexes: [SearchIndexStatus]) -> Bool {
                 let done = indexes.reduce(0) { $0 + $1.indexedObjects }
@@ -92,25 +87,21 @@ enum SearchIndexCommand {
             }
             let indexes = try store.searchIndexes
             guard !ending.isAsked || indexes.allSatisfy({ $0.unindexedObjects == 0 }) else {
-                throw ToolFailure(.failed, "The work was ended: “annals search-index STORE --update” continues.")
+                throw ToolFailure("The work was ended: “annals search-index STORE --update” continues.")
             }
             return indexes
         }
     }
 
-    private static func weights(
-        _ texts: ArraySlice<String>, of entity: EntityHandle
-    ) throws -> [String: Double] {
+    private static func weights(_ texts: ArraySlice<String>, of entity: EntityHandle) throws -> [String: Double] {
         var weights: [String: Double] = [:]
         for text in texts {
             var (name, weight) = (text, 1.0)
             // A name may contain “:” too.
             if entity.position(of: text) == nil, let colon = text.lastIndex(of: ":"), colon > text.startIndex {
                 name = String(text[..<colon])
-                guard let number = Double(text[text.index(after: colon)...]) else {
-                    throw command.refusal("The weight in “\(text)” is no number: write it such as title:3.")
-                }
-                weight = number
+                weight = try Double(text[text.index(after: colon)...]).orThrow(
+                    command.refusal("The weight in “\(text)” is no number: write it such as title:3."))
             }
             guard weights.updateValue(weight, forKey: name) == nil else {
                 throw command.refusal("“\(name)” is given twice: give it once.")
@@ -119,8 +110,8 @@ enum SearchIndexCommand {
         return weights
     }
 
-    private static func show(_ indexes: [SearchIndexStatus], _ format: String, _ output: Output) {
-        if format == "json" {
+    private static func show(_ indexes: [SearchIndexStatus], _ output: Output) {
+        if output.isJSON {
             for index in indexes { output.data(json(index)) }
             return
         }
@@ -139,8 +130,7 @@ enum SearchIndexCommand {
     }
 
     private static func json(_ index: SearchIndexStatus) -> JSONLine {
-        var weights = JSONLine()
-        for (name, weight) in index.weights.sorted(by: { $0.key < $1.key }) { weights.add(name, Value.double(weight)) }
+        let weights = JSONLine(index.weights.sorted { $0.key < $1.key }.map { ($0.key, Value.double($0.value)) })
         return [
             "entity": index.entity, "weights": weights, "indexed": index.indexedObjects,
             "notIndexed": index.unindexedObjects, "words": index.terms, "segments": index.segments,

@@ -41,19 +41,19 @@ extension ToolFailure {
 
     /// `{"error":{"code":…,"message":…}}` and more. The code is the library's, or the name of the exit status.
     var json: String {
-        var line: JSONLine = [
+        let line: JSONLine = [
             // Only “diff” fails with this status.
             "code": error?.code.rawValue ?? "\(status == .losses ? .failed : status)",
             "message": error?.message ?? message, "status": Int(status.rawValue),
         ]
-        line.addPresent([
+        let details = JSONLine(present: [
             "hint": hint, "path": error?.path, "offset": error?.offset, "entity": error?.entity,
             "attributes": error.flatMap { $0.attributes.isEmpty ? nil : $0.attributes },
             "object": error?.object?.description, "oldestNumber": error?.oldestToken?.number,
             "oldestToken": error?.oldestToken?.description, "lockHolder": error?.lockHolder.map { Int($0.processID) },
             "lockedSince": error?.lockHolder.map { Timestamp.text($0.since) },
         ])
-        return (["error": line] as JSONLine).json
+        return JSONLine([("error", line + details)]).json
     }
 
     /// Whether the command line requests JSON, so that failures are printed as JSON too.
@@ -65,9 +65,7 @@ extension ToolFailure {
         }
         return false
     }
-}
 
-extension ToolFailure {
     /// The same with labels for the objects that the library's error names by their IDs.
     func labelled(in store: Store) -> ToolFailure {
         guard let objects = error?.objects, !objects.isEmpty, let snapshot = try? store.snapshot(),
@@ -90,6 +88,8 @@ extension ToolFailure {
 }
 
 extension Snapshot {
+    var handles: [EntityHandle] { get throws { try entities.map { try entity($0.name) } } }
+
     /// Calls `body` with each object of the entity. It may throw any error.
     func forEachObject(of entity: EntityHandle, _ body: (ObjectID) throws -> Void) throws {
         var failure: (any Error)?

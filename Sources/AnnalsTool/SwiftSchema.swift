@@ -10,47 +10,32 @@ struct SwiftSchema {
     /// By entity, the properties that read the other sides of relationships.
     private var otherSides: [String: [OtherSide]] = [:]
     private var lines: [String] = []
-    private var helpers: Set<Helper> = []
+    private var helpers: Set<AttributeType> = []
 
-    private struct OtherSide {
-        var name: String
-        var entity: String
-        var attribute: String
-        /// Whether at most one object refers to each.
-        var isOne: Bool
-    }
+    /// `isOne` is whether at most one object refers to each.
+    private typealias OtherSide = (name: String, entity: String, attribute: String, isOne: Bool)
 
-    /// Types that a program needs for values without a type in the library.
-    private enum Helper: String, CaseIterable {
-        case json = "JSONText"
-        case object = "AnyObjectID"
-        case orderedObjects = "AnyObjectList"
-        case objects = "AnyObjectSet"
+    /// Types that a program needs for values without a type in the library, and the property of each.
+    private static let helperTypes: [(type: AttributeType, name: String, property: String)] = [
+        (.json, "JSONText", "text = \"null\""), (.object, "AnyObjectID", "id: ObjectID"),
+        (.orderedObjects, "AnyObjectList", "ids: [ObjectID] = []"), (.objects, "AnyObjectSet", "ids: [ObjectID] = []"),
+    ]
 
-        var declaration: [String] {
-            let (type, value, member) =
-                switch self {
-                case .json: ("json", "var text = \"null\"", "text")
-                case .object: ("object", "var id: ObjectID", "id")
-                case .orderedObjects: ("orderedObjects", "var ids: [ObjectID] = []", "ids")
-                case .objects: ("objects", "var ids: [ObjectID] = []", "ids")
-                }
-            let comment =
-                self == .json
-                ? "/// A JSON text. A Codable type of your own, which the text is decoded into, can take its place."
-                : "/// The ID of \(self == .object ? "an object" : "objects") of any entity."
-            return [
-                comment,
-                "struct \(rawValue): AttributeValue, \(self == .json ? "" : "ReferenceValue, ")Hashable {",
-                "    static let attributeType = AttributeType.\(type)", "    \(value)", "",
-            ] + (self == .object ? ["    init(id: ObjectID) { self.id = id }"] : ["    init() {}"]) + [
-                "    init?(attributeValue: Value) {",
-                "        guard let value = attributeValue.\(type) else { return nil }",
-                "        \(member) = value",
-                "    }", "",
-                "    func attributeValue() -> Value { .\(type)(\(member)) }", "}", "",
-            ]
-        }
+    private static func declaration(_ type: AttributeType, _ name: String, _ property: String) -> [String] {
+        let member = property.prefix(while: \.isLetter)
+        let comment =
+            type == .json
+            ? "/// A JSON text. A Codable type of your own, which the text is decoded into, can take its place."
+            : "/// The ID of \(type == .object ? "an object" : "objects") of any entity."
+        return [
+            comment, "struct \(name): AttributeValue, \(type == .json ? "" : "ReferenceValue, ")Hashable {",
+            "    static let attributeType = AttributeType.\(type)", "    var \(property)", "",
+            type == .object ? "    init(id: ObjectID) { self.id = id }" : "    init() {}",
+            "    init?(attributeValue: Value) {",
+            "        guard let value = attributeValue.\(type) else { return nil }",
+            "        \(member) = value", "    }", "",
+            "    func attributeValue() -> Value { .\(type)(\(member)) }", "}", "",
+        ]
     }
 
     init(_ entities: [EntityDescription]) {
@@ -68,8 +53,8 @@ struct SwiftSchema {
             "// let store = try Store(at: path, entities: [" + declared.map { $0 + ".self" }.joined(separator: ", ")
                 + "])", "",
         ]
-        let helped = Helper.allCases.filter { helpers.contains($0) }.flatMap(\.declaration)
-        lines = head + lines + helped
+        let helped = Self.helperTypes.filter { helpers.contains($0.type) }
+        lines = head + lines + helped.flatMap(Self.declaration)
         if lines.last == "" { lines.removeLast() }
         return lines
     }
@@ -77,16 +62,11 @@ struct SwiftSchema {
     // MARK: Names
 
     private mutating func nameTypes() {
-        var taken = Set(Helper.allCases.map(\.rawValue))
+        var taken = Set(Self.helperTypes.map(\.name))
         for entity in entities where entity.attributes.contains(where: { Self.canBeProperty($0.name) }) {
+            let name = Self.typeName(entity.name)
             // By Swift's equality: names that differ only in their Unicode form would be one for the compiler.
-            var name = Self.typeName(entity.name)
-            var number = 2
-            while !taken.insert(name).inserted {
-                name = Self.typeName(entity.name) + "\(number)"
-                number += 1
-            }
-            types[entity.name] = name
+            types[entity.name] = (1...).lazy.map { $0 == 1 ? name : "\(name)\($0)" }.first { taken.insert($0).inserted }
         }
     }
 
@@ -106,12 +86,11 @@ struct SwiftSchema {
                 guard let target = attribute.target, types[target] != nil, let type = types[entity.name],
                     Self.canBeProperty(attribute.name), let name = attribute.inverse, Self.canBeProperty(name)
                 else { continue }
-                let there = entities.first { $0.name.isExactly(target) }?.attributes ?? []
+                let there = entities.first { $0.name.hasSameBytes(as: target) }?.attributes ?? []
                 let taken = there.map(\.name) + otherSides[target, default: []].map(\.name)
                 if taken.contains(name) { continue }
                 let isOne = attribute.type == .object && attribute.isUnique
-                let side = OtherSide(name: name, entity: type, attribute: attribute.name, isOne: isOne)
-                otherSides[target, default: []].append(side)
+                otherSides[target, default: []].append((name, type, attribute.name, isOne))
             }
         }
     }
@@ -220,9 +199,9 @@ struct SwiftSchema {
         return isOptional ? (type + "?", initial ?? "nil") : (type, initial ?? empty)
     }
 
-    private mutating func helped(_ helper: Helper) -> String {
-        helpers.insert(helper)
-        return helper.rawValue
+    private mutating func helped(_ type: AttributeType) -> String {
+        helpers.insert(type)
+        return Self.helperTypes.first { $0.type == type }?.name ?? ""
     }
 
     // MARK: Schemas
@@ -230,7 +209,7 @@ struct SwiftSchema {
     private func schema(of entity: EntityDescription, _ type: String) -> [String] {
         let items = entity.attributes.filter { Self.canBeProperty($0.name) }.compactMap { item($0, of: entity.name) }
         var arguments: [String] = []
-        if !type.isExactly(entity.name) { arguments.append(Self.text(entity.name)) }
+        if !type.hasSameBytes(as: entity.name) { arguments.append(Self.text(entity.name)) }
         var notes: [String] = []
         for isUnique in [true, false] {
             let keys = entity.keys.filter { $0.isUnique == isUnique }

@@ -98,11 +98,8 @@ package enum Timestamp {
     }
 
     /// The beginning of the local day that is so many days before the one of `now`, in microseconds since 1970.
-    static func midnight(_ days: Int32, before now: Int64) -> Int64 {
-        guard var fields = fields(of: seconds(now), localtime_r) else { return now }
-        (fields.tm_hour, fields.tm_min, fields.tm_sec, fields.tm_isdst) = (0, 0, 0, -1)
-        fields.tm_mday -= days
-        return Int64(mktime(&fields)) * perSecond
+    static func midnight(_ days: Int64, before now: Int64) -> Int64 {
+        fromLocal((floorDivided(localSeconds(now), 86_400) - days) * 86_400) * perSecond
     }
 
     static var now: Int64 { RealEnvironment().wallClockMicroseconds() }
@@ -116,11 +113,8 @@ package enum Timestamp {
 
     private static func seconds(_ microseconds: Int64) -> Int64 { floorDivided(microseconds, perSecond) }
 
-    /// The store rounds times to the nearest microsecond, so this one survives unchanged.
-    static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
-
     private static func microseconds(_ date: Date) -> Int64 {
-        Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
+        Microseconds.from(date) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
     }
 
     /// Parses a moment as a user writes it: a date, or a date and a time, with or without seconds and a zone. Without a
@@ -168,20 +162,16 @@ package enum DateText {
 
     /// Has the digits of the shortest number that is read as these seconds; nil if these are too many.
     private static func calendarText(_ seconds: Double) -> String? {
-        guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus else { return nil }
-        let parts = "\(seconds.magnitude)".split(separator: "e")
-        let point = parts[0].firstIndex(of: ".") ?? parts[0].endIndex
-        let fraction = parts[0][point...].dropFirst()
-        guard let exponent = parts.count == 2 ? Int(parts[1]) : 0, let number = Int128(parts[0][..<point] + fraction)
+        guard abs(seconds) < 1e12, seconds != 0 || seconds.sign == .plus,
+            let number = DecimalValue(number: seconds.description), number.exponent >= -digits.most
         else { return nil }
-        let count = max(digits.least, fraction.count - exponent)
-        guard count <= digits.most else { return nil }
-        let unit = power(count)
-        let units = number * power(count - fraction.count + exponent) * (seconds < 0 ? -1 : 1)
-        let rest = ((units % unit) + unit) % unit
+        let count = max(digits.least, -Int(number.exponent))
+        let units = Int128(number.mantissa) * power(count + Int(number.exponent)) * (seconds < 0 ? -1 : 1)
+        let rest = ((units % power(count)) + power(count)) % power(count)
         let text = Timestamp.text(
-            seconds: Int64((units - rest) / unit) + reference.seconds, fraction: String(rest).zeroPadded(to: count))
-        return text.utf8.first.map { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "+") } == false ? text : nil
+            seconds: Int64((units - rest) / power(count)) + reference.seconds,
+            fraction: String(rest).zeroPadded(to: count))
+        return text.hasPrefix("-") || text.hasPrefix("+") ? nil : text
     }
 
     private static func power(_ exponent: Int) -> Int128 { (0..<exponent).reduce(1) { power, _ in power * 10 } }

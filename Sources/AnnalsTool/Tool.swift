@@ -47,26 +47,11 @@ enum Commands {
 
     /// The name that differs least from a mistyped one: in at most a third of its letters. Nil without one.
     static func nearest(to word: String, in names: [String]) -> String? {
-        let distances = names.map { ($0, distance(word, $0)) }
-        return distances.filter { $0.1 <= max(1, $0.0.count / 3) }.min { $0.1 < $1.1 }?.0
-    }
-
-    /// How many letters must be added, removed, changed or swapped with the next one (the optimal string alignment).
-    private static func distance(_ left: String, _ right: String) -> Int {
         // Nobody mistypes a name so much.
-        guard left.utf8.count <= 40 else { return .max }
-        let (a, b) = (Array(left), Array(right))
-        var rows = [Array(0...b.count)]
-        for i in a.indices {
-            var row = [i + 1]
-            for j in b.indices {
-                var least = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (a[i] == b[j] ? 0 : 1))
-                if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { least = min(least, rows[i - 1][j - 1] + 1) }
-                row.append(least)
-            }
-            rows.append(row)
-        }
-        return rows[a.count][b.count]
+        guard word.utf8.count <= 40 else { return nil }
+        // A wrong letter is one that is removed and one that is inserted, and so are two in the wrong order.
+        let distances = names.map { ($0, Array(word).difference(from: Array($0)).count) }
+        return distances.filter { $0.1 <= 2 * max(1, $0.0.count / 3) }.min { $0.1 < $1.1 }?.0
     }
 }
 
@@ -83,20 +68,16 @@ enum Commands {
 
     /// Nil if an argument is not valid UTF-8: repaired, it could name another file.
     private static var arguments: [String]? {
-        var arguments: [String] = []
-        for argument in UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst() {
-            guard let argument, let text = String(validatingCString: argument) else { return nil }
-            arguments.append(text)
-        }
-        return arguments
+        let words = UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst()
+        let arguments = words.compactMap { $0.flatMap { String(validatingCString: $0) } }
+        return arguments.count == words.count ? arguments : nil
     }
 
     static func run(_ arguments: [String]?) -> ExitStatus {
         let output = Output(.standardOutput)
         do throws(ToolFailure) {
-            guard let arguments else {
-                throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
-            }
+            let arguments = try arguments.orThrow(
+                ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link."))
             let status = try dispatch(arguments, to: output)
             try output.finish()
             return status
@@ -118,9 +99,7 @@ enum Commands {
     }
 
     private static func dispatch(_ arguments: [String], to output: Output) throws(ToolFailure) -> ExitStatus {
-        guard let first = arguments.first else {
-            throw ToolFailure(.usage, "No command was given.", hint: "Try: annals help")
-        }
+        let first = try arguments.first.orThrow(ToolFailure(.usage, "No command was given.", hint: "Try: annals help"))
         if first == "--version" {
             output.line("annals \(version)")
             return .done

@@ -24,11 +24,15 @@ package enum ValueConversion {
         case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
         case (.decimal, .int(let int)): return .decimal(Decimal(int))
         case (.decimal, .double(let double, let text)): return decimal(text ?? double.description)
+        case (.decimal, .number(let text)): return decimal(text)
         case (.decimal, .string("NaN")): return .decimal(.nan)
-        case (.decimal, .number(let text)), (.decimal, .string(let text)): return decimal(text)
+        case (.decimal, .string(let text)):
+            // JSON may have blanks around a number.
+            guard let first = text.utf8.first, first > 0x20, text.utf8.last?.isDigit == true else { return nil }
+            return (try? JSONReader.value(text)).flatMap { value($0, as: .decimal) }
         case (.object, .string(let text)): return ObjectID(text).map { .object($0) }
-        case (.orderedObjects, .structure(let text)): return objects(text).map { .orderedObjects($0) }
-        case (.objects, .structure(let text)): return objects(text).map { .objects($0) }
+        case (.orderedObjects, _): return objects(json).map { .orderedObjects($0) }
+        case (.objects, _): return objects(json).map { .objects($0) }
         default: return nil
         }
     }
@@ -41,11 +45,11 @@ package enum ValueConversion {
         return value(.string(text), as: type) ?? (type == .date ? DateText.moment(text).map { .date($0) } : nil)
     }
 
-    private static func decimal(_ text: String) -> Value? { DecimalText(text)?.decimal.map { .decimal($0) } }
+    private static func decimal(_ text: String) -> Value? { DecimalValue(number: text)?.decimal.map { .decimal($0) } }
 
-    private static func objects(_ text: String) -> [ObjectID]? {
-        guard let elements = try? JSONReader.elements(text) else { return nil }
-        let objects = elements.compactMap { if case .string(let text) = $0 { ObjectID(text) } else { nil } }
+    private static func objects(_ json: JSONValue) -> [ObjectID]? {
+        guard let elements = json.elements else { return nil }
+        let objects = elements.compactMap { $0.text.flatMap { ObjectID($0) } }
         return objects.count == elements.count ? objects : nil
     }
 
@@ -79,78 +83,32 @@ package enum ValueConversion {
         switch value {
         case .null: return ""
         case .string(let text): return text
-        case .data(let data): return data.base64EncodedString()
-        case .date(let date): return DateText.text(date)
-        case .uuid(let uuid): return uuid.uuidString
-        case .object(let object): return object.description
-        case .double(let double) where !double.isFinite: return String(JSONText.double(double).dropFirst().dropLast())
-        default: return text(value)
+        case .json: return text(value)
+        default:
+            // Texts of other types have no escapes.
+            let text = text(value)
+            return text.hasPrefix("\"") ? String(text.dropFirst().dropLast()) : text
         }
     }
 }
 
-/// The digits without zeros at either end, and their distance from the point. Zero has no digits.
-struct DecimalText: Equatable {
-    private(set) var isNegative = false
-    private(set) var digits: [UInt8] = []
-    private(set) var exponent = 0
-
-    /// Nil for text that is not a JSON number, and if the exponent is too large to count.
-    init?(_ text: String) {
-        var rest = Array(text.utf8)[...]
-        let isNegative = rest.first == UInt8(ascii: "-")
-        if isNegative { rest.removeFirst() }
-        let whole = Self.parseDigits(&rest)
-        guard !whole.isEmpty, whole.count == 1 || whole.first != UInt8(ascii: "0") else { return nil }
-        var fraction: ArraySlice<UInt8> = []
-        if rest.first == UInt8(ascii: ".") {
-            rest.removeFirst()
-            fraction = Self.parseDigits(&rest)
-            if fraction.isEmpty { return nil }
+extension DecimalValue {
+    /// The number that the text of a JSON number denotes; nil if a decimal cannot represent it.
+    init?(number text: String) {
+        let parts = text.utf8.split(maxSplits: 1) { $0 == UInt8(ascii: "e") || $0 == UInt8(ascii: "E") }
+        let halves = parts[0].split(separator: UInt8(ascii: "."))
+        var digits = halves.joined().filter(\.isDigit)
+        let zeros = digits.reversed().prefix { $0 == UInt8(ascii: "0") }.count
+        digits.removeLast(zeros)
+        guard !digits.isEmpty else {
+            self = .zero
+            return
         }
-        var digits = Array(whole + fraction)
-        let isZero = digits.allSatisfy { $0 == UInt8(ascii: "0") }
-        guard let written = Self.parseExponent(&rest, isZero: isZero), rest.isEmpty else { return nil }
-        if isZero { return }
-        let (exponent, overflow) = written.subtractingReportingOverflow(fraction.count)
-        guard !overflow else { return nil }
-        self.exponent = exponent
-        while digits.last == UInt8(ascii: "0") {
-            digits.removeLast()
-            let (next, overflow) = self.exponent.addingReportingOverflow(1)
-            guard !overflow else { return nil }
-            self.exponent = next
-        }
-        self.isNegative = isNegative
-        self.digits = Array(digits.drop { $0 == UInt8(ascii: "0") })
-    }
-
-    private static func parseDigits(_ rest: inout ArraySlice<UInt8>) -> ArraySlice<UInt8> {
-        let digits = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-        rest = rest.dropFirst(digits.count)
-        return digits
-    }
-
-    private static func parseExponent(_ rest: inout ArraySlice<UInt8>, isZero: Bool) -> Int? {
-        guard rest.first == UInt8(ascii: "e") || rest.first == UInt8(ascii: "E") else { return 0 }
-        rest.removeFirst()
-        let isNegative = rest.first == UInt8(ascii: "-")
-        if isNegative || rest.first == UInt8(ascii: "+") { rest.removeFirst() }
-        let digits = parseDigits(&rest)
-        if digits.isEmpty { return nil }
-        if isZero { return 0 }
-        return Int((isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self))
-    }
-
-    /// The `Decimal` that equals this number; nil without one.
-    var decimal: Decimal? {
-        if digits.isEmpty { return Decimal(0) }
-        // A `Decimal` has up to 38 digits and an exponent of up to 127. A larger exponent needs zeros as digits.
-        let zeros = max(0, exponent - 127)
-        guard digits.count + zeros <= 39 else { return nil }
-        let all = digits + [UInt8](repeating: UInt8(ascii: "0"), count: zeros)
-        let text = (isNegative ? "-" : "") + String(decoding: all, as: UTF8.self) + "e\(exponent - zeros)"
-        guard let decimal = Decimal(string: text), DecimalText(decimal.description) == self else { return nil }
-        return decimal
+        let written = parts.count == 2 ? Int(String(decoding: parts[1], as: UTF8.self)) : 0
+        let places = (halves.count == 2 ? halves[1].count : 0) - zeros
+        guard let mantissa = UInt128(String(decoding: digits, as: UTF8.self)),
+            case (let exponent, false)? = written?.subtractingReportingOverflow(places)
+        else { return nil }
+        self.init(isNegative: text.hasPrefix("-"), mantissa: mantissa, exponent: exponent)
     }
 }

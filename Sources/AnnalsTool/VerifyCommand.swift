@@ -2,6 +2,7 @@
 // frames. Neither changes it.
 
 internal import Annals
+internal import FoundationEssentials
 
 enum VerifyCommand {
     static let command = Command(
@@ -22,9 +23,8 @@ enum VerifyCommand {
             .textOrJSON,
         ]
     ) { arguments, output -> ExitStatus in
-        let format = try arguments.format(["text", "json"])
         if let rule = arguments.value(of: "explain"), arguments.operands.isEmpty {
-            explain(try RuleExplanation(rule), format, output)
+            explain(try RuleExplanation(rule), output)
             return .done
         }
         guard let path = arguments.operands.first, !arguments.has("explain") else {
@@ -32,20 +32,19 @@ enum VerifyCommand {
         }
         var options = CheckOptions()
         options.spillDirectory = Terminal.environment("TMPDIR") ?? "/tmp"
-        let progress = Progress("bytes")
         let report: CheckReport
         do {
-            defer { progress.clear() }
+            let progress = Progress("bytes")
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
         let faults = report.isIntact ? try searchIndexFaults(path) : []
-        if format == "json" { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
+        if output.isJSON { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
         if report.hasDamage || !faults.isEmpty { return .damaged }
         return report.isIntact ? .done : .failed
     }
 
-    private static func explain(_ rule: RuleExplanation, _ format: String, _ output: Output) {
-        guard format == "text" else {
+    private static func explain(_ rule: RuleExplanation, _ output: Output) {
+        if output.isJSON {
             return output.data([
                 "rule": rule.rule, "meaning": rule.meaning, "cause": rule.cause, "remedy": rule.remedy,
             ])
@@ -58,14 +57,11 @@ enum VerifyCommand {
     private static func searchIndexFaults(_ path: String) throws -> [SearchIndexFault] {
         try StoreAccess.with(path, .readOnly) { store in
             let progress = Progress("objects")
-            defer { progress.clear() }
             return try store.searchIndexFaults { progress.show(UInt64(clamping: $1)) }
         }
     }
 
-    private static func text(
-        _ report: CheckReport, _ faults: [SearchIndexFault], _ path: String, _ output: Output
-    ) {
+    private static func text(_ report: CheckReport, _ faults: [SearchIndexFault], _ path: String, _ output: Output) {
         output.line("\(path): \(summary(report))" + (faults.isEmpty ? "" : ", but a search index is wrong"))
         for fault in faults { output.line("  search index: \(fault.description)") }
         for finding in report.findings {
@@ -117,8 +113,7 @@ enum VerifyCommand {
     }
 
     private static func json(_ counts: CheckCounts) -> JSONLine {
-        var bytes = JSONLine()
-        for kind in FrameKind.allCases { bytes.add("\(kind)", counts.bytes(of: kind)) }
+        let bytes = JSONLine(FrameKind.allCases.map { ("\($0)", counts.bytes(of: $0)) })
         return [
             "frames": counts.frames, "transactions": counts.transactions, "changes": counts.changes,
             "rows": counts.rows, "values": counts.values, "largeValues": counts.largeValues, "frameBytes": bytes,
@@ -135,10 +130,7 @@ enum VerifyCommand {
 }
 
 extension UUIDBytes {
-    var text: String {
-        let digits = Array(hexadecimal(high) + hexadecimal(low))
-        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
-    }
+    var text: String { UUID(self).uuidString.lowercased() }
 }
 
 /// A rule of the file format: its meaning, the cause of a breach, and the remedy.
@@ -146,11 +138,9 @@ package struct RuleExplanation: Sendable {
     private let number: Int
 
     init(_ text: String) throws(ToolFailure) {
-        guard let number = (1...Self.meanings.count).first(where: { "F\($0)" == text.uppercased() }) else {
-            throw VerifyCommand.command.refusal(
-                "“\(text)” is no rule of the format: they are F1 to F\(Self.meanings.count).")
-        }
-        self.number = number
+        number = try (1...Self.meanings.count).first { "F\($0)" == text.uppercased() }.orThrow(
+            VerifyCommand.command.refusal(
+                "“\(text)” is no rule of the format: they are F1 to F\(Self.meanings.count)."))
     }
 
     var rule: String { "F\(number)" }
@@ -238,12 +228,11 @@ enum FramesCommand {
             bad content is listed with its fault. With --limit, nothing is read beyond it.
             """, operands: ["STORE"],
         options: [
-            .format("text (the default), or jsonl: one JSON object per line"),
+            .format(["text", "jsonl"], "text (the default), or jsonl: one JSON object per line"),
             Option("after", value: "OFFSET", "only frames that begin after this offset"),
             Option("limit", value: "N", "at most N frames"),
         ]
     ) { arguments, output -> ExitStatus in
-        let format = try arguments.format(["text", "jsonl"])
         let after = try arguments.number(of: "after")
         var left = try arguments.number(of: "limit") ?? .max
         let path = arguments.operands[0]
@@ -251,10 +240,10 @@ enum FramesCommand {
         while left > 0, !output.hasFailed, let frame = try lister.next() {
             if let after, frame.offset <= after { continue }
             left -= 1
-            output.line(format, json: json(frame), text: text(frame))
+            output.line(json: json(frame), text: text(frame))
         }
         guard let end = lister.ending else { return .done }
-        output.line(format, json: json(end), text: text(end))
+        output.line(json: json(end), text: text(end))
         return switch end.verdict {
         case .end, .tornTail: .done
         case .damage: .damaged
@@ -276,7 +265,7 @@ enum FramesCommand {
             "offset": frame.offset, "kind": "\(frame.header.kind)", "member": frame.header.isMember,
             "bytes": frame.header.frameBytes, "tableBytes": frame.header.tableBytes,
             "number": frame.header.number, "durableMark": frame.header.durableMark,
-            "checksum": hexadecimal(frame.header.checksum), "state": frame.fault ?? "ok",
+            "checksum": HistoryToken.digits(frame.header.checksum), "state": frame.fault ?? "ok",
         ]
     }
 

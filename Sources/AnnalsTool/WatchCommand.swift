@@ -22,7 +22,6 @@ enum WatchCommand {
             Option("top", "a screen of rates, lags, size and lock waits, each second"), .linesOrText,
         ]
     ) { arguments, output in
-        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"])
         let after = try arguments.place(of: "after")
         let authors = Set(arguments.values(of: "not-author") ?? [])
         let contexts = Set(arguments.values(of: "not-context") ?? [])
@@ -31,16 +30,14 @@ enum WatchCommand {
                 "“--top” counts all transactions from now on: leave --after, --not-author and --not-context out.")
         }
         let ending = try Ending.onSignals()
-        if arguments.has("top") {
-            return try WatchTop.run(arguments.operands[0], ending, isJSON: format == "jsonl", output)
-        }
+        if arguments.has("top") { return try WatchTop.run(arguments.operands[0], ending, output) }
         try StoreAccess.follow(arguments.operands[0]) { (store, reached) in
             let place = try reached.map { .token($0) } ?? after.map(store.requestPlace) ?? .now
             reached = try reached ?? store.currentToken
             let watcher = try store.changeWatcher(after: place, excluding: authors, excludingContextNames: contexts)
             ending.then { watcher.stop() }
             while let signal = try watcher.next() {
-                output.line(format, json: json(signal), text: text(signal))
+                output.line(json: json(signal), text: text(signal))
                 try output.finish()
                 reached = signal.token
             }
@@ -72,16 +69,16 @@ enum WatchTop {
     private struct Second {
         var number: UInt64 = 0
         var (transactions, changes): (UInt64, UInt64) = (0, 0)
-        var authors: [ExactText: UInt64] = [:]
+        var authors: [IdentifierName: UInt64] = [:]
         /// How often the lock was held, and awaited, of all samples.
         var (held, awaited) = (0, 0)
         var fileBytes: UInt64 = 0
         var consumers: [Consumer] = []
     }
 
-    static func run(_ path: String, _ ending: Ending, isJSON: Bool, _ output: Output) throws {
-        let isScreen = output.isTerminal && !isJSON
-        var totals: [ExactText: UInt64] = [:]
+    static func run(_ path: String, _ ending: Ending, _ output: Output) throws {
+        let isScreen = output.isTerminal && !output.isJSON
+        var totals: [IdentifierName: UInt64] = [:]
         try StoreAccess.follow(path) { (store, reached) in
             ending.holdBack()
             var last = try reached ?? store.currentToken
@@ -95,7 +92,7 @@ enum WatchTop {
                 if isScreen {
                     screen(path, second, totals, output)
                 } else {
-                    output.line(isJSON ? json(second).json : text(second))
+                    output.line(json: json(second), text: text(second))
                 }
                 try output.finish()
             }
@@ -109,8 +106,8 @@ enum WatchTop {
         defer { files.close(file) }
         for _ in 0..<samples where !ending.isAsked {
             let lock = try WriterLock.observe(files, file)
-            if lock.holder != nil { second.held += 1 }
-            if lock.isAwaited { second.awaited += 1 }
+            second.held += lock.holder == nil ? 0 : 1
+            second.awaited += lock.isAwaited ? 1 : 0
             ending.wait(microseconds: UInt32(1_000_000 / samples))
         }
     }
@@ -125,7 +122,7 @@ enum WatchTop {
             try store.forEachTransaction(HistoryRequest(after: .token(token)), in: snapshot) { transaction in
                 second.transactions += 1
                 second.changes += transaction.changeCount
-                second.authors[ExactText(transaction.author ?? ""), default: 0] += 1
+                second.authors[IdentifierName(transaction.author ?? ""), default: 0] += 1
                 return true
             }
         } catch let error as StoreError where [.tokenExpired, .historyGap].contains(error.code) {
@@ -137,7 +134,7 @@ enum WatchTop {
 
     private static func percent(_ count: Int) -> String { "\(count * 100 / samples) %" }
 
-    private static func sorted(_ authors: [ExactText: UInt64]) -> [(name: String, count: UInt64)] {
+    private static func sorted(_ authors: [IdentifierName: UInt64]) -> [(name: String, count: UInt64)] {
         authors.map { ($0.key.text, $0.value) }.sorted { ($1.count, $0.name) < ($0.count, $1.name) }
     }
 
@@ -158,7 +155,7 @@ enum WatchTop {
         ]
     }
 
-    private static func screen(_ path: String, _ second: Second, _ totals: [ExactText: UInt64], _ output: Output) {
+    private static func screen(_ path: String, _ second: Second, _ totals: [IdentifierName: UInt64], _ output: Output) {
         output.data(Array("\u{1b}[H\u{1b}[2J".utf8))
         output.line("\(path)  \(Timestamp.local(Timestamp.now))  (Ctrl-C ends)")
         output.line()
@@ -173,7 +170,7 @@ enum WatchTop {
         if !totals.isEmpty {
             output.line()
             let rows = sorted(totals).prefix(shownRows).map { name, count in
-                let now = second.authors[ExactText(name)] ?? 0
+                let now = second.authors[IdentifierName(name)] ?? 0
                 return [name.isEmpty ? "-" : name, String(grouped: now), String(grouped: count)]
             }
             output.table(["author", "#a second", "#since start"], rows)

@@ -65,7 +65,7 @@ extension HistoryToken: CustomStringConvertible {
         return String(digits(hash).suffix(8))
     }
 
-    static func digits(_ number: UInt64) -> String {
+    package static func digits(_ number: UInt64) -> String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }

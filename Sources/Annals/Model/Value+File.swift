@@ -55,7 +55,7 @@ extension DecimalValue {
     }
 
     /// The same number. Nil if `Decimal`, whose exponents range from -128 to 127, cannot represent it.
-    var decimal: Decimal? {
+    package var decimal: Decimal? {
         guard !isNotANumber else { return .nan }
         var mantissa = mantissa
         var exponent = Int(exponent)
@@ -74,7 +74,7 @@ extension DecimalValue {
 }
 
 extension UUID {
-    init(_ uuid: UUIDBytes) {
+    package init(_ uuid: UUIDBytes) {
         self.init(
             uuid: withUnsafeBytes(of: (uuid.high.bigEndian, uuid.low.bigEndian)) { $0.loadUnaligned(as: uuid_t.self) })
     }
