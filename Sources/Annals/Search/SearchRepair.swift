@@ -1,32 +1,34 @@
 // Repairs indexes whose record is damaged, and frees blocks that belong to no index.
 //
 // Invariants:
-// XP1  A block is removed if no record of its state names it, and every other record of the state can be read.
+// XP1  A block is removed with its index. One that no record names is removed with any index, if all other records of
+//      the state can be read.
 
 extension SearchBlocks {
-    /// The rows of blocks and of bitmaps that no record names: they belonged to a damaged record, or to one that
-    /// salvage could not read. `damaged` is the record to repair. Empty if another record cannot be read (XP1).
-    func unnamedBlocks(except damaged: ObjectID? = nil) throws(StoreError) -> [ObjectID] {
-        var named: Set<UInt64> = []
-        for record in try records() where record.object != damaged {
-            guard let state = record.state else { return [] }
+    /// The rows of blocks and of bitmaps that no other record than this one names. They belong to it, or to no record at
+    /// all, as after salvage. Nil if another record cannot be read (XP1). Looks at the rows that exist, because the
+    /// numbers in a damaged record may be impossible.
+    func blocks(namedByNoneBut own: ObjectID) throws(StoreError) -> [ObjectID]? {
+        var named: [Range<UInt64>] = []
+        for record in try records() where record.object != own {
+            guard let state = record.state else { return nil }
             for segment in state.segments {
-                named.formUnion(segment.firstBlock..<segment.firstBlock + UInt64(segment.descriptor.blockCount))
-                named.insert(segment.deadRow)
+                named.append(segment.firstBlock..<segment.firstBlock + UInt64(segment.descriptor.blockCount))
+                named.append(segment.deadRow..<segment.deadRow + 1)
             }
         }
-        var unnamed: [ObjectID] = []
+        var found: [ObjectID] = []
         try view.scan(entity: blocks.number) { (object, _) throws(StoreError) in
-            if !named.contains(object.number) { unnamed.append(object) }
+            if !named.contains(where: { $0.contains(object.number) }) { found.append(object) }
             return true
         }
-        return unnamed
+        return found
     }
 
     /// Replaces a damaged record by one of an index of these attributes that is not built yet. Without attributes, only
     /// removes the damaged one.
     func repair(_ record: Record, with attributes: [SearchState.Attribute], _ draft: Draft) throws(StoreError) {
-        for block in try unnamedBlocks(except: record.object) { try draft.delete(block) }
+        for block in try blocks(namedByNoneBut: record.object) ?? [] { try draft.delete(block) }
         if attributes.isEmpty { return try draft.delete(record.object) }
         let state = SearchState(
             place: TransactionPlace(number: view.number, tag: view.tag), attributes: attributes)

@@ -262,9 +262,11 @@ struct SearchStep {
     }
 
     private mutating func removeSegments() throws(StoreError) {
-        // What salvage has left of an index may be without a record.
-        for block in try blocks.unnamedBlocks() { try removeBlock(block.number) }
-        for segment in state.segments { try remove(segment) }
+        if let own = try blocks.blocks(namedByNoneBut: object) {
+            for block in own { try removeBlock(block.number) }
+        } else {
+            for segment in state.segments { try remove(segment) }
+        }
         (state.segments, opened) = ([], [:])
     }
 

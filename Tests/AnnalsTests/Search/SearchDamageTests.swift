@@ -123,6 +123,26 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// The record can be read, and says that a segment has two thousand million blocks.
+    @Test func anImpossibleNumberOfBlocksIsNoObstacle() throws {
+        for isRemoved in [false, true] {
+            try changeRecord { $0.enumerated().map { $0 == 103 ? 0x7F : $1 } }
+            let store = try open()
+            let error = expect(.damaged) { try store.snapshot().search(SearchNote.self, for: "swift") }
+            #expect(error?.message.contains("--rebuild") == true)
+            #expect(try !store.searchIndexFaults().isEmpty)
+            if isRemoved {
+                try store.removeSearchIndex(of: "SearchNote")
+            } else {
+                try store.rebuildSearchIndex(of: "SearchNote")
+            }
+            try expectRight(store)
+            try store.close()
+        }
+        #expect(try Self.blocks(folder.path) == 0)
+        try folder.expectIntact()
+    }
+
     @Test func theToolRepairsADamagedRecord() throws {
         try changeRecord(Damage.end.change)
         #expect(try runTool(["search-index", folder.path]).errors.contains("--rebuild"))
