@@ -5,8 +5,8 @@
 //      the state can be read.
 
 extension SearchBlocks {
-    /// The rows of blocks and of bitmaps that no other record than this one names. They belong to it, or to no record at
-    /// all, as after salvage. Nil if another record cannot be read (XP1). Looks at the rows that exist, because the
+    /// The rows of blocks and of bitmaps that no other record than this one names. They belong to it, or to no record
+    /// at all, as after salvage. Nil if another record cannot be read (XP1). Looks at the rows that exist, because the
     /// numbers in a damaged record may be impossible.
     func blocks(namedByNoneBut own: ObjectID) throws(StoreError) -> [ObjectID]? {
         var named: [Range<UInt64>] = []
