@@ -7,8 +7,9 @@
 // The record, little-endian: the version of this form (UInt16, 1) and of the tokenizer (UInt16); the place's number and
 // tag (UInt64 each); the next number to build (UInt64); the number of attributes (UInt16), and for each its number
 // (UInt16), its weight (Double), and whether its positions are kept (1 byte); the number of segments (UInt32), and for
-// each the numbers of its first block and of its row of dead objects (UInt64 each), the number of dead objects (UInt32),
-// the lengths of its dead texts (UInt64 for each attribute), the size of its descriptor (UInt16), and the descriptor.
+// each the numbers of its first block and of its row of dead objects (UInt64 each), the number of dead objects
+// (UInt32), the lengths of its dead texts (UInt64 for each attribute), the size of its descriptor (UInt16), and the
+// descriptor.
 //
 // Invariants:
 // XS1  Each object of the entity with a number below `nextToBuild` that exists after `place` is alive in exactly one
