@@ -13,6 +13,13 @@ struct Page: Entity {
     static let schema = Schema<Page> { Attribute(\.text, .searchable) }
 }
 
+/// A text whose index has no positions.
+struct BriefPage: Entity {
+    var text = ""
+
+    static let schema = Schema<BriefPage> { Attribute(\.text, .searchable(positions: false)) }
+}
+
 /// The same without an index.
 struct UnsearchedPage: Entity {
     var text = ""
@@ -25,11 +32,12 @@ struct Searching {
 
     private func open() throws -> Store {
         try Store(
-            at: file, entities: [Page.self, UnsearchedPage.self], options: Store.Options(durability: .relaxed))
+            at: file, entities: [Page.self, BriefPage.self, UnsearchedPage.self],
+            options: Store.Options(durability: .relaxed))
     }
 
-    /// Inserts each line of the corpus, `--batch` a transaction: first without an index, then with one. Then builds the
-    /// index again, and changes each text three times.
+    /// Inserts each line of the corpus, `--batch` a transaction: first without an index, then with one without positions,
+    /// then with one that has them. Then builds that again, and changes each text three times.
     func load() throws {
         let texts = try lines("corpus.txt")
         try? FileManager.default.removeItem(atPath: file)
@@ -40,6 +48,14 @@ struct Searching {
             }
         }
         try store.delete(UnsearchedPage.self)
+        _ = try rate(texts) { texts in
+            try store.write { transaction in
+                for text in texts { _ = try transaction.insert(BriefPage(text: String(text))) }
+            }
+        }
+        try store.updateSearchIndexes()
+        let brief = try indexBytes(of: "BriefPage", store)
+        try store.delete(BriefPage.self)
         let start = seconds()
         let searchable = try rate(texts) { texts in
             try store.write { transaction in
@@ -52,16 +68,20 @@ struct Searching {
         try store.rebuildSearchIndex(of: "Page")
         let built = seconds() - rebuilding
         let bytes = texts.reduce(0) { $0 + $1.utf8.count }
-        let fresh = try store.searchIndexes[0].bytes
+        let fresh = try indexBytes(of: "Page", store)
         try rewrite(store)
-        let size = try store.searchIndexes[0].bytes
+        let size = try indexBytes(of: "Page", store)
         try store.close()
         Printer.standardOutput(
             "{\"workload\":\"search_load\",\"rows\":\(texts.count),\"plain_rows_per_s\":\(Int(plain)),"
                 + "\"searchable_rows_per_s\":\(Int(searchable)),\"rows_per_s_until_indexed\":"
                 + "\(Int(Double(texts.count) / indexed)),\"build_rows_per_s\":\(Int(Double(texts.count) / built)),"
                 + "\"text_bytes\":\(bytes),\"index_bytes\":\(fresh),\"index_bytes_after_rewriting\":\(size),"
-                + "\"peak_kB\":\(Memory.peakKilobytes)}\n")
+                + "\"index_bytes_without_positions\":\(brief),\"peak_kB\":\(Memory.peakKilobytes)}\n")
+    }
+
+    private func indexBytes(of entity: String, _ store: Store) throws -> UInt64 {
+        try store.searchIndexes.first { $0.entity == entity }?.bytes ?? 0
     }
 
     private func rewrite(_ store: Store) throws {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measures full-text search beside SQLite's FTS5, on the same texts in one run.
+"""Measures full-text search beside SQLite's FTS5 and Tantivy, on the same texts in one run.
 
 Usage: Tests/run searching [ROWS]
 
 Makes ROWS texts (100,000) of 100 words of a vocabulary of 50,000, with a Zipf distribution, and runs annals-bench and
 Python's SQLite with an external-content table of FTS5 and triggers, as GRDB's guide sets it up. Prints rates, sizes,
 and for each query the medians of both in milliseconds. SEARCHING_BENCH names the benchmark (built otherwise), TMPDIR a
-folder for the stores. Exit status 1 if both do not find the same number of texts.
+folder for the stores. Tantivy is measured if its Python package is installed (`pip install tantivy`): one writer
+thread, and one commit of all texts. Exit status 1 if they do not find the same number of texts.
 """
 
 import itertools
@@ -19,6 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+
+try:
+    import tantivy
+except ImportError:
+    tantivy = None
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -109,6 +115,45 @@ class FTS5:
         return sorted(times)[4] * 1000, count
 
 
+class Tantivy:
+    def __init__(self, folder):
+        self.folder = folder / "tantivy"
+        self.folder.mkdir()
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("text", tokenizer_name="default", index_option="position")
+        builder.add_integer_field("id", stored=True)
+        self.schema = builder.build()
+        self.index = tantivy.Index(self.schema, path=str(self.folder))
+
+    def load(self, texts):
+        start = time.monotonic()
+        writer = self.index.writer(heap_size=256_000_000, num_threads=1)
+        for number, text in enumerate(texts):
+            writer.add_document(tantivy.Document(text=[text], id=[number]))
+        writer.commit()
+        writer.wait_merging_threads()
+        rate = len(texts) / (time.monotonic() - start)
+        self.index.reload()
+        return rate, sum(file.stat().st_size for file in self.folder.iterdir())
+
+    def find(self, text):
+        if text.startswith('"'):
+            query = self.index.parse_query(text, ["text"])
+        elif text.endswith(" "):
+            query = self.index.parse_query(" ".join("+" + word for word in text.split()), ["text"])
+        else:
+            query = tantivy.Query.regex_query(self.schema, "text", text + ".*")
+        searcher = self.index.searcher()
+        times = []
+        for _ in range(9):
+            start = time.monotonic()
+            found = searcher.search(query, 20)
+            for _, address in found.hits:
+                searcher.doc(address)
+            times.append(time.monotonic() - start)
+        return sorted(times)[4] * 1000, found.count
+
+
 def benchmark():
     if "SEARCHING_BENCH" in os.environ:
         return os.environ["SEARCHING_BENCH"]
@@ -141,13 +186,22 @@ def main():
         print(f"  without index   {load['plain_rows_per_s']:,}")
         print(f"built a second    {load['build_rows_per_s']:,} {built:,.0f}")
         print(f"size, % of text   {100 * load['index_bytes'] / text:.1f} {100 * fresh / text:.1f}")
+        print(f"  no positions    {100 * load['index_bytes_without_positions'] / text:.1f}")
         print(f"  rewritten 3 x   {100 * load['index_bytes_after_rewriting'] / text:.1f} {100 * rewritten / text:.1f}")
         print(f"peak memory, kB   {load['peak_kB']:,} to load, {found[-1]['peak_kB']:,} to search")
+        peers = [peer]
+        if tantivy:
+            peers.append(Tantivy(folder))
+            rate, size = peers[-1].load(texts)
+            print(f"Tantivy           {rate:,.0f} texts indexed a second, {100 * size / text:.1f} % of the text")
         differ = False
         for query, line in zip(queries, found):
-            milliseconds, count = peer.find(fts5_query(query))
-            differ |= count != line["found"]
-            print(f"{query!r:28} found {line['found']:,} / {count:,}   ms {line['milliseconds']} / {milliseconds:.3f}")
+            results = [(line["milliseconds"], line["found"]), peer.find(fts5_query(query))]
+            results += [other.find(query) for other in peers[1:]]
+            counts = " / ".join(f"{count:,}" for _, count in results)
+            times = " / ".join(f"{milliseconds:.3f}" for milliseconds, _ in results)
+            differ |= len({count for _, count in results}) > 1
+            print(f"{query!r:28} found {counts}   ms {times}")
         sys.exit(1 if differ else 0)
 
 

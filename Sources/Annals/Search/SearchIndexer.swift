@@ -16,10 +16,7 @@ package final class SearchUpdates: Sendable {
     let identifier: UUID
     let durability = Durability.relaxed
 
-    init(_ handle: StoreHandle, _ identifier: UUID) { (self.handle, self.identifier) = (handle, identifier) }
-
-    /// The same for a handle without a store: for tests.
-    package convenience init(_ handle: StoreHandle) { self.init(handle, UUID(handle.current.log.header.storeID)) }
+    package init(_ handle: StoreHandle, _ identifier: UUID) { (self.handle, self.identifier) = (handle, identifier) }
 
     /// The entities that have an index.
     package func entities() throws(StoreError) -> [UInt16] {

@@ -100,7 +100,7 @@ private final class SearchCrashWork: @unchecked Sendable {
         let engine = try Engine.open(
             Self.path, options: Self.options, files: disk.process(1), environment: environment)
         let handle = StoreHandle(engine)
-        let updates = SearchUpdates(handle)
+        let updates = SearchUpdates(handle, UUID())
         guard let notes = try handle.newest().view.catalog.number(ofEntity: "SearchNote") else {
             throw SearchCrash("the store has no notes")
         }

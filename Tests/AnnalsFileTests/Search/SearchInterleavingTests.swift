@@ -103,7 +103,7 @@ private final class SearchRace: @unchecked Sendable {
         interruptedAt moment: Int, _ body: @escaping @Sendable (StoreHandle, SearchUpdates, [UInt16]) throws -> Void
     ) throws {
         let (first, second) = (try open(1), try open(2))
-        let (updates, otherUpdates) = (SearchUpdates(first), SearchUpdates(second))
+        let (updates, otherUpdates) = (SearchUpdates(first, UUID()), SearchUpdates(second, UUID()))
         let entities = try updates.entities()
         _ = try first.write(durability: .relaxed) { draft in
             if deletes { return try delete(entities, draft) }
