@@ -4,7 +4,7 @@
 // XW1  Nothing waits for the indexer, and nothing depends on it: a search looks at the rows of what it has not done.
 // XW2  The consumer's cursor is never after the place of an index, so cleaning leaves the history that a step reads.
 
-internal import FoundationEssentials
+package import FoundationEssentials
 internal import Synchronization
 
 /// Moves the indexes of a handle's store over what was written.

@@ -98,9 +98,9 @@ extension SearchQuery {
     /// Objects that do not match the part. As a whole query it matches every other object of the entity.
     public static func not(_ part: SearchQuery) -> Self { Self(.not(part), depth: part.depth + 1) }
 
-    /// The query about some of the searchable attributes. Attributes that an inner query names count only if they are
-    /// among these, too.
-    package func inAttributes(_ names: [String]) -> Self { Self(.attributes(names, self), depth: depth + 1) }
+    /// The query about some of the searchable attributes, by name. Attributes that an inner query names count only if
+    /// they are among these, too. With types, use `in`.
+    public func inAttributes(_ names: [String]) -> Self { Self(.attributes(names, self), depth: depth + 1) }
 
     /// Parts within parts of the same kind are one list, so a query that a loop extends does not become deep.
     private static func joined(_ parts: [SearchQuery], _ join: ([SearchQuery]) -> Part) -> Self {

@@ -15,10 +15,11 @@ struct SearchedChanges {
     var areAll = false
 }
 
-/// An object that matches, with its score.
-package struct FoundObject {
-    package let object: ObjectID
-    package let score: Double
+/// An object that a search without types has found.
+public struct FoundObject: Hashable, Sendable {
+    public let object: ObjectID
+    /// The rank: greater for better matches. Scores of different searches cannot be compared.
+    public let score: Double
 }
 
 /// A search, planned for one state.

@@ -305,6 +305,28 @@ import Testing
         try end()
     }
 
+    @Test func aSearchNeedsNoTypes() throws {
+        for number in 0..<30 { try insert("swift \(number)", number % 2 == 0 ? "linux" : nil) }
+        try store.updateSearchIndexes()
+        let place = try store.snapshot().token
+        try insert("linux")
+        let other = try Store(at: folder.path)
+        for query in ["swift", "linux", "lin -swift", "\"swift 7\"", "nothing"] {
+            let typed = try store.snapshot().search(SearchNote.self, for: SearchQuery(query), limit: 7, offset: 2)
+            let found = try other.snapshot().search("SearchNote", for: SearchQuery(query), limit: 7, offset: 2)
+            #expect(found.map(\.object) == typed.map(\.reference.id))
+            #expect(found.map(\.score) == typed.map(\.score))
+            let count = try store.snapshot().searchCount(SearchNote.self, for: SearchQuery(query))
+            #expect(try other.snapshot().searchCount("SearchNote", for: SearchQuery(query)) == count)
+        }
+        let titles = SearchQuery("linux").inAttributes(["title"])
+        #expect(try other.snapshot().searchCount("SearchNote", for: titles) == 1)
+        #expect(try other.snapshot(asOf: place).searchCount("SearchNote", for: titles) == 0)
+        expect(.unknownEntity) { try other.snapshot().search("None", for: "swift") }
+        try other.close()
+        try end()
+    }
+
     @Test func aReaderSearchesWithoutWriting() throws {
         try insert("swift")
         let reader = try Store(
