@@ -37,8 +37,13 @@ enum VerifyCommand {
             let progress = Progress("bytes")
             report = try Checker.check(path, options: options, files: RealFileSystem()) { progress.show($0, of: $1) }
         }
-        let faults = report.isIntact ? try searchIndexFaults(path) : []
-        if output.isJSON { output.data(json(report, faults, path)) } else { text(report, faults, path, output) }
+        let (indexes, faults) = report.isIntact ? try searchIndexFaults(path) : (0, [])
+        if output.isJSON {
+            output.data(json(report, faults, path))
+        } else {
+            text(report, faults, path, output)
+            if indexes > 0 { output.line("search indexes compared with the rows: \(indexes)") }
+        }
         if report.hasDamage || !faults.isEmpty { return .damaged }
         return report.isIntact ? .done : .failed
     }
@@ -54,10 +59,11 @@ enum VerifyCommand {
         }
     }
 
-    private static func searchIndexFaults(_ path: String) throws -> [SearchIndexFault] {
+    private static func searchIndexFaults(_ path: String) throws -> (indexes: Int, faults: [SearchIndexFault]) {
         try StoreAccess.with(path, .readOnly) { store in
             let progress = Progress("objects")
-            return try store.searchIndexFaults { progress.show(UInt64(clamping: $1)) }
+            let faults = try store.searchIndexFaults { progress.show(UInt64(clamping: $1)) }
+            return (faults.isEmpty ? try store.searchIndexes.count : 0, faults)
         }
     }
 

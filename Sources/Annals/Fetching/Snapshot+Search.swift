@@ -13,32 +13,34 @@ public struct SearchMatch<E: Entity> {
     let plan: SearchPlan
     let scope: SearchedEntity
 
-    /// A part of a text with the words that the search has found in it; its beginning if it has none of them. Nil for a
-    /// property without a text.
+    /// A part of a text with the words that the search has found in it; its beginning if it has none of them, or if the
+    /// property is not searchable. Nil for a property without a text.
     ///
     /// - Parameters:
-    ///   - path: A searchable property.
-    ///   - length: The most characters of the part.
+    ///   - path: The property.
+    ///   - length: The most characters of the part, without the “…” at its ends.
     ///
-    /// Linear in the text. Traps if the property is not searchable.
+    /// Linear in the text.
     public func snippet<V: TextProperty>(of path: any KeyPath<E, V> & Sendable, length: Int = 160) -> SearchSnippet? {
-        text(path).map { SearchSnippet($0.text, plan.leaves, attribute: $0.column, maximumCharacters: length) }
+        text(path).map { SearchSnippet($0.text, $0.leaves, attribute: $0.column, maximumCharacters: length) }
     }
 
-    /// The ranges of a text in which the search has found its words. Empty for a property without a text.
+    /// The ranges of a text in which the search has found its words. Empty for a property without a text, and for one
+    /// that is not searchable.
     ///
-    /// Linear in the text. Traps if the property is not searchable.
+    /// Linear in the text.
     public func highlights<V: TextProperty>(of path: any KeyPath<E, V> & Sendable) -> [Range<String.Index>] {
-        text(path).map { SearchSnippet.highlights(in: $0.text, plan.leaves, attribute: $0.column) } ?? []
+        text(path).map { SearchSnippet.highlights(in: $0.text, $0.leaves, attribute: $0.column) } ?? []
     }
 
-    private func text<V: TextProperty>(_ path: any KeyPath<E, V> & Sendable) -> (text: String, column: Int)? {
+    /// The text, and the leaves that are looked for in it.
+    private func text<V: TextProperty>(
+        _ path: any KeyPath<E, V> & Sendable
+    ) -> (text: String, leaves: [SearchLeaf], column: Int?)? {
         let index = E.model.index(of: path as PartialKeyPath<E>)
         let name = index.map { E.model.properties[$0].name }
-        guard let column = scope.columns.firstIndex(where: { $0.name == name }) else {
-            preconditionFailure("A snippet is of a searchable property, and \(path) is none.")
-        }
-        return ((value[keyPath: path] as V) as? String).map { ($0, column) }
+        let column = scope.columns.firstIndex { $0.name == name }
+        return ((value[keyPath: path] as V) as? String).map { ($0, column == nil ? [] : plan.leaves, column) }
     }
 }
 
@@ -87,6 +89,13 @@ extension Snapshot {
     ) throws -> Int {
         var search = try Search(self, query, predicate)
         return try search.count()
+    }
+
+    /// The same for a text as people type it.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        try searchCount(type, for: SearchQuery(text), where: predicate)
     }
 }
 

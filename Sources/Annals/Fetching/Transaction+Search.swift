@@ -40,6 +40,22 @@ extension Transaction {
             type, for: SearchQuery(text), where: predicate, sortedBy: SortKey(sort), limit: limit, offset: offset)
     }
 
+    /// The number of objects whose searchable texts match a query, as this transaction sees them. With own changes, it
+    /// takes as long as `search`.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        if draft.hasChanges { return try search(type, for: query, where: predicate).count }
+        return try snapshot.searchCount(type, for: query, where: predicate)
+    }
+
+    /// The same for a text as people type it.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        try searchCount(type, for: SearchQuery(text), where: predicate)
+    }
+
     private func changes<E: Entity>(_ scope: SearchedEntity, _ type: E.Type) throws -> SearchedChanges {
         let draft = draft
         var changes = SearchedChanges()

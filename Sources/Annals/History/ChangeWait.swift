@@ -62,7 +62,8 @@ final class ChangeWait: Sendable {
         }
     }
 
-    /// The same without occupying a thread. If the task is cancelled, it ends as `stopped`.
+    /// The same without occupying a thread. If the task is cancelled, it ends as `stopped`. Before each result, the
+    /// caller's actor does its other work: results without a pause would keep it from that.
     func find<Result: Sendable>(
         until deadline: UInt64?, isolation: isolated (any Actor)? = #isolation, _ look: Look<Result>
     ) async throws(StoreError) -> Outcome<Result> {
@@ -70,7 +71,10 @@ final class ChangeWait: Sendable {
         while true {
             if Task.isCancelled || isStopped.load(ordering: .acquiring) { return .stopped }
             let engine = store.engine
-            if let result = try looking(engine, &doubt, look) { return .found(result) }
+            if let result = try looking(engine, &doubt, look) {
+                await Task.yield()
+                return .found(result)
+            }
             switch await hub.wait(for: listener, untilMonotonicMicroseconds: deadline, isolation: isolation) {
             case .news(let isInDoubt): doubt.isInDoubt = isInDoubt
             case .timePassed: return .timePassed

@@ -47,6 +47,23 @@ extension Context {
             type, for: SearchQuery(text), where: predicate, sortedBy: SortKey(sort), limit: limit, offset: offset)
     }
 
+    /// The number of objects whose searchable texts match a query, as this context shows them. With unsaved changes, it
+    /// takes as long as `search`.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        let hasChanges = core.hasUnsaved(of: E.model) || predicate != nil && !core.pending.isEmpty
+        if hasChanges { return try core.matches(query, predicate, [], FetchPage()).count }
+        return try snapshot.searchCount(type, for: query, where: predicate)
+    }
+
+    /// The same for a text as people type it.
+    public func searchCount<E: Entity>(
+        _ type: E.Type, for text: String, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Int {
+        try searchCount(type, for: SearchQuery(text), where: predicate)
+    }
+
 }
 
 extension ContextCore {

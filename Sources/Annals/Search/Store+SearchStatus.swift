@@ -128,7 +128,7 @@ extension Store {
     ///
     /// Throws `StoreError`: `unknownEntity`, `notFound` if it has none, and errors of `write`.
     public func removeSearchIndex(of entity: String) throws {
-        try change(indexOf: entity) { (step) throws(StoreError) in
+        try change(indexOf: entity, advice: "there is nothing to remove") { (step) throws(StoreError) in
             try step.remove()
         } repairing: { _, _ in
             []
@@ -136,14 +136,16 @@ extension Store {
         try searchUpdates.keepConsumer()
     }
 
-    static func lacksSearchIndex(_ entity: String) -> StoreError {
-        StoreError(
-            .notFound, "“\(entity)” has no search index: make its texts searchable first.", ObjectFacts(entity))
+    static func lacksSearchIndex(
+        _ entity: String, advice: String = "make its texts searchable first"
+    ) -> StoreError {
+        StoreError(.notFound, "“\(entity)” has no search index: \(advice).", ObjectFacts(entity))
     }
 
     /// `attributes` returns those that the index has after it was damaged; if there are none, it is removed.
     private func change(
-        indexOf entity: String, _ body: (inout SearchStep) throws(StoreError) -> Void,
+        indexOf entity: String, advice: String = "make its texts searchable first",
+        _ body: (inout SearchStep) throws(StoreError) -> Void,
         repairing attributes: (SearchBlocks.Record, RowLayout) throws(StoreError) -> [SearchState.Attribute]
     ) throws {
         let number = try self.entity(entity).number
@@ -155,7 +157,7 @@ extension Store {
             }
             let snapshot = Snapshot(draft.base, engine(of: draft.base), identifier)
             guard var step = try SearchStep(snapshot, draft, number, SearchLimits()) else {
-                throw Self.lacksSearchIndex(entity)
+                throw Self.lacksSearchIndex(entity, advice: advice)
             }
             try body(&step)
         }

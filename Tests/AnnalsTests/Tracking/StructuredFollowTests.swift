@@ -37,6 +37,46 @@ import Testing
         try end()
     }
 
+    /// Each merge is followed by another commit at once, and still the actor does its other work in between.
+    @MainActor @Test func aContextThatFollowsLeavesTheActorToOthers() async throws {
+        let context = store.makeContext()
+        let notes = try context.results(Note.self)
+        let (merges, most) = (Calls(), 200)
+        func write() { _ = try? other.write { try $0.insert(Note(title: "note")) } }
+        notes.onChange = { _ in
+            merges.note("merge")
+            if merges.count < most { write() }
+        }
+        write()
+        let following = Task { try await context.followUntilCancelled() }
+        let seen = Task { merges.count }
+        #expect(await seen.value < most)
+        while merges.count < most { await Task.yield() }
+        following.cancel()
+        try await following.value
+        context.close()
+        try end()
+    }
+
+    /// The same for signals.
+    @MainActor @Test func signalsLeaveTheActorToOthers() async throws {
+        let (signals, most) = (Calls(), 200)
+        func write() { _ = try? other.write { try $0.insert(Note(title: "note")) } }
+        let changes = try store.changes()
+        write()
+        let following = Task {
+            for try await _ in changes {
+                signals.note("signal")
+                if signals.count == most { return }
+                write()
+            }
+        }
+        let seen = Task { signals.count }
+        #expect(await seen.value < most)
+        try await following.value
+        try end()
+    }
+
     enum Ending: CaseIterable { case closedContext, closedStore, removed, replaced }
 
     @MainActor @Test(arguments: Ending.allCases)
