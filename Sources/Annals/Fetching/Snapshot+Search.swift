@@ -150,8 +150,12 @@ struct Search<E: Entity> {
         search = FilteredSearch(SearchRun(snapshot, try SearchedEntity(binding, layout), query), condition, page)
     }
 
+    mutating func objects(_ sort: [SortPart<E>]) throws(StoreError) -> [FoundObject] {
+        try search.objects(try binding.columns(sort))
+    }
+
     mutating func matches(_ sort: [SortPart<E>]) throws(StoreError) -> [SearchMatch<E>] {
-        let found = try search.objects(try binding.columns(sort))
+        let found = try objects(sort)
         var matches: [SearchMatch<E>] = []
         matches.reserveCapacity(found.count)
         for one in found {

@@ -32,7 +32,7 @@ extension Snapshot {
     ) throws -> FilteredSearch {
         let snapshot = inPresentTerms
         // A state of the past has no index; the present one names the attributes.
-        let present = view.past == nil ? self : Snapshot(try engine.viewOfThisFile(), engine, storeIdentifier)
+        let present = view.totals != nil ? self : Snapshot(try engine.viewOfThisFile(), engine, storeIdentifier)
         return try FilteredSearch(
             snapshot, query, .constant(true), of: snapshot.entity(entity), indexedIn: present, limit: limit,
             offset: offset)

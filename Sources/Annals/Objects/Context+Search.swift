@@ -71,25 +71,46 @@ extension ContextCore {
     func matches<E: Entity>(
         _ query: SearchQuery, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ page: FetchPage
     ) throws -> [SearchMatch<E>] {
-        let snapshot = try snapshot
-        let layout = try snapshot.layout(of: E.model)
-        let binding = try layout.binding(E.self, snapshot.view.catalog)
-        let scope = try SearchedEntity(binding, layout)
-        guard hasUnsaved(of: E.model) || predicate != nil && !pending.isEmpty else {
+        guard isOverlaid(predicate) else {
             var search = try Search(snapshot, query, predicate, page)
             return try search.matches(sort)
         }
+        let (objects, run) = try overlaid(query, predicate, sort, page)
+        return objects.map { found in
+            let object = any(Reference<E>(found.object, of: mark))
+            return SearchMatch(
+                reference: object.reference, value: object.current, score: found.score, plan: run.plan,
+                scope: run.scope)
+        }
+    }
+
+    /// The matches without their values: no object is made for them.
+    func foundObjects<E: Entity>(
+        _ query: SearchQuery, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ page: FetchPage
+    ) throws -> [FoundObject] {
+        if isOverlaid(predicate) { return try overlaid(query, predicate, sort, page).objects }
+        var search = try Search(snapshot, query, predicate, page)
+        return try search.objects(sort)
+    }
+
+    /// Whether unsaved changes may change what a search finds.
+    private func isOverlaid<E: Entity>(_ predicate: Predicate<Object<E>>?) -> Bool {
+        hasUnsaved(of: E.model) || predicate != nil && !pending.isEmpty
+    }
+
+    private func overlaid<E: Entity>(
+        _ query: SearchQuery, _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ page: FetchPage
+    ) throws -> (objects: [FoundObject], run: SearchRun) {
+        let snapshot = try snapshot
+        let layout = try snapshot.layout(of: E.model)
+        let scope = try SearchedEntity(try layout.binding(E.self, snapshot.view.catalog), layout)
         var run = SearchRun(snapshot, scope, query, changes(scope, E.self))
         let needsReferences = !sort.isEmpty || predicate != nil
         let references =
             needsReferences
             ? try ContextSearch(self, predicate, true).references(sort, limit: nil, offset: 0) : []
         let order = OverlaidOrder(isSorted: !sort.isEmpty, hasPredicate: predicate != nil, references)
-        return try order.found(&run, page).map { found in
-            let object = any(Reference<E>(found.object, of: mark))
-            return SearchMatch(
-                reference: object.reference, value: object.current, score: found.score, plan: run.plan, scope: scope)
-        }
+        return (try order.found(&run, page), run)
     }
 
     private func changes<E: Entity>(_ scope: SearchedEntity, _ type: E.Type) -> SearchedChanges {

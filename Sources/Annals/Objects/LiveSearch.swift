@@ -162,8 +162,13 @@ extension LiveSearch {
         let (snapshot, predicate, isSorted) = (try core.snapshot, predicate, !sort.isEmpty)
         let order = try order(snapshot)
         if let query {
-            let matches = try core.matches(query, predicate, sort, FetchPage(limit: limit))
-            return try matches.map { ($0.reference.id, try key(of: $0, order)) }
+            return try core.foundObjects(query, predicate, sort, FetchPage(limit: limit)).compactMap { found in
+                if !isSorted { return (found.object, LiveKey(rank: found.score)) }
+                let reference = Reference<E>(found.object)
+                let unsaved = core.pending[found.object] == nil ? nil : core.registered(reference)?.current
+                let value = try unsaved ?? snapshot.value(reference)
+                return try value.map { (found.object, try order.key(of: $0)) }
+            }
         }
         return try recordingReads(snapshot) { reads in
             let search = try ContextSearch(core, predicate, true, reads: reads)

@@ -8,7 +8,8 @@ struct SearchDeclaration {
         /// Of the attribute.
         let name: String
         let weight: Double
-        var keepsPositions = true
+        /// Nil for a program that does not say: positions stay as they are, and a new index has them.
+        var keepsPositions: Bool?
     }
 
     let entity: String
@@ -98,12 +99,12 @@ extension Store {
             guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, text.name) }) else {
                 continue
             }
-            let hasPositions = known.contains { $0.number == attribute.number && $0.keepsPositions }
+            let hasPositions = known.first { $0.number == attribute.number }?.keepsPositions
             attributes.removeAll { $0.number == attribute.number }
             attributes.append(
                 SearchState.Attribute(
                     number: attribute.number, weight: text.weight,
-                    keepsPositions: text.keepsPositions || hasPositions))
+                    keepsPositions: hasPositions == true || text.keepsPositions ?? hasPositions ?? true))
         }
         return attributes.inOrder { $0.number < $1.number }
     }

@@ -85,4 +85,17 @@ private struct BriefNote: SearchSample {
         try last.close()
         try end()
     }
+
+    /// It cannot tell whether it needs them, so it leaves the index as the types have declared it.
+    @Test func aProgramWithoutTypesAsksForNoPositions() throws {
+        var random = SeededRandom(1)
+        try fill(100, &random)
+        try store.updateSearchIndexes()
+        let before = try store.searchIndexes
+        let other = try Store(at: folder.path)
+        try other.addSearchIndex(of: "SearchNote", ["title": 3, "text": 1])
+        #expect(try other.searchIndexes == before)
+        try other.close()
+        try end()
+    }
 }

@@ -322,6 +322,9 @@ import Testing
         let titles = SearchQuery("linux").inAttributes(["title"])
         #expect(try other.snapshot().searchCount("SearchNote", for: titles) == 1)
         #expect(try other.snapshot(asOf: place).searchCount("SearchNote", for: titles) == 0)
+        let before = try store.snapshot(asOf: place).search(SearchNote.self, for: "swift lin")
+        let found = try other.snapshot(asOf: place).search("SearchNote", for: "swift lin")
+        #expect(found.map(\.score) == before.map(\.score), "The weights are those of the present index.")
         expect(.unknownEntity) { try other.snapshot().search("None", for: "swift") }
         try other.close()
         try end()
