@@ -52,8 +52,7 @@ extension Context {
     public func searchCount<E: Entity>(
         _ type: E.Type, for query: SearchQuery, where predicate: Predicate<Object<E>>? = nil
     ) throws -> Int {
-        let hasChanges = core.hasUnsaved(of: E.model) || predicate != nil && !core.pending.isEmpty
-        if hasChanges { return try core.matches(query, predicate, [], FetchPage()).count }
+        if core.isOverlaid(predicate) { return try core.foundObjects(query, predicate, [], FetchPage()).count }
         return try snapshot.searchCount(type, for: query, where: predicate)
     }
 
@@ -94,7 +93,7 @@ extension ContextCore {
     }
 
     /// Whether unsaved changes may change what a search finds.
-    private func isOverlaid<E: Entity>(_ predicate: Predicate<Object<E>>?) -> Bool {
+    fileprivate func isOverlaid<E: Entity>(_ predicate: Predicate<Object<E>>?) -> Bool {
         hasUnsaved(of: E.model) || predicate != nil && !pending.isEmpty
     }
 
