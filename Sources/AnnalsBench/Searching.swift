@@ -36,8 +36,8 @@ struct Searching {
             options: Store.Options(durability: .relaxed))
     }
 
-    /// Inserts each line of the corpus, `--batch` a transaction: first without an index, then with one without positions,
-    /// then with one that has them. Then builds that again, and changes each text three times.
+    /// Inserts each line of the corpus, `--batch` a transaction: first without an index, then with one without
+    /// positions, then with one that has them. Then builds that again, and changes each text three times.
     func load() throws {
         let texts = try lines("corpus.txt")
         try? FileManager.default.removeItem(atPath: file)

@@ -17,6 +17,7 @@ struct SearchedChanges {
 
 /// An object that a search without types has found.
 public struct FoundObject: Hashable, Sendable {
+    /// The object.
     public let object: ObjectID
     /// The rank: greater for better matches. Scores of different searches cannot be compared.
     public let score: Double

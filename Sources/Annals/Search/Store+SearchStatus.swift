@@ -72,10 +72,15 @@ extension Store {
     /// types, the option `.searchable` does this. Their index is built by `updateSearchIndexes`.
     ///
     /// Throws `StoreError`: `unknownEntity`, `unknownAttribute`, `typeMismatch` for an attribute that is no text,
-    /// `invalidArgument` for a weight that is not above 0 and up to 1000, or for more than 64 attributes, `readOnly`,
-    /// and errors of `write`.
+    /// `invalidArgument` for no attribute, for a weight that is not above 0 and up to 1000, or for more than 64
+    /// attributes, `readOnly`, and errors of `write`.
     public func addSearchIndex(of entity: String, _ weights: [String: Double]) throws {
         let handle = try self.entity(entity)
+        guard !weights.isEmpty else {
+            throw StoreError(
+                .invalidArgument, "No attribute of “\(entity)” is named: name at least one to search.",
+                ObjectFacts(entity))
+        }
         for (name, weight) in weights {
             let position = try handle.requirePosition(of: name)
             guard handle.types[position] == .string else {

@@ -305,6 +305,32 @@ import Testing
         try end()
     }
 
+    @Test func anIndexHasAnAttribute() throws {
+        expect(.invalidArgument) { try store.addSearchIndex(of: "SearchNote", [:]) }
+        #expect(try store.searchIndexes.map(\.weights) == [["title": 3, "text": 1]])
+        try end()
+    }
+
+    /// Also beside unsaved changes.
+    @Test func matchesAreCounted() throws {
+        for number in 0..<4 { try insert("swift \(number)", rank: number) }
+        let low: Predicate<Object<SearchNote>> = #Predicate { $0.rank < 2 }
+        #expect(try store.snapshot().searchCount(SearchNote.self, for: "swift", where: low) == 2)
+        let context = store.makeContext()
+        #expect(try context.searchCount(SearchNote.self, for: "swift") == 4)
+        context.insert(SearchNote(title: "swift"))
+        #expect(try context.searchCount(SearchNote.self, for: "swift") == 5)
+        #expect(try context.searchCount(SearchNote.self, for: "swift", where: low) == 3)
+        context.rollback()
+        try store.write { transaction in
+            #expect(try transaction.searchCount(SearchNote.self, for: "swift") == 4)
+            _ = try transaction.insert(SearchNote(title: "swift", rank: 9))
+            #expect(try transaction.searchCount(SearchNote.self, for: "swift") == 5)
+            #expect(try transaction.searchCount(SearchNote.self, for: "swift", where: low) == 2)
+        }
+        try end()
+    }
+
     @Test func aSearchNeedsNoTypes() throws {
         for number in 0..<30 { try insert("swift \(number)", number % 2 == 0 ? "linux" : nil) }
         try store.updateSearchIndexes()

@@ -38,7 +38,7 @@ import Testing
     }
 
     /// Each merge is followed by another commit at once, and still the actor does its other work in between.
-    @MainActor @Test func aContextThatFollowsLeavesTheActorToOthers() async throws {
+    @MainActor @Test func aContextThatFollowsLeavesTheActorFree() async throws {
         let context = store.makeContext()
         let notes = try context.results(Note.self)
         let (merges, most) = (Calls(), 200)
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// The same for signals.
-    @MainActor @Test func signalsLeaveTheActorToOthers() async throws {
+    @MainActor @Test func signalsLeaveTheActorFree() async throws {
         let (signals, most) = (Calls(), 200)
         func write() { _ = try? other.write { try $0.insert(Note(title: "note")) } }
         let changes = try store.changes()

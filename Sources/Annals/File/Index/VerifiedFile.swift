@@ -50,6 +50,8 @@ final class VerifiedFile: @unchecked Sendable {
     private var readers = 0
     /// The verified part of the block that contains the end.
     private var tail: Range<UInt64> = 0..<0
+    /// The blocks of earlier tails that were not verified whole since: bytes of them may be in use.
+    private var formerTails: Set<UInt64> = []
     /// The highest frames that were verified one after the other, from `start` to `end`. The next read usually lies
     /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: VerifiedRun?
@@ -143,7 +145,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func forgetCopies() {
         assert(readers == 0, "V4: copies are forgotten while they are read.")
-        tail = 0..<0
+        (tail, formerTails) = (0..<0, [])
         (run, adopted) = (nil, nil)
         marks.clear()
         copies?.forget()
@@ -402,11 +404,15 @@ final class VerifiedFile: @unchecked Sendable {
         return true
     }
 
-    /// Whether none of the bytes may be lent: then the file can be read into their place (V1).
+    /// Whether none of the bytes may be lent, now or without being read again: then the file can be read into their
+    /// place (V1).
     private func isFree(_ position: UInt64, _ count: Int) -> Bool {
         let end = position + UInt64(count)
         if tail.overlaps(position..<end) { return false }
-        return (position >> Self.blockBits...(end - 1) >> Self.blockBits).allSatisfy { !has(.verified, $0) }
+        if let adopted, end > adopted.start { return false }
+        return (position >> Self.blockBits...(end - 1) >> Self.blockBits).allSatisfy {
+            !has(.verified, $0) && !formerTails.contains($0)
+        }
     }
 
     /// Reads a large frame into the private memory.
@@ -469,7 +475,11 @@ final class VerifiedFile: @unchecked Sendable {
             set(.verified, block)
             block += 1
         }
-        if !isMapped, end == limit, end > block << Self.blockBits { tail = block << Self.blockBits..<end }
+        if !isMapped, end == limit, end > block << Self.blockBits {
+            let former = tail.lowerBound >> Self.blockBits
+            if !tail.isEmpty, former != block, !has(.verified, former) { formerTails.insert(former) }
+            tail = block << Self.blockBits..<end
+        }
     }
 
     private func damaged(_ offset: UInt64) -> StoreError {
