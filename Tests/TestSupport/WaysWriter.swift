@@ -105,9 +105,10 @@ package actor WaysWriter {
             try store.delete(Ways.Filler.self, author: "writer")
         case .compact: try store.compact()
         case .clean:
-            // What the other store has not got yet must stay.
+            // What the other store has not got yet must stay. Steps of an index may come meanwhile.
+            let token = try store.currentToken
             try updateOther()
-            try store.deleteHistory(before: store.currentToken)
+            try store.deleteHistory(before: token)
         case .restore: try restore()
         case .index:
             if change.number % 4 == 0 { try store.rebuildSearchIndex(of: "Part") { _ in false } }
