@@ -184,7 +184,7 @@ private struct Book: Entity {
         try end(["1  1 -"] + (1...3).map { "large \($0) \(text.prefix(20)) \(-$0) -" })
     }
 
-    /// Each store indexes its own rows. What arrives is found at once, and the index is never sent.
+    /// Each store indexes its own rows. Objects that arrive are found at once, and the index is never sent.
     @Test func eachStoreSearchesThroughItsOwnIndex() throws {
         for number in 0..<30 { try insert("book \(number)", in: stores[number % 2]) }
         try stores[0].updateSearchIndexes()

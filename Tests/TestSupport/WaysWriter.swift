@@ -105,7 +105,7 @@ package actor WaysWriter {
             try store.delete(Ways.Filler.self, author: "writer")
         case .compact: try store.compact()
         case .clean:
-            // What the other store has not got yet must stay. Steps of an index may come meanwhile.
+            // Changes that the other store does not have yet must stay. Steps of an index may come meanwhile.
             let token = try store.currentToken
             try updateOther()
             try store.deleteHistory(before: token)

@@ -36,7 +36,7 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 
     let predicate: Predicate<Object<E>>?
-    /// What the texts of the objects match; nil without such a condition.
+    /// The condition on the texts of the objects; nil without one.
     private let query: SearchQuery?
     private let limit: Int?
     /// With that of the sections first.
@@ -46,7 +46,7 @@ struct LiveSearch<E: Entity>: Sendable {
     private(set) var dependencies: ResultsDependencies
 
     /// - Parameters:
-    ///   - query: What the texts of the objects match; nil without such a condition.
+    ///   - query: The condition on the texts of the objects; nil without one.
     ///   - limit: The most objects of a search.
     ///   - section: The property of the sections; nil without sections.
     ///   - followsValues: Whether the values of the objects matter, and not only their order.

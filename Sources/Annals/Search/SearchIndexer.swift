@@ -177,7 +177,7 @@ final class SearchIndexer: SearchUpkeep {
     static let changesBetweenSteps: UInt64 = 1024
     private static let pauseMicroseconds: UInt64 = 10_000_000
 
-    /// What the types of the handle search.
+    /// The texts that the types of the handle search.
     let declarations: [SearchDeclaration]
     private let updates: SearchUpdates
     private let work = BackgroundWork()

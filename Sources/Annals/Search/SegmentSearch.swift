@@ -99,7 +99,7 @@ struct SegmentMatches {
     }
 }
 
-/// Memory for the leaves of a search, one after the other: to get it anew for each would cost more than to find the
+/// Memory for the leaves of a search, one after the other. New memory for each leaf would cost more than finding its
 /// matches. For one thread.
 final class LeafMemory {
     /// By ordinal and column (XG3).

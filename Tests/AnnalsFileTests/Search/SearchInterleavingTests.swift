@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct SearchInterleavingTests {
-    /// What the other process does in the meantime.
+    /// The work of the other process in the meantime.
     enum Other: CaseIterable {
         case indexesAnotherEntity, indexesTheSame, joins, compacts, cleansHistory, removesTheConsumer
     }

@@ -1,4 +1,4 @@
-// The steps of a search index in history: there for those who ask, and in the way of nobody else.
+// The steps of a search index in history: only requests that name their author get them.
 
 import Annals
 import TestSupport
