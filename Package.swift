@@ -29,8 +29,9 @@ let package = Package(
     targets: [
         .target(name: "Annals", swiftSettings: settings),
         .target(name: "AnnalsMirror", dependencies: ["Annals"], swiftSettings: settings),
+        .target(name: "AnnalsDemo", dependencies: ["Annals"], swiftSettings: settings),
         .executableTarget(
-            name: "annals", dependencies: ["Annals", "AnnalsMirror"], path: "Sources/AnnalsTool",
+            name: "annals", dependencies: ["Annals", "AnnalsDemo", "AnnalsMirror"], path: "Sources/AnnalsTool",
             swiftSettings: settings),
         .executableTarget(
             name: "annals-bench", dependencies: ["Annals", "AnnalsMirror"], path: "Sources/AnnalsBench",
@@ -43,7 +44,8 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
-        .executableTarget(name: "sample-tracking", dependencies: ["Annals"], path: "Tests/Samples/Tracking"),
+        .executableTarget(
+            name: "sample-tracking", dependencies: ["Annals", "AnnalsDemo"], path: "Tests/Samples/Tracking"),
         .executableTarget(name: "sample-service", dependencies: ["Annals"], path: "Tests/Samples/Service"),
         .executableTarget(name: "sample-notes", dependencies: ["Annals"], path: "Tests/Samples/Notes"),
         .target(

@@ -56,4 +56,5 @@ check() { # TARGET MODULE ACTION...
     echo "$1: ${#files[@]} files compile with musl's headers"
 }
 check Annals Annals -emit-module -emit-module-path "$folder/Annals.swiftmodule"
+check AnnalsDemo AnnalsDemo -emit-module -emit-module-path "$folder/AnnalsDemo.swiftmodule"
 check AnnalsTool annals -typecheck

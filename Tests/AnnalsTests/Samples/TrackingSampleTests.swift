@@ -17,8 +17,8 @@ import Testing
         // The default logger says what is unusual, and not what was done.
         for run in runs { #expect(!run.errors.contains("HistoryTracker info"), "\(run.errors)") }
         // Who of the two others comes first is open.
-        #expect(Set(lines.dropLast()) == ["3 new clips", "100 new clips"] && lines.count == 3)
-        #expect(lines.last == "Not saved 103 true")
+        #expect(Set(lines.dropLast()) == ["3 new clips", "500 new clips"] && lines.count == 3)
+        #expect(lines.last == "Not saved 503 true")
         let store = try folder.open()
         #expect(try store.horizon > 0 && store.consumers.map(\.name).sorted() == ["app", "share"])
         try store.close()
