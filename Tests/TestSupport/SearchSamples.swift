@@ -44,9 +44,7 @@ package struct SearchOracle<E: SearchSample> {
     package init(_ notes: [(reference: Reference<E>, value: E)]) { self.notes = notes }
 
     /// The references of the matches in their order, with their scores.
-    package func search(
-        _ query: SearchQuery, where isWanted: (E) -> Bool = { _ in true }
-    ) -> [(Reference<E>, Double)] {
+    package func search(_ query: SearchQuery) -> [(Reference<E>, Double)] {
         let searched = E.searched
         let plan = SearchPlan(query, attributes: searched.map(\.name))
         var statistics = SearchStatistics(
@@ -58,7 +56,7 @@ package struct SearchOracle<E: SearchSample> {
             for leaf in plan.leaves.indices where searched.indices.contains(where: { terms.frequency(leaf, $0) > 0 }) {
                 statistics.containing[leaf] += 1
             }
-            if terms.matches, isWanted(value) { matches.append((reference, terms)) }
+            if terms.matches { matches.append((reference, terms)) }
         }
         let ranking = Ranking(plan, statistics, weights: searched.map(\.weight))
         return matches.map { match in
