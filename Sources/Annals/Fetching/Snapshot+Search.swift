@@ -22,7 +22,7 @@ public struct SearchMatch<E: Entity> {
     ///
     /// Linear in the text.
     public func snippet<V: TextProperty>(of path: any KeyPath<E, V> & Sendable, length: Int = 160) -> SearchSnippet? {
-        text(path).map { SearchSnippet($0.text, $0.leaves, attribute: $0.column, maximumCharacters: length) }
+        FoundText(value, path, plan, scope.names)?.snippet(length)
     }
 
     /// The ranges of a text in which the search has found its words. Empty for a property without a text, and for one
@@ -30,17 +30,54 @@ public struct SearchMatch<E: Entity> {
     ///
     /// Linear in the text.
     public func highlights<V: TextProperty>(of path: any KeyPath<E, V> & Sendable) -> [Range<String.Index>] {
-        text(path).map { SearchSnippet.highlights(in: $0.text, $0.leaves, attribute: $0.column) } ?? []
+        FoundText(value, path, plan, scope.names)?.highlights ?? []
+    }
+}
+
+/// A text of an object, with the words that a search has found in it.
+struct FoundText {
+    private let text: String
+    /// The number of the attribute; nil if it is not searched.
+    private let column: Int?
+    private let leaves: [SearchLeaf]
+
+    /// Nil for a property without a text. `searched` are the names of the searchable properties.
+    fileprivate init?<E: Entity, V: TextProperty>(
+        _ value: E, _ path: any KeyPath<E, V> & Sendable, _ plan: SearchPlan, _ searched: [String]
+    ) {
+        guard let text = (value[keyPath: path] as V) as? String else { return nil }
+        let name = E.model.index(of: path as PartialKeyPath<E>).map { E.model.properties[$0].name }
+        column = searched.firstIndex { $0 == name }
+        (self.text, leaves) = (text, column == nil ? [] : plan.leaves)
     }
 
-    /// The text, and the leaves that are looked for in it.
-    private func text<V: TextProperty>(
-        _ path: any KeyPath<E, V> & Sendable
-    ) -> (text: String, leaves: [SearchLeaf], column: Int?)? {
-        let index = E.model.index(of: path as PartialKeyPath<E>)
-        let name = index.map { E.model.properties[$0].name }
-        let column = scope.columns.firstIndex { $0.name == name }
-        return ((value[keyPath: path] as V) as? String).map { ($0, column == nil ? [] : plan.leaves, column) }
+    func snippet(_ length: Int) -> SearchSnippet {
+        SearchSnippet(text, leaves, attribute: column, maximumCharacters: length)
+    }
+
+    var highlights: [Range<String.Index>] { SearchSnippet.highlights(in: text, leaves, attribute: column) }
+}
+
+extension SearchQuery {
+    /// A part of a text of any object, with the words of the query: for the objects of a live list. See
+    /// `SearchMatch.snippet`.
+    public func snippet<E: Entity, V: TextProperty>(
+        of path: any KeyPath<E, V> & Sendable, in value: E, length: Int = 160
+    ) -> SearchSnippet? {
+        text(path, value)?.snippet(length)
+    }
+
+    /// The ranges of a text of any object in which the words of the query occur. See `SearchMatch.highlights`.
+    public func highlights<E: Entity, V: TextProperty>(
+        of path: any KeyPath<E, V> & Sendable, in value: E
+    ) -> [Range<String.Index>] {
+        text(path, value)?.highlights ?? []
+    }
+
+    private func text<E: Entity, V: TextProperty>(_ path: any KeyPath<E, V> & Sendable, _ value: E) -> FoundText? {
+        let searched = E.model.properties.filter { $0.searchWeight != nil }.map(\.name)
+        let names = Array(searched.prefix(SearchPlan.maximumAttributes))
+        return FoundText(value, path, SearchPlan(self, attributes: names), names)
     }
 }
 

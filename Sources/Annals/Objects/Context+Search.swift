@@ -62,7 +62,23 @@ extension Context {
     ) throws -> Int {
         try searchCount(type, for: SearchQuery(text), where: predicate)
     }
+}
 
+extension SearchQuery {
+    /// A part of a text of an object, as its context shows it, with the words of the query: for the objects of a live
+    /// list. See `SearchMatch.snippet`.
+    public func snippet<E: Entity, V: TextProperty>(
+        of path: any KeyPath<E, V> & Sendable, in object: Object<E>, length: Int = 160
+    ) -> SearchSnippet? {
+        snippet(of: path, in: object.current, length: length)
+    }
+
+    /// The ranges of a text of an object, as its context shows it, in which the words of the query occur.
+    public func highlights<E: Entity, V: TextProperty>(
+        of path: any KeyPath<E, V> & Sendable, in object: Object<E>
+    ) -> [Range<String.Index>] {
+        highlights(of: path, in: object.current)
+    }
 }
 
 extension ContextCore {
