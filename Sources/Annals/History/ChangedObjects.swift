@@ -51,11 +51,13 @@ public struct ChangedObjects: Sendable {
         found = isWhole ? [] : nil
     }
 
-    fileprivate mutating func note(_ transaction: TransactionView) throws(StoreError) {
+    /// - Parameter isStep: Whether it only moves a search index on.
+    fileprivate mutating func note(_ transaction: TransactionView, isStep: Bool) throws(StoreError) {
         let isNext = transaction.number <= last + 1
         last = max(last, transaction.number)
         guard let count = found?.count else { return }
         assert(isNext, "CB1: a transaction was skipped.")
+        if isStep { return }
         guard transaction.totalChanges <= UInt64(Self.maximumCount - count) else {
             found = nil
             return
@@ -91,14 +93,18 @@ extension Store {
             return try forEachTransaction(request, in: snapshot, body)
         }
         let (_, coverage) = try reading(snapshot, resolved.engine)
+        let (reserved, indexAuthor) = (
+            resolved.view.reservedEntities, resolved.engine.number(ofName: ReservedEntity.indexAuthor)
+        )
         // As in `changedObjects(after:in:atMost:of:)`, but known without reading history.
         let isWhole =
-            coverage.gaps.isEmpty && coverage.cleanedEnd(after: range.after, before: .max, TransactionFilter()) == nil
+            !coverage.hasGaps(except: reserved)
+            && coverage.cleanedEnd(after: range.after, before: .max, TransactionFilter()) == nil
         changed.begin(after: range.after, isWhole: isWhole)
         var (left, goesOn) = (resolved.limit, true)
         var lending = HistoryLending(self, resolved.view, resolved.changes)
         try resolved.engine.tracked(resolved.view).forEachTransaction(range) { (transaction) throws(StoreError) in
-            try changed.note(transaction)
+            try changed.note(transaction, isStep: transaction.isIndexStep(by: indexAuthor, reserved))
             guard try resolved.contains(transaction) else { return true }
             left -= 1
             goesOn = try withUnsafePointer(to: transaction) { (transaction) throws(StoreError) in

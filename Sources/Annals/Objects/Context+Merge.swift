@@ -146,14 +146,18 @@ extension Store {
         except known: ObjectIDTable<any SentObject>? = nil
     ) throws(StoreError) -> Set<ObjectID>? {
         let (view, coverage) = try reading(newer, newer.engine)
-        guard entities != nil || coverage.gaps.isEmpty else { return nil }
+        // Nobody has an object of the store's own entities.
+        let reserved = view.reservedEntities
+        guard entities != nil || !coverage.hasGaps(except: reserved) else { return nil }
         try require(number, newer.engine, view)
         try requireWhole(
             HistoryRange(after: number, before: .max), coverage, newer.engine, view, named: entities)
+        let indexAuthor = newer.engine.number(ofName: ReservedEntity.indexAuthor)
         var found: Set<ObjectID> = []
         var isTooMuch = false
         try newer.engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
             guard let entities else {
+                if try transaction.isIndexStep(by: indexAuthor, reserved) { return true }
                 isTooMuch = transaction.totalChanges > UInt64(limit - min(limit, found.count))
                 if isTooMuch { return false }
                 try transaction.forEachChange { (change) in

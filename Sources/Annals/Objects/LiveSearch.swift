@@ -69,22 +69,23 @@ struct LiveSearch<E: Entity>: Sendable {
             }
         }
         self.sort = keys
-        dependencies = try Self.dependencies(predicate, keys, followsValues, snapshot, models)
+        dependencies = try Self.dependencies(predicate, keys, query != nil, followsValues, snapshot, models)
     }
 
     private static func dependencies(
-        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ followsValues: Bool, _ snapshot: Snapshot,
-        _ models: [EntityModel]
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortPart<E>], _ isSearch: Bool, _ followsValues: Bool,
+        _ snapshot: Snapshot, _ models: [EntityModel]
     ) throws(StoreError) -> ResultsDependencies {
         let condition = try Fetch(snapshot, predicate, sort).run.plan.condition
         let followed = sort.compactMap(\.slot) + (followsValues ? E.model.referringSlots : [])
-        return ResultsDependencies(condition, followed, of: E.model, snapshot, models)
+        let searched = isSearch ? E.model.properties.indices.filter { E.model.properties[$0].searchWeight != nil } : []
+        return ResultsDependencies(condition, followed, searched: searched, of: E.model, snapshot, models)
     }
 
     /// The same in another schema.
     func renewed(_ snapshot: Snapshot, _ models: [EntityModel]) throws(StoreError) -> LiveSearch {
         var renewed = self
-        renewed.dependencies = try Self.dependencies(predicate, sort, followsValues, snapshot, models)
+        renewed.dependencies = try Self.dependencies(predicate, sort, isSearch, followsValues, snapshot, models)
         return renewed
     }
 
@@ -103,7 +104,7 @@ struct LiveSearch<E: Entity>: Sendable {
     }
 
     /// Whether the list is that of a search. Each object of the entity counts for the rank and the limit, so the search
-    /// is repeated after each change of one.
+    /// is repeated after each change that decides about one.
     var isSearch: Bool { query != nil }
 
     /// The matches in a state; nil if the list is not that of a search.
@@ -145,9 +146,14 @@ extension LiveSearch {
     func knows(_ change: ContextChange, _ core: ContextCore) throws(StoreError) -> Bool {
         guard let objects = change.objects else { return false }
         if isSearch {
-            let entity = try order(core.snapshot).entity
-            let changed = objects.keys.contains { $0.entityNumber == entity }
-            if changed || !change.renamed.isEmpty || dependencies.isEvaluated { return false }
+            if !change.renamed.isEmpty || dependencies.isEvaluated { return false }
+            let snapshot = try core.snapshot
+            let entity = try order(snapshot).entity
+            for (object, slots) in objects where object.entityNumber == entity {
+                if try dependencies.isAffected(byOwn: Reference<E>(object), slots, change.older, snapshot) {
+                    return false
+                }
+            }
         }
         if dependencies.isEmpty { return true }
         let snapshot = try core.snapshot

@@ -165,6 +165,8 @@ public class Results<E: Entity>: Observable {
 
     /// The changes of the list after a change of the context (LV1).
     private func changes(_ change: ContextChange) throws -> [LiveRows<Object<E>?>.Change] {
+        // The search knows that none of the changes decides about its list.
+        if search.isSearch { return [] }
         let order = try search.order(core.snapshot)
         var changes: [LiveRows<Object<E>?>.Change] = []
         for (temporary, id) in change.renamed where id.entityNumber == order.entity {

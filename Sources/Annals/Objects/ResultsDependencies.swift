@@ -9,6 +9,8 @@ struct ResultsDependencies: Sendable {
         var slots: TouchedSlots
     }
 
+    /// The properties of the list's own objects that decide about them.
+    private var own: TouchedSlots = .existence
     /// By the numbers of the entities.
     private var others: [UInt16: Dependency] = [:]
     /// Whether a part of the predicate is evaluated on objects. Its reads are added with `add(_:_:)`.
@@ -20,9 +22,13 @@ struct ResultsDependencies: Sendable {
     /// - Parameters:
     ///   - condition: Decides whether an object of the model's entity is in the list.
     ///   - sorted: The slots of the properties that the list is sorted by.
-    init(_ condition: Condition, _ sorted: [Int], of model: EntityModel, _ snapshot: Snapshot, _ models: [EntityModel])
-    {
+    ///   - searched: The slots of those that it searches.
+    init(
+        _ condition: Condition, _ sorted: [Int], searched: [Int] = [], of model: EntityModel, _ snapshot: Snapshot,
+        _ models: [EntityModel]
+    ) {
         self.models = models
+        own.formUnion(TouchedSlots(slots: sorted + searched))
         add(condition, model, isOther: false, snapshot)
         for slot in sorted where model.properties[slot].deleteRule == .noAction { addTarget(of: slot, model, snapshot) }
     }
@@ -53,7 +59,7 @@ struct ResultsDependencies: Sendable {
             isUnknown = true
             return
         }
-        if isOther { add(TouchedSlots(slot: slot), model, snapshot) }
+        if isOther { add(TouchedSlots(slot: slot), model, snapshot) } else { own.formUnion(TouchedSlots(slot: slot)) }
         // Regardless of the rule: it does not delete unsaved objects that refer to an object which another writer has
         // deleted.
         addTarget(of: slot, model, snapshot)
@@ -130,11 +136,25 @@ struct ResultsDependencies: Sendable {
     ) throws(StoreError) -> Bool {
         if isUnknown { return true }
         guard let dependency = others[object.entityNumber] else { return false }
-        if !slots.isDisjoint(with: dependency.slots) { return true }
+        return try Self.touches(dependency.slots, object, slots, dependency.model.type, older, newer)
+    }
+
+    /// The same for an object of the list's own entity, if no part of the predicate is evaluated on objects.
+    func isAffected<E: Entity>(
+        byOwn object: Reference<E>, _ slots: TouchedSlots, _ older: Snapshot?, _ newer: Snapshot
+    ) throws(StoreError) -> Bool {
+        if isUnknown { return true }
+        return try Self.touches(own, object.id, slots, E.self, older, newer)
+    }
+
+    private static func touches(
+        _ deciding: TouchedSlots, _ object: ObjectID, _ slots: TouchedSlots, _ type: any Entity.Type,
+        _ older: Snapshot?, _ newer: Snapshot
+    ) throws(StoreError) -> Bool {
+        if !slots.isDisjoint(with: deciding) { return true }
         guard slots.contains(.inStore) else { return false }
         guard let older else { return true }
-        let changed = try dependency.model.type.touchedSlots(of: object, older, newer)
-        return !changed.isDisjoint(with: dependency.slots)
+        return try !type.touchedSlots(of: object, older, newer).isDisjoint(with: deciding)
     }
 }
 

@@ -175,8 +175,10 @@ private struct FollowedList<E: Entity>: Sendable {
         let order = try search.order(newer)
         let touched = isSameSchema ? try self.touched(after: older, order) : nil
         let changes: [LiveRows<E>.Change]
-        if let touched, touched.isEmpty || !search.isSearch {
+        if let touched, !search.isSearch {
             changes = try self.changes(touched, order)
+        } else if let touched, try isSameSearch(touched, since: older) {
+            changes = try changedValues(touched)
         } else {
             changes = try fetched(order)
         }
@@ -211,6 +213,26 @@ private struct FollowedList<E: Entity>: Sendable {
             if try search.dependencies.isAffected(by: object, .inStore, older, snapshot) { return nil }
         }
         return changed.filter { $0.entityNumber == order.entity }
+    }
+
+    /// Whether a search finds the same as in an older state, although these objects have changed.
+    private func isSameSearch(_ touched: Set<ObjectID>, since older: Snapshot) throws(StoreError) -> Bool {
+        for object in touched {
+            if try search.dependencies.isAffected(byOwn: Reference<E>(object), .inStore, older, snapshot) {
+                return false
+            }
+        }
+        return true
+    }
+
+    /// The objects of the list that have other values at their old places.
+    private func changedValues(_ touched: Set<ObjectID>) throws(StoreError) -> [LiveRows<E>.Change] {
+        var changes: [LiveRows<E>.Change] = []
+        for object in touched {
+            guard let row = list[object], let value = try snapshot.value(Reference<E>(object)) else { continue }
+            add(value, row.key, of: object, &changes)
+        }
+        return changes
     }
 
     private mutating func changes(

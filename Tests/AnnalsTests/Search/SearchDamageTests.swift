@@ -102,6 +102,38 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// A damaged index makes the next search fail: so this shows when there is none.
+    @Test func aListSearchesAgainOnlyAfterAChangeThatDecides() async throws {
+        let store = try open()
+        let context = store.makeContext(author: "app")
+        let low: Predicate<Object<SearchNote>> = #Predicate { $0.rank < 1000 }
+        let list = try context.results(SearchNote.self, for: "swift", limit: 20)
+        let lists = [
+            list, try context.results(SearchNote.self, for: "swift", where: low),
+            try context.results(SearchNote.self, for: "swift", sortedBy: .ascending(\.rank), limit: 20),
+        ]
+        var updates = store.results(SearchNote.self, for: "swift", limit: 20).makeAsyncIterator()
+        let first = try #require(try await updates.next())
+        try changeRecord(Damage.middle.change)
+        try context.merge()
+        expect(.damaged) { _ = try context.search(SearchNote.self, for: "swift") }
+        #expect(lists.allSatisfy { $0.updateError == nil && $0.count >= 20 })
+        list[3].rank = 7
+        #expect(lists.map { $0.updateError?.code } == [nil, .damaged, .damaged])
+        list[3].title = "swift"
+        #expect(list.updateError?.code == .damaged && list.count == 20)
+
+        try await store.write { try $0.update(first.references[2]) { $0.rank = 77 } }
+        let second = try #require(try await updates.next())
+        #expect(second.diff == ResultsDiff(updated: [2]) && second.values[2].rank == 77)
+        try await store.write { try $0.update(first.references[2]) { $0.text = "other" } }
+        var failure: StoreError.Code?
+        do { _ = try await updates.next() } catch { failure = (error as? StoreError)?.code }
+        #expect(failure == .damaged)
+        withExtendedLifetime(context) {}
+        try store.close()
+    }
+
     @Test(arguments: Damage.allCases) func aDamagedRecordIsRemoved(_ damage: Damage) throws {
         try changeRecord(damage.change)
         let untyped = try Store(at: folder.path)

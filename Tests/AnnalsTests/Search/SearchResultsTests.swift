@@ -62,7 +62,7 @@ import Testing
 
     private func change(_ context: Context, _ other: Store, _ random: inout SeededRandom) throws -> String {
         let objects = try context.fetch(SearchNote.self)
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
         case 0...3:
             for _ in 0..<random.one(of: [1, 1, 6]) { context.insert(note(&random)) }
             return "insert"
@@ -87,6 +87,18 @@ import Testing
             _ = try other.update(SearchNote.self, where: #Predicate { $0.rank == 2 }) { $0.title = "swift" }
             try context.merge()
             return "merge of a batch"
+        case 11:
+            if let object = objects.randomElement(using: &random) {
+                object.rank = Int.random(in: 0..<5, using: &random)
+            }
+            return "edit of a rank"
+        case 12:
+            _ = try other.update(SearchNote.self, where: #Predicate { $0.rank == 3 }) { $0.rank = 1 }
+            try context.merge()
+            return "merge of ranks"
+        case 13:
+            if let object = objects.randomElement(using: &random) { try context.refresh(object, keepingEdits: false) }
+            return "refresh"
         default:
             if random.happens(0.3) { context.rollback() }
             try store.updateSearchIndexes()
@@ -107,6 +119,13 @@ import Testing
             match.title = "swift \(step)"
             try insert((0..<random.one(of: [0, 1, 4])).map { _ in note(&random) } + [match])
             if random.happens(0.3) { try store.updateSearchIndexes() }
+            if random.happens(0.5) {
+                // Alone, so that the search is not repeated.
+                _ = try await updates.next()
+                list = try store.snapshot().search(SearchNote.self, for: "sw", limit: 20).map(\.reference)
+                let (one, rank) = (random.one(of: list), step + 10)
+                try await store.write { try $0.update(one) { $0.rank = rank } }
+            }
             let update = try #require(try await updates.next())
             let found = try update.snapshot.search(SearchNote.self, for: "sw", limit: 20)
             #expect(update.references == found.map(\.reference), "seed \(seed), \(step)")
@@ -133,6 +152,31 @@ import Testing
         #expect(diffs == [ResultsDiff(inserted: [0])])
         list[20].title = "swift swift swift"
         #expect(diffs.count == 2 && diffs[1] == ResultsDiff(moved: [ResultsDiff.Move(from: 20, to: 0)]))
+        withExtendedLifetime(context) {}
+        try end()
+    }
+
+    @Test func aQueryHasTheSnippetsOfItsMatches() throws {
+        var random = SeededRandom(1)
+        try insert((0..<200).map { _ in note(&random) })
+        let snapshot = try store.snapshot()
+        let context = store.makeContext(author: "app")
+        for _ in 0..<50 {
+            let query = SearchWords.query(&random)
+            for match in try context.search(SearchNote.self, for: query, limit: 5) {
+                let value = try snapshot.values([match.object.objectReference])[0]
+                for snippet in [
+                    query.snippet(of: \.text, in: match.object, length: 20),
+                    query.snippet(of: \.text, in: value, length: 20),
+                ] { #expect(snippet == match.snippet(of: \.text, length: 20), "\(query)") }
+                #expect(query.snippet(of: \.title, in: value) == match.snippet(of: \.title), "\(query)")
+                #expect(query.highlights(of: \.title, in: match.object) == match.highlights(of: \.title), "\(query)")
+                #expect(query.highlights(of: \.text, in: value) == match.highlights(of: \.text), "\(query)")
+            }
+        }
+        let plain = PlainText(text: "no swift text")
+        #expect(SearchQuery("swift").snippet(of: \.text, in: plain, length: 7)?.text == "no…")
+        #expect(SearchQuery("swift").highlights(of: \.text, in: plain).isEmpty)
         withExtendedLifetime(context) {}
         try end()
     }
