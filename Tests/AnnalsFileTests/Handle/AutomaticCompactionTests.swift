@@ -118,4 +118,67 @@ import Testing
         let report = try Checker.check(folder.path(name), files: RealFileSystem())
         #expect(report.isIntact, "\(report.findings)")
     }
+
+    /// It was `busy`, although nobody else compacted.
+    @Test func aCallerTakesOverFromAnAutomaticCompaction() async throws {
+        let folder = try TemporaryDirectory()
+        var trigger = trigger
+        trigger.openMicroseconds = 0
+        let pause = PauseOfCompaction()
+        let engine = try Engine.create(
+            folder.path("s"), options: Self.eager(EngineOptions()), files: RealFileSystem(), environment: pause)
+        _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
+        let store = StoreHandle(engine, trigger: trigger)
+        let ids = try store.current.insertNotes(1...200)
+        // Until compaction is due.
+        let maintenance = try BackgroundThread(name: "maintenance") {
+            for round in 0..<1000 where store.current.log.header.generation == 0 {
+                _ = try? store.commit { pending in
+                    for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+                }
+                _ = try? store.current.deleteHistory(before: store.newest().view.number + 1)
+                store.maintain()
+            }
+        }
+        try await eventually { pause.isReached }
+        let caller = Guarded<Result<CompactionResult, StoreError>?>(nil)
+        let compaction = try BackgroundThread(name: "caller") {
+            let result = Result { () throws(StoreError) in try store.compact() }
+            caller.withLock { $0 = result }
+        }
+        // By then the caller waits, or was refused.
+        pause.end(afterMicroseconds: 100_000)
+        compaction.join()
+        maintenance.join()
+        _ = try #require(caller.withLock { $0 }).get()
+        #expect(store.current.log.header.generation == 1 && store.compactionFailure.withLock { $0 } == nil)
+        try store.close()
+        let report = try Checker.check(folder.path("s"), files: RealFileSystem())
+        #expect(report.isIntact && folder.names == ["s"], "\(report.findings)")
+    }
+}
+
+/// Holds an automatic compaction in its first pause.
+private final class PauseOfCompaction: Environment {
+    private let real = RealEnvironment()
+    private let state = Guarded<(isReached: Bool, isOver: Bool)>((false, false))
+
+    var isReached: Bool { state.withLock { $0.isReached } }
+
+    func end(afterMicroseconds time: UInt64) {
+        real.sleep(microseconds: time)
+        state.withLock { $0.isOver = true }
+    }
+
+    func sleep(microseconds: UInt64) {
+        state.withLock { $0.isReached = true }
+        while !state.withLock({ $0.isOver }) { real.sleep(microseconds: 1000) }
+    }
+
+    func wallClockMicroseconds() -> Int64 { real.wallClockMicroseconds() }
+    func monotonicMicroseconds() -> UInt64 { real.monotonicMicroseconds() }
+    func coarseSeconds() -> Int64 { real.coarseSeconds() }
+    func random() -> UInt64 { real.random() }
+    func processID() -> UInt32 { real.processID() }
+    func processName() -> String { real.processName() }
 }

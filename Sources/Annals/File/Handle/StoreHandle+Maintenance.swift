@@ -88,18 +88,23 @@ extension StoreHandle {
         guard now >= earliest else { return wakeMaintenance(at: earliest) }
         isCompactionDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
-        options.progress = { _ in !self.isStopping.load(ordering: .relaxed) }
+        options.progress = { _ in !self.isStopping.load(ordering: .relaxed) && !self.hasCompactingCaller }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // If another process compacts, or space is missing, the next check of retention triggers this again.
         var pause = trigger.openMicroseconds
         do throws(StoreError) {
-            _ = try compact(options)
+            // A caller who comes later finds the lock taken, and waits.
+            try automaticCompaction.withLock { () throws(StoreError) in
+                if !hasCompactingCaller { _ = try compactNow(options) }
+            }
         } catch {
             pause = trigger.pauseMicroseconds
             note(error)
         }
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
     }
+
+    private var hasCompactingCaller: Bool { compactingCallers.load(ordering: .sequentiallyConsistent) > 0 }
 
     private func note(_ failure: StoreError) {
         switch failure.code {

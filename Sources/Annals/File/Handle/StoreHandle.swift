@@ -36,6 +36,10 @@ package final class StoreHandle: @unchecked Sendable {
     let nextMaintenance = Guarded<UInt64?>(nil)
     let isCompactionDue = Atomic<Bool>(false)
     let isStopping = Atomic<Bool>(false)
+    /// Held during an automatic compaction.
+    let automaticCompaction = Monitor()
+    /// The callers of `compact`: an automatic compaction ends for them.
+    let compactingCallers = Atomic<Int>(0)
     /// The earliest time of an automatic compaction, on the monotonic clock.
     let notBefore = Atomic<UInt64>(0)
     /// The reason why the last automatic compaction has failed; nil if it has not. A compaction that was stopped, or
@@ -150,8 +154,18 @@ package final class StoreHandle: @unchecked Sendable {
         }
     }
 
-    /// Compacts the store. Throws the errors of `Compactor.compact`.
+    /// Compacts the store for a caller, who does not wait for the pauses of an automatic compaction: that ends first.
+    /// Throws the errors of `Compactor.compact`.
     package func compact(_ options: CompactionOptions = CompactionOptions()) throws(StoreError) -> CompactionResult {
+        // In a child, a thread of the parent may hold the lock forever.
+        if process.wasForked { return try compactNow(options) }
+        compactingCallers.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        defer { compactingCallers.wrappingSubtract(1, ordering: .sequentiallyConsistent) }
+        automaticCompaction.withLock {}
+        return try compactNow(options)
+    }
+
+    func compactNow(_ options: CompactionOptions) throws(StoreError) -> CompactionResult {
         let result = try onNewest { (engine) throws(StoreError) in
             try engine.requireNotWriting()
             return try Compactor.compact(engine, options)
