@@ -77,15 +77,6 @@ extension Store {
         case .back(let count): .number(try number(back: count))
         }
     }
-
-    func number(back count: UInt64) throws -> UInt64 {
-        let last = try currentToken.number
-        guard count <= last else {
-            throw StoreError(
-                .tokenUnknown, "-\(count) is before the first transaction: the last one is \(last).", path: path)
-        }
-        return last - count
-    }
 }
 
 /// Ages and sizes with a unit. All parsers return nil for anything else, and for what is too large.

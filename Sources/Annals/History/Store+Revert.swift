@@ -54,7 +54,8 @@ extension Store {
     ///   - durability: The condition to wait for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `tokenUnknown`; `tokenExpired` if history no longer has the transaction; `historyGap` if it
-    /// changed objects without history; `notRevertible` if it changed the schema; and errors of `write`.
+    /// changed objects without history; `notRevertible` if it changed the schema, or only a search index; and errors of
+    /// `write`.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,
@@ -132,9 +133,11 @@ extension Store {
         try require(number, engine, view)
         let coverage = engine.tracked(view).coverage
         guard number > coverage.horizon else { throw expired("History does not contain transaction \(number)", engine) }
-        var (changesSchema, isCleaned) = (false, false)
-        try engine.tracked(view).forEachTransaction(after: number - 1) { (transaction) in
+        var (changesSchema, isCleaned, isStep) = (false, false, false)
+        let indexAuthor = engine.number(ofName: ReservedEntity.indexAuthor)
+        try engine.tracked(view).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
             changesSchema = transaction.changesSchema
+            isStep = try transaction.isIndexStep(by: indexAuthor, view.reservedEntities)
             isCleaned = coverage.isCleaned(number, author: transaction.authorNumber)
             return false
         }
@@ -144,6 +147,13 @@ extension Store {
                 "Transaction \(number) was cleaned with other transactions of its author, and cannot be undone as a "
                     + "whole: undo the remaining parts in a transaction of your own.",
                 path: path, oldestToken: try oldestToken(engine))
+        }
+        guard !isStep else {
+            throw StoreError(
+                .notRevertible,
+                "Transaction \(number) keeps a search index up to date, and changes no object: undo another "
+                    + "transaction, by the token that its commit returned.",
+                path: path)
         }
         guard !changesSchema else {
             throw StoreError(

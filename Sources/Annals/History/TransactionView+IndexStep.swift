@@ -27,3 +27,31 @@ extension TransactionView {
         return isStep
     }
 }
+
+extension Store {
+    /// The number of the transaction that `count` others follow, without the steps of an index. If history no longer
+    /// has it, a number up to the beginning of history. Throws `tokenUnknown` if there are not so many.
+    package func number(back count: UInt64) throws -> UInt64 {
+        let (engine, view) = try newest()
+        let author = engine.number(ofName: ReservedEntity.indexAuthor)
+        // The transactions before `end` are all counted.
+        var (left, end, found) = (count, view.number, UInt64?.none)
+        if count > 0, author != nil {
+            let history = engine.tracked(view)
+            end = history.coverage.horizon
+            let range = HistoryRange(after: end, before: .max, isNewestFirst: true)
+            try history.forEachTransaction(range) { (transaction) throws(StoreError) in
+                if try transaction.isIndexStep(by: author, view.reservedEntities) { return true }
+                if left == 0 { found = transaction.number }
+                left -= found == nil ? 1 : 0
+                return found == nil
+            }
+        }
+        if let found { return found }
+        guard left <= end else {
+            throw StoreError(
+                .tokenUnknown, "-\(count) is before the first transaction: the last one is \(view.number).", path: path)
+        }
+        return end - left
+    }
+}

@@ -68,4 +68,36 @@ import Testing
         #expect(try other.snapshot().searchCount(SearchNote.self, for: "swift") == 2)
         try end()
     }
+
+    /// Who takes the newest token for that of the own transaction gets to know it.
+    @Test func aStepIsNotUndone() throws {
+        try insert(by: "app")
+        let token = try store.currentToken
+        try store.updateSearchIndexes()
+        let step = try store.currentToken
+        #expect(step > token)
+        #expect(expect(.notRevertible) { try store.revert(step) }?.message.contains("search index") == true)
+        try store.deleteHistory(before: step.number)
+        try store.compact()
+        expect(.notRevertible) { try store.revert(step) }
+        try end()
+    }
+
+    /// -1 is the transaction before the last one that anybody has made.
+    @Test(arguments: [0, 1, 7]) func countingBackLeavesThemOut(cleaned: Int) throws {
+        var random = SeededRandom(UInt64(cleaned))
+        for _ in 0..<20 { if random.happens(0.6) { try insert(by: "app") } else { try store.updateSearchIndexes() } }
+        let all = try store.history(HistoryRequest()).map(\.number)
+        if cleaned > 0 { try store.deleteHistory(before: all[cleaned]) }
+        let (listed, horizon) = (try store.history(HistoryRequest()).map(\.number), try store.horizon)
+        #expect(try store.number(back: 0) == store.currentToken.number)
+        for (back, number) in listed.reversed().enumerated().dropFirst() {
+            #expect(try store.number(back: UInt64(back)) == number, "\(back) of \(listed)")
+        }
+        for more in 0...horizon {
+            #expect(try store.number(back: UInt64(listed.count) + more) == horizon - more, "\(more)")
+        }
+        expect(.tokenUnknown) { try store.number(back: UInt64(listed.count) + horizon + 1) }
+        try end()
+    }
 }

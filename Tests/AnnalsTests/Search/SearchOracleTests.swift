@@ -94,8 +94,7 @@ private struct SearchWork {
             return "opening"
         case 91..<94:
             try insert()
-            try update()
-            _ = try store.revert(store.snapshot().token, conflicts: .storeWins)
+            if let token = try update() { _ = try store.revert(token, conflicts: .storeWins) }
             return "revert"
         case 94..<97:
             try applyFromOther()
@@ -125,11 +124,11 @@ private struct SearchWork {
         return (0..<random.one(of: [1, 2, 10])).map { _ in random.one(of: all) }
     }
 
-    private mutating func update() throws {
+    @discardableResult private mutating func update() throws -> HistoryToken? {
         let changes = try some().map { ($0, note()) }
-        try store.write { transaction in
+        return try store.write { transaction in
             for (reference, note) in changes { try transaction.update(reference, to: note) }
-        }
+        }.token
     }
 
     private mutating func deleteSome() throws {

@@ -268,4 +268,20 @@ import Testing
         #expect(run.status == 64 && run.errors.contains("at most 64"), "\(run)")
         try temporary.expectIntact()
     }
+
+    /// The index's own transactions come after the last change.
+    @Test func aPlaceBackIsCountedWithoutTheStepsOfAnIndex() throws {
+        _ = try index("--add", "Note", "title")
+        _ = try lines(["insert", folder.path, "Note", "title=Coots"])
+        _ = try index("--update")
+        func difference() throws -> [String] {
+            let run = try runTool(["diff", folder.path, "--from", "-1", "--format", "jsonl"])
+            #expect(run.status == 1 && run.errors == "", "\(run)")
+            return run.output.split(separator: "\n").map(String.init)
+        }
+        let last = try difference()
+        #expect(last.count == 1 && last[0].contains("Coots"), "\(last)")
+        _ = try lines(["compact", folder.path])
+        #expect(try difference() == last)
+    }
 }
