@@ -13,10 +13,10 @@ extension Store {
     ///
     /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///
-    /// Throws `StoreError`: `readOnly`, `busy` (another handle or process compacts, or keeps the writer lock), `noSpace`,
-    /// `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that is not from a compaction
-    /// has the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `cancelled`. Linear
-    /// in the data that stays.
+    /// Throws `StoreError`: `readOnly`, `busy` (another handle or process compacts, or keeps the writer lock),
+    /// `noSpace`, `permissionDenied` if the file's owner cannot be kept, `alreadyExists` if a file that is not from a
+    /// compaction has the name with `.compacting`, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`,
+    /// `cancelled`. Linear in the data that stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
