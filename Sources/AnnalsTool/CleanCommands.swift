@@ -109,8 +109,8 @@ enum CleanCommands {
         let plan = isDry ? try store.cleaningPlan() : try store.clean()
         return Outcome(
             transactions: plan.transactions, horizon: plan.before - 1, regainedBytes: plan.regainedBytes,
-            hasNoReaders: try !store.consumers.contains { $0.kind.contains(.reads) }, waitingFor: plan.waitingFor,
-            overtaken: plan.overtaken)
+            hasNoReaders: try !store.consumers.contains { $0.kind.contains(.reads) && !$0.isOwn },
+            waitingFor: plan.waitingFor, overtaken: plan.overtaken)
     }
 
     private static func show(_ outcome: Outcome, _ isDry: Bool, _ output: Output) {

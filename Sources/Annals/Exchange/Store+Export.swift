@@ -125,7 +125,8 @@ extension Store {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
         var number = try engine.tracked(view).lastCleaned(coverage, after: coverage.horizon) ?? coverage.horizon
-        for gap in coverage.gaps
+        // The store's own entities are not exported.
+        for gap in coverage.gaps(except: view.reservedEntities)
         where view.catalog.entity(gap.entity, version: view.catalog.newestVersion) != nil {
             let last = try GapReport(gap, engine, identifier).last
             if let last = last ?? (countsHistoryOff ? view.number : nil) { number = max(number, last) }

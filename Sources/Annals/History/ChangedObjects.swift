@@ -98,7 +98,7 @@ extension Store {
         )
         // As in `changedObjects(after:in:atMost:of:)`, but known without reading history.
         let isWhole =
-            !coverage.hasGaps(except: reserved)
+            coverage.gaps(except: reserved).isEmpty
             && coverage.cleanedEnd(after: range.after, before: .max, TransactionFilter()) == nil
         changed.begin(after: range.after, isWhole: isWhole)
         var (left, goesOn) = (resolved.limit, true)

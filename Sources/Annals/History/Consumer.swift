@@ -25,6 +25,9 @@ public struct Consumer: Hashable, Sendable, Codable {
     /// (`resetConsumer`).
     public let isLost: Bool
 
+    /// Whether it is the store's own, which reads history for the search indexes.
+    package var isOwn: Bool { IdentifierName(name).isReserved }
+
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
         let place = record.place
         name = record.name

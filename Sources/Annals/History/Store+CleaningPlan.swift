@@ -73,7 +73,8 @@ extension Store {
     }
 
     /// The effect of `clean` now: it removes everything that all registered readers have read, and everything beyond
-    /// the retention. Without a registered reader, only the latter. Logarithmic in the number of transactions.
+    /// the retention. Without a registered reader, only the latter; that of the search indexes alone does not count.
+    /// Logarithmic in the number of transactions.
     ///
     /// - Parameter number: If given, the plan describes `deleteHistory(before:)` instead.
     ///
@@ -82,7 +83,8 @@ extension Store {
         let (engine, view) = try newest()
         let readers = try registeredConsumers().filter { $0.kind.contains(.reads) && !$0.isLost }
             .inOrder { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
-        let read = readers.first.map { $0.cursor.number + 1 } ?? 0
+        let isRead = readers.contains { !$0.isOwn }
+        let read = isRead ? readers.first.map { $0.cursor.number + 1 } ?? 0 : 0
         let estimate = try engine.estimate(before: try number ?? max(read, engine.firstRetained(in: view)), in: view)
         return CleaningPlan(
             before: estimate.before, transactions: estimate.transactions, regainedBytes: estimate.regainedBytes,

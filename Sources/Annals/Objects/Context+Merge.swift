@@ -148,7 +148,7 @@ extension Store {
         let (view, coverage) = try reading(newer, newer.engine)
         // Nobody has an object of the store's own entities.
         let reserved = view.reservedEntities
-        guard entities != nil || !coverage.hasGaps(except: reserved) else { return nil }
+        guard entities != nil || coverage.gaps(except: reserved).isEmpty else { return nil }
         try require(number, newer.engine, view)
         try requireWhole(
             HistoryRange(after: number, before: .max), coverage, newer.engine, view, named: entities)

@@ -69,6 +69,44 @@ import Testing
         try end()
     }
 
+    /// It was one state of all objects, because the index has no history.
+    @Test func anExportOfEverythingHasTheHistory() throws {
+        for author in ["app", "share", "app"] {
+            try insert(by: author)
+            try store.updateSearchIndexes()
+        }
+        let exported = try store.export()
+        #expect(exported.filter { !$0.changes.isEmpty }.map(\.author) == ["app", "share", "app"])
+        let other = try Store(inMemory: [SearchNote.self])
+        for transaction in exported { _ = try other.apply(transaction) }
+        #expect(try other.snapshot().searchCount(SearchNote.self, for: "swift") == 3)
+        #expect(try other.history(HistoryRequest()).compactMap(\.author) == ["app", "share", "app"])
+        try end()
+    }
+
+    /// It removed everything, because the reader of the index had read it.
+    @Test func withoutAnotherReaderCleaningKeepsWhatRetentionKeeps() throws {
+        for _ in 0..<3 {
+            try insert(by: "app")
+            try store.updateSearchIndexes()
+        }
+        #expect(try store.clean().transactions == 0 && store.horizon == 0)
+        #expect(try authors().compactMap(\.self) == ["app", "app", "app"])
+        let reader = try store.registerConsumer("reader")
+        try insert(by: "app")
+        // It waits for the reader of the index, too.
+        try store.advanceConsumer("reader", from: reader.cursor, to: store.currentToken)
+        func place(_ name: String) throws -> UInt64 { try #require(try store.consumer(name)).cursor.number }
+        #expect(try place("_annals.search") < place("reader"))
+        try store.clean()
+        #expect(try store.horizon == place("_annals.search"))
+        try store.updateSearchIndexes()
+        #expect(try place("_annals.search") >= place("reader"))
+        try store.clean()
+        #expect(try store.horizon == place("reader") && authors().isEmpty)
+        try end()
+    }
+
     /// Who takes the newest token for that of the own transaction gets to know it.
     @Test func aStepIsNotUndone() throws {
         try insert(by: "app")

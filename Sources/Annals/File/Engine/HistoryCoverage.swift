@@ -39,8 +39,8 @@ package struct HistoryCoverage: Sendable {
 
     package func gap(of entity: UInt16) -> HistoryGap? { gaps.first { $0.entity == entity } }
 
-    /// Whether history lacks changes of an entity that is none of these.
-    package func hasGaps(except entities: Set<UInt16>) -> Bool { gaps.contains { !entities.contains($0.entity) } }
+    /// The gaps of other entities than these.
+    package func gaps(except entities: Set<UInt16>) -> [HistoryGap] { gaps.filter { !entities.contains($0.entity) } }
 
     /// The first gap that a request meets (HC3): of the entities that it names, or of all that have a history.
     /// `versions` are the schema versions of its transactions; computed only if such an entity exists.
