@@ -6,7 +6,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct MirrorStatusTests {
+@Suite(.serialized, .timeLimit(.minutes(20))) struct MirrorStatusTests {
     private func expectIntact(_ stores: [Store]) throws {
         for store in stores {
             let report = try Checker.check(store.path, options: CheckOptions(), files: try Store.files(for: store.path))
