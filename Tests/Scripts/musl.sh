@@ -56,5 +56,7 @@ check() { # TARGET MODULE ACTION...
     echo "$1: ${#files[@]} files compile with musl's headers"
 }
 check Annals Annals -emit-module -emit-module-path "$folder/Annals.swiftmodule"
-check AnnalsDemo AnnalsDemo -emit-module -emit-module-path "$folder/AnnalsDemo.swiftmodule"
+for module in AnnalsMirror AnnalsDemo; do
+    check "$module" "$module" -emit-module -emit-module-path "$folder/$module.swiftmodule"
+done
 check AnnalsTool annals -typecheck
