@@ -119,7 +119,7 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 
-    /// It was `busy`, although nobody else compacted.
+    /// Compacting failed as `busy`, although no other handle compacted.
     @Test func aCallerTakesOverFromAnAutomaticCompaction() async throws {
         let folder = try TemporaryDirectory()
         var trigger = trigger
@@ -151,7 +151,9 @@ import Testing
         compaction.join()
         maintenance.join()
         _ = try #require(caller.withLock { $0 }).get()
-        #expect(store.current.log.header.generation == 1 && store.compactionFailure.withLock { $0 } == nil)
+        // 2 if the caller's thread began so late that the automatic compaction was complete.
+        #expect((1...2).contains(store.current.log.header.generation))
+        #expect(store.compactionFailure.withLock { $0 } == nil)
         try store.close()
         let report = try Checker.check(folder.path("s"), files: RealFileSystem())
         #expect(report.isIntact && folder.names == ["s"], "\(report.findings)")

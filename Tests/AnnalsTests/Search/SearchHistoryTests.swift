@@ -107,7 +107,7 @@ import Testing
         try end()
     }
 
-    /// Who takes the newest token for that of the own transaction gets to know it.
+    /// A program may take the newest token for that of its own transaction: the error explains the mistake.
     @Test func aStepIsNotUndone() throws {
         try insert(by: "app")
         let token = try store.currentToken

@@ -159,6 +159,8 @@ package final class StoreHandle: @unchecked Sendable {
     package func compact(_ options: CompactionOptions = CompactionOptions()) throws(StoreError) -> CompactionResult {
         // In a child, a thread of the parent may hold the lock forever.
         if process.wasForked { return try compactNow(options) }
+        // A caller that writes would wait for an automatic compaction that waits for its lock.
+        try current.requireNotWriting()
         compactingCallers.wrappingAdd(1, ordering: .sequentiallyConsistent)
         defer { compactingCallers.wrappingSubtract(1, ordering: .sequentiallyConsistent) }
         automaticCompaction.withLock {}
