@@ -113,83 +113,59 @@ enum CompletionCommand {
             SHELL is bash, zsh or fish. To use it now and in each new shell, add one line to the shell's start file.
             For bash, ~/.bashrc: source <(annals completion bash). For zsh, ~/.zshrc, after compinit:
             source <(annals completion zsh). For fish, ~/.config/fish/config.fish: annals completion fish | source.
-            """, operands: ["SHELL"]
+
+            The script calls this command with the WORDs of the line. Then it prints what can replace the last one.
+            """, operands: ["SHELL", "[WORD…]"]
     ) { arguments, output in
-        switch arguments.operands[0] {
-        case "bash": output.data(Array(bash.utf8))
+        let (shell, words) = (arguments.operands[0], Array(arguments.operands.dropFirst()))
+        let script = try scripts[shell].orThrow(
+            arguments.refusal("“\(shell)” is no shell that is known here: use bash, zsh or fish."))
+        let lines = candidates(words).map { $0.word + (shell == "fish" ? "\t" + $0.summary : "") + "\n" }
+        output.data(Array((words.isEmpty ? script : lines.joined()).utf8))
+    }
+
+    /// What can take the place of the last word. Nothing where the name of a file can.
+    private static func candidates(_ words: [String]) -> [(word: String, summary: String)] {
+        let (before, last) = (Array(words.dropLast()), words.last ?? "")
+        guard let (command, rest) = Commands.find(before) else {
+            let group = before.isEmpty ? Commands.all : before.count == 1 ? Commands.beginning(with: before[0]) : []
+            return group.reduce(into: []) { list, command in
+                let word = String(command.name.split(separator: " ")[before.count])
+                if list.last?.word != word { list.append((word, command.summary)) }
+            }
+        }
+        if let option = command.options.first(where: { "--" + $0.name == before.last }), option.value != nil {
+            return option.formats.map { ($0, "") }
+        }
+        if last.hasPrefix("-") {
+            return command.options.map { ("--" + $0.name, $0.summary) } + [("--help", "explains the command")]
+        }
+        switch command.name {
+        case "help": return candidates(rest + [last])
+        case "completion" where rest.isEmpty: return scripts.keys.sorted().map { ($0, "") }
+        default: return []
+        }
+    }
+
+    private static let bash = """
+        _annals() {
+            local IFS=$'\\n' word="${COMP_WORDS[COMP_CWORD]}"
+            local words="$("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)"
+            # Without an answer, the shell completes the names of files.
+            COMPREPLY=($(compgen -W "$words" -- "$word"))
+        }
+        complete -o default -F _annals annals
+
+        """
+
+    private static let scripts = [
+        "bash": bash,
         // zsh runs bash's completion functions.
-        case "zsh": output.data(Array(("autoload -U +X bashcompinit && bashcompinit\n" + bash).utf8))
-        case "fish": output.data(Array(fish.utf8))
-        default:
-            throw arguments.refusal("“\(arguments.operands[0])” is no shell that is known here: use bash, zsh or fish.")
-        }
-    }
+        "zsh": "autoload -U +X bashcompinit && bashcompinit\n" + bash,
+        "fish": """
+        complete -c annals -n __fish_use_subcommand -f
+        complete -c annals -a '(annals completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 
-    private static var firstWords: [(word: String, commands: [Command])] {
-        Commands.all.reduce(into: []) { words, command in
-            let word = String(command.name.prefix { $0 != " " })
-            if words.last?.word != word { words.append((word, [])) }
-            words[words.count - 1].commands.append(command)
-        }
-    }
-
-    private static func options(_ command: Command) -> String {
-        (command.options.map(\.name) + ["help"]).map { "--" + $0 }.joined(separator: " ")
-    }
-
-    private static var bash: String {
-        let words = firstWords.map(\.word).joined(separator: " ")
-        // The first pattern that matches counts.
-        var cases = [("\"help \"*", words + " --man"), ("\"completion \"*", "bash zsh fish")]
-        cases += Commands.all.map { ("\"\($0.name)" + ($0.name.contains(" ") ? "\"" : " \"*"), options($0)) }
-        var lines = cases.map { "        \($0)) options=\"\($1)\" ;;\n" }
-        for (word, commands) in firstWords where commands[0].name != word {
-            let seconds = commands.map { $0.name.dropFirst(word.count + 1) }.joined(separator: " ")
-            lines.append("        \"\(word) \"*) if [ \"$COMP_CWORD\" = 2 ]; then options=\"\(seconds)\"; fi ;;\n")
-        }
-        return """
-            _annals() {
-                local word="${COMP_WORDS[COMP_CWORD]}" options=""
-                if [ "$COMP_CWORD" = 1 ]; then
-                    COMPREPLY=($(compgen -W "\(words)" -- "$word"))
-                    return
-                fi
-                case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
-            \(lines.joined())    esac
-                # Without an answer, the shell completes the names of files.
-                COMPREPLY=()
-                case "$word:$options" in
-                    --*|*:[a-z]*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-                esac
-            }
-            complete -o default -F _annals annals
-
-            """
-    }
-
-    private static var fish: String {
-        var lines = ["complete -c annals -n __fish_use_subcommand -f"]
-        for (word, commands) in firstWords {
-            let summary = commands.count == 1 ? commands[0].summary : commands.map(\.name).joined(separator: ", ")
-            lines.append("complete -c annals -n __fish_use_subcommand -a \(word) -d \(quoted(summary))")
-            for command in commands {
-                var condition = "__fish_seen_subcommand_from \(word)"
-                if command.name != word {
-                    let second = command.name.dropFirst(word.count + 1)
-                    lines.append("complete -c annals -n '\(condition)' -a \(second) -d \(quoted(command.summary))")
-                    condition += "; and __fish_seen_subcommand_from \(second)"
-                }
-                for option in command.options {
-                    lines.append(
-                        "complete -c annals -n '\(condition)' -l \(option.name)\(option.value == nil ? "" : " -r") "
-                            + "-d \(quoted(option.summary))")
-                }
-            }
-        }
-        return lines.joined(separator: "\n") + "\n"
-    }
-
-    private static func quoted(_ text: String) -> String {
-        "'" + text.replacing("\\", with: "\\\\").replacing("'", with: "\\'") + "'"
-    }
+        """,
+    ]
 }

@@ -183,40 +183,27 @@ extension HistoryChange.Kind {
 }
 
 enum HistoryJSON {
+    private static let longestHeldLine = 1 << 20
+
+    /// Errors of a change show before anything is printed. A long line is made twice, to save memory.
     static func print(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
     ) throws(StoreError) {
-        var (line, separator) = (jsonStart(transaction), "")
-        try transaction.forEachChange { (change) throws(StoreError) in
-            line += (separator + (try json(change, hasValues).json)).utf8
-            separator = ","
-            return line.count <= longestHeldLine
+        let start = Array(head(transaction).json.utf8.dropLast()) + Array(",\"changes\":[".utf8)
+        var (line, isLong) = (start, false)
+        for isPrinted in [false, true] where isLong || !isPrinted {
+            var separator = ""
+            line = start
+            try transaction.forEachChange { (change) throws(StoreError) in
+                line += (separator + (try json(change, hasValues).json)).utf8
+                separator = ","
+                isLong = isLong || line.count > longestHeldLine
+                if isPrinted { output.data(line) }
+                if isLong { line = [] }
+                return !output.hasFailed
+            }
         }
-        if line.count > longestHeldLine { return try printLong(transaction, hasValues, output) }
         output.data(line + Array("]}\n".utf8))
-    }
-
-    private static let longestHeldLine = 1 << 20
-
-    /// Prints change by change, to save memory. Errors of a change show before anything is printed.
-    private static func printLong(
-        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: Output
-    ) throws(StoreError) {
-        try transaction.forEachChange { (change) throws(StoreError) in
-            _ = try json(change, hasValues)
-            return true
-        }
-        var separator = jsonStart(transaction)
-        try transaction.forEachChange { (change) throws(StoreError) in
-            output.data(separator + Array(try json(change, hasValues).json.utf8))
-            separator = [UInt8(ascii: ",")]
-            return !output.hasFailed
-        }
-        output.data(Array("]}\n".utf8))
-    }
-
-    private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {
-        Array(head(transaction).json.utf8.dropLast()) + Array(",\"changes\":[".utf8)
     }
 
     static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {

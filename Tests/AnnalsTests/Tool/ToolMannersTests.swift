@@ -159,9 +159,10 @@ import annals
         try temporary.write(try runTool(["completion", "bash"]).output, to: "script")
         try temporary.write("", to: "shop.annals")
         func completed(_ words: [String]) throws -> Set<String> {
-            let array = words.map { "'\($0)'" }.joined(separator: " ")
+            let array = words.map { "'" + $0.replacing("'", with: "'\\''") + "'" }.joined(separator: " ")
             let script = """
-                cd \(temporary.path("")); source ./script; COMP_WORDS=(annals \(array)); COMP_CWORD=\(words.count)
+                cd \(temporary.path("")); source ./script; COMP_WORDS=(\(toolPath("annals")) \(array))
+                COMP_CWORD=\(words.count)
                 _annals; printf '%s\\n' "${COMPREPLY[@]}"
                 """
             let run = try runTool(["-c", script], name: "/bin/bash")
@@ -177,9 +178,17 @@ import annals
         // The shell completes files itself.
         #expect(try completed(["history", "sh"]) == [])
         #expect(try completed(["help", "histo"]) == ["history"])
+        #expect(try completed(["help", "mirror", "st"]) == ["status"])
         #expect(try completed(["completion", "f"]) == ["fish"])
+        #expect(try completed(["find", "shop.annals", "Item", "--format", ""]) == ["jsonl", "json", "csv", "table"])
+        // A word that the tool does not know is a file, and so is the value of an option.
+        #expect(try completed(["histo", "sh"]) == [])
+        #expect(try completed(["verify", "--format=", "--exp"]) == ["--explain"])
+        #expect(try completed(["backup", "shop.annals", "a b's $(x)"]) == [])
         #expect(try runTool(["completion", "zsh"]).output.contains("bashcompinit"))
-        #expect(try runTool(["completion", "fish"]).output.contains("-l not-author -r -d 'no transactions"))
+        #expect(try runTool(["completion", "fish"]).output.contains("(annals completion fish -- "))
+        let described = try runTool(["completion", "fish", "--", "history", "--not-"]).output
+        #expect(described.contains("--not-author\tno transactions"), "\(described)")
         #expect(try runTool(["completion", "csh"]).status == 64)
     }
 
