@@ -38,20 +38,24 @@ enum RestoreCommand {
         let backup = try arguments.value(of: "from").map { try StoreAccess.open($0, .readOnly) }
         defer { try? backup?.close() }
         let operands = arguments.operands.dropFirst()
-        func restore(_ store: Store) throws {
-            let old = try oldState(place, store, backup)
-            func plan(_ now: Snapshot) throws -> RestorePlan {
-                try RestorePlan(store, now, old, isBackup: backup != nil, entity: operands.first, operands.dropFirst())
-            }
-            if isDry {
-                try output.begin(arguments, isLong: !output.isJSON)
-                try rehearse(plan(store.snapshot()), output)
-            } else {
-                try write(plan, store, arguments, output)
-            }
-        }
         do {
-            try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite, restore)
+            try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) { store in
+                let old = try oldState(place, store, backup)
+                func restore(_ transaction: Transaction) throws -> [String] {
+                    let now = transaction.snapshot
+                    guard operands.count > 1, let entity = try operands.first.map(now.entity) else {
+                        return try transaction.restore(to: old, entity: operands.first)
+                    }
+                    let objects = try operands.dropFirst().map { try object($0, of: entity, in: old, or: now) }
+                    return try transaction.restore(to: old, objects: objects)
+                }
+                do {
+                    if isDry { return try rehearse(restore, store, old, arguments, output) }
+                    try write(restore, store, arguments, output)
+                } catch let error as StoreError where error.code == .referenceMissing {
+                    throw try advised(error, old, store)
+                }
+            }
         } catch {
             var failure = ToolFailure(error)
             if backup == nil, let code = failure.error?.code, [.tokenExpired, .historyGap].contains(code) {
@@ -78,34 +82,78 @@ enum RestoreCommand {
         return old
     }
 
+    /// A label of the earlier state counts first: the present object of that label may be another one.
+    private static func object(
+        _ text: String, of entity: EntityHandle, in old: Snapshot, or now: Snapshot
+    ) throws -> ObjectID {
+        let then = try old.handles.first { $0.number == entity.number }
+        return try then?.existing(text, in: old) ?? entity.object(text, in: now)
+    }
+
+    private static func advised(_ error: StoreError, _ old: Snapshot, _ store: Store) throws -> ToolFailure {
+        var failure = ToolFailure(error)
+        if let target = error.objects.first,
+            let entity = try store.snapshot().handles.first(where: { $0.number == target.entityNumber })
+        {
+            failure.hint =
+                "\(entity.name) \(try Labels(old).text(target)) was deleted since. Restore it first: annals restore "
+                + "STORE '\(entity.name)' \(target) with the same options."
+        }
+        return failure
+    }
+
+    private typealias Restore = (Transaction) throws -> [String]
+
+    /// Calls `body` with each change that a commit would make, with those of delete rules: the object, before and after
+    /// it. Throws the error with which it would refuse them. Returns notes of `restore`.
+    private static func forEachEffect(
+        of restore: Restore, _ store: Store, _ now: Snapshot, _ body: (ObjectID, Row?, Row?) throws -> Void
+    ) throws -> [String] {
+        var (notes, failure) = ([String](), (any Error)?.none)
+        let refusals = try store.rehearse(on: now) { (transaction) throws(StoreError) in
+            do { notes = try restore(transaction) } catch { failure = error }
+        } outcome: { (transaction, object) throws(StoreError) in
+            guard failure == nil else { return }
+            do { try body(object, now.row(object), transaction.row(object)) } catch { failure = error }
+        }
+        if let failure = failure ?? refusals.first { throw failure }
+        return notes
+    }
+
     private static func write(
-        _ plan: (Snapshot) throws -> RestorePlan, _ store: Store, _ arguments: Arguments, _ output: Output
+        _ restore: Restore, _ store: Store, _ arguments: Arguments, _ output: Output
     ) throws {
-        var (counts, notes) = ([HistoryChange.Kind: UInt64](), [String]())
-        let token = try store.write(author: arguments.author, contextName: arguments.value(of: "context")) {
-            transaction in
-            let plan = try plan(transaction.snapshot)
-            notes = plan.notes
+        var (inserted, updated, deleted) = (0, 0, 0)
+        let (notes, token) = try store.write(author: arguments.author, contextName: arguments.value(of: "context")) {
             // Only a rehearsal shows the effects of delete rules.
-            try plan.forEachEffect { counts[$0.kind, default: 0] += 1 }
-            try plan.carryOut(in: transaction)
-        }.token
+            _ = try forEachEffect(of: restore, store, $0.snapshot) { _, present, restored in
+                if present == nil { inserted += 1 } else if restored == nil { deleted += 1 } else { updated += 1 }
+            }
+            return try restore($0)
+        }
         output.hasChanges = token != nil
         warn(notes)
-        let (inserted, updated, deleted) = (counts[.insert] ?? 0, counts[.update] ?? 0, counts[.delete] ?? 0)
         output.line(
             json: ["inserted": inserted, "updated": updated, "deleted": deleted, "token": token?.description],
             text: token.map { "\(inserted) inserted, \(updated) updated, \(deleted) deleted; token \($0)" }
                 ?? "Nothing differs from that state.")
     }
 
-    private static func rehearse(_ plan: RestorePlan, _ output: Output) throws {
-        warn(plan.notes)
+    private static func rehearse(
+        _ restore: Restore, _ store: Store, _ old: Snapshot, _ arguments: Arguments, _ output: Output
+    ) throws {
+        try output.begin(arguments, isLong: !output.isJSON)
+        let now = try store.snapshot()
         // First without printing: a refusal comes before any output.
-        try plan.forEachEffect { _ in }
-        let report = DiffReport(try Labels(plan.now), plan.labels, output)
-        try plan.forEachEffect { step in
-            try report.add(step.kind, step.entity, step.object, step.changed, step.present, step.restored)
+        warn(try forEachEffect(of: restore, store, now) { _, _, _ in })
+        let report = DiffReport(try Labels(now), try Labels(old), output)
+        _ = try forEachEffect(of: restore, store, now) { object, present, restored in
+            guard let row = present ?? restored else { return }
+            let changed = row.attributes.filter { !DiffCommand.isSame(present?[$0], restored?[$0]) }
+            let isUpdate = present != nil && restored != nil
+            try report.add(
+                isUpdate ? .update : present == nil ? .insert : .delete, row.entity, object, isUpdate ? changed : [],
+                present, restored)
         }
         report.finish()
     }

@@ -7,7 +7,7 @@ internal import FoundationEssentials
 public final class Transaction {
     // Not counted, because each commit has a transaction. Sound: both live until the body returns, and later uses trap.
     private unowned(unsafe) let held: Draft
-    private unowned(unsafe) let store: Store
+    unowned(unsafe) let store: Store
     @exclusivity(unchecked) private var isOver = false
 
     private init(_ draft: Draft, _ store: Store) {

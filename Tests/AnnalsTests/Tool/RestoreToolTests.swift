@@ -161,8 +161,10 @@ import Testing
         #expect(run.status == 1 && run.output == "", "\(run)")
         #expect(
             run.errors == """
-                annals: “tag” of Item 2:2 referred to Tag swift (1:1), which was deleted since.
-                Restore that one first: annals restore STORE 'Tag' 1:1 with the same options.
+                annals: “tag” of “Item” 1 refers to 1:1, which does not exist: insert it in the same transaction, or \
+                refer to another object.
+                Tag swift (1:1) was deleted since. Restore it first: annals restore STORE 'Tag' 1:1 with the same \
+                options.
 
                 """, "\(run.errors)")
         #expect(try restore("Item", "a", "b", "--to", "2", "--dry-run").errors == run.errors)
