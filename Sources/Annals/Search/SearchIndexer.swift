@@ -70,17 +70,17 @@ package final class SearchUpdates: Sendable {
         [.consumerConflict, .consumerLost, .consumerUnknown].contains(error.code)
     }
 
-    /// Moves the indexes to the newest state, and writes the segments with dead objects again without them. So a
-    /// deleted word is in no index.
-    func forgetDeadObjects(_ limits: SearchLimits = SearchLimits()) throws {
+    /// Moves the indexes over all changes, and writes the segments with dead objects again without them. So a deleted
+    /// word is in no index. Objects that were not built yet can wait.
+    func forgetDeadObjects(_ limits: SearchLimits = SearchLimits(), goesOn: () -> Bool = { true }) throws {
         for entity in try entities() {
-            while try moveOn(entity, limits).isBuilding {}
-            var progress: SearchProgress
-            repeat {
+            _ = try moveOn(entity, limits)
+            var progress = SearchProgress(hasWritten: true)
+            while progress.hasWritten, goesOn() {
                 progress = try step(entity, limits) { (step) throws(StoreError) in
                     SearchProgress(hasWritten: try step.rewrite())
                 }
-            } while progress.hasWritten
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 // Compaction: the new file has nothing that was deleted, not even words in a search index.
 
+internal import FoundationEssentials
+
 extension Store {
     /// Writes the store to a new file, without data that can no longer be read: cleaned history, the history of
     /// entities whose history is or was off, rows that only such history kept, and old indexes. Search indexes forget
@@ -25,5 +27,12 @@ extension Store {
         var chosen = CompactionOptions()
         chosen.progress = progress
         return try handle.compact(chosen)
+    }
+
+    /// Before an automatic compaction: lets the search indexes forget the words of deleted and changed objects. The
+    /// store is compacted even if this fails: the indexer reports that.
+    static func forgetDeletedWords(_ handle: StoreHandle, _ goesOn: () -> Bool) {
+        let identifier = UUID(handle.current.log.header.storeID)
+        try? SearchUpdates(handle, identifier).forgetDeadObjects(goesOn: goesOn)
     }
 }

@@ -95,7 +95,8 @@ public final class Store: Sendable {
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
         handle = StoreHandle(
-            engine, trigger: options.automaticCompaction, reportFailure: AutomaticCompaction.log)
+            engine, trigger: options.automaticCompaction, reportFailure: AutomaticCompaction.log,
+            prepareCompaction: Self.forgetDeletedWords)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }

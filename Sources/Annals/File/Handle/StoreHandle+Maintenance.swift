@@ -88,13 +88,14 @@ extension StoreHandle {
         guard now >= earliest else { return wakeMaintenance(at: earliest) }
         isCompactionDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
-        options.progress = { _ in !self.isStopping.load(ordering: .relaxed) && !self.hasCompactingCaller }
+        options.progress = { _ in self.goesOn }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // If another process compacts, or space is missing, the next check of retention triggers this again.
         var pause = trigger.openMicroseconds
         do throws(StoreError) {
             // A caller who comes later finds the lock taken, and waits.
             try automaticCompaction.withLock { () throws(StoreError) in
+                if goesOn { prepareCompaction(self) { goesOn } }
                 if !hasCompactingCaller { _ = try compactNow(options) }
             }
         } catch {
@@ -103,6 +104,8 @@ extension StoreHandle {
         }
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
     }
+
+    private var goesOn: Bool { !isStopping.load(ordering: .relaxed) && !hasCompactingCaller }
 
     private var hasCompactingCaller: Bool { compactingCallers.load(ordering: .sequentiallyConsistent) > 0 }
 

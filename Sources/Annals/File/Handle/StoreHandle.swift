@@ -47,12 +47,16 @@ package final class StoreHandle: @unchecked Sendable {
     package let compactionFailure = Guarded<StoreError?>(nil)
     /// Called with each failure that differs from the last one.
     let reportFailure: @Sendable (StoreError) -> Void
+    /// Called before an automatic compaction, with the answer to whether it shall go on.
+    let prepareCompaction: @Sendable (StoreHandle, _ goesOn: () -> Bool) -> Void
 
     package init(
         _ engine: Engine, trigger: AutomaticCompaction? = nil,
-        reportFailure: @escaping @Sendable (StoreError) -> Void = { _ in }
+        reportFailure: @escaping @Sendable (StoreError) -> Void = { _ in },
+        prepareCompaction: @escaping @Sendable (StoreHandle, _ goesOn: () -> Bool) -> Void = { (_, _) in }
     ) {
-        (self.engine, self.trigger, self.reportFailure) = (engine, trigger, reportFailure)
+        (self.engine, self.trigger) = (engine, trigger)
+        (self.reportFailure, self.prepareCompaction) = (reportFailure, prepareCompaction)
         opened = engine.log.environment.monotonicMicroseconds()
     }
 
