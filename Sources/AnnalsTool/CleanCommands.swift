@@ -125,7 +125,10 @@ enum CleanCommands {
         output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
         if let bytes = outcome.regainedBytes { output.line("Compaction then frees about \(bytes) bytes in all.") }
         if outcome.hasNoReaders { output.line("No consumer is registered: choose with --before how far to clean.") }
-        for consumer in outcome.waitingFor { output.line("waiting for " + ConsumersCommand.text(consumer)) }
+        for consumer in outcome.waitingFor {
+            let remedy = consumer.isOwn ? ". “annals search-index STORE --update” moves it on" : ""
+            output.line("waiting for " + ConsumersCommand.text(consumer) + remedy)
+        }
         for consumer in outcome.overtaken { output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
 

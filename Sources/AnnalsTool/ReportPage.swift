@@ -70,8 +70,10 @@ struct ReportPage {
             return "The disk is full in about \(days(daysLeft)) at this rate: free space."
         }
         if let slowest, slowest.consumer.lag >= 1000 || (waiting(slowest) ?? 0) > 86_400e6 {
-            return "Consumer “\(cut(slowest))” holds up \(count(slowest.consumer.lag, "transaction")): let it read, or "
-                + "remove it."
+            let lag = count(slowest.consumer.lag, "transaction")
+            return slowest.consumer.isOwn
+                ? "The search indexes hold up \(lag): “annals search-index --update” brings them up to date."
+                : "Consumer “\(cut(slowest))” holds up \(lag): let it read, or remove it."
         }
         if InfoCommand.isCompactionDue(statistics) {
             return "Compaction is due: “annals compact” frees about \(bytes(statistics.space.garbageBytes))."

@@ -19,7 +19,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     public let registered: Date
     /// The ID of the process that registered it.
     public let processID: Int
-    /// The number of transactions that it has not read.
+    /// The number of transactions that it has not read; 0 if these only keep search indexes up to date.
     public let lag: UInt64
     /// Whether cleaning has passed its cursor, because it lagged too far. Then it must read everything again
     /// (`resetConsumer`).
@@ -28,6 +28,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     /// Whether it is the store's own, which reads history for the search indexes.
     package var isOwn: Bool { IdentifierName(name).isReserved }
 
+    /// - Parameter last: The last transaction that it should read.
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
         let place = record.place
         name = record.name
@@ -53,23 +54,27 @@ extension Store {
 
     func registeredConsumers() throws(StoreError) -> [Consumer] {
         let (engine, view) = try newest()
-        return engine.tracking.consumers.map { consumer($0, engine, view) }
+        return try engine.tracking.consumers.map { (record) throws(StoreError) in try consumer(record, engine, view) }
     }
 
     /// Returns the consumer of that name, or nil if none is registered. Throws `StoreError`.
     public func consumer(_ name: String) throws -> Consumer? {
         let (engine, view) = try newest()
-        return engine.tracking.consumer(name).map { consumer($0, engine, view) }
+        return try engine.tracking.consumer(name).map { try consumer($0, engine, view) }
     }
 
-    private func consumer(_ record: ConsumerRecord, _ engine: Engine, _ view: View) -> Consumer {
-        Consumer(record, identifier, last: view.number, engine.tracked(view).coverage)
+    private func consumer(
+        _ record: ConsumerRecord, _ engine: Engine, _ view: View
+    ) throws(StoreError) -> Consumer {
+        let hasRead = try hasOnlyIndexSteps(after: record.place.number, engine, view)
+        return Consumer(
+            record, identifier, last: hasRead ? record.place.number : view.number, engine.tracked(view).coverage)
     }
 
     /// Writes a consumer's record.
     private func consumer(_ write: (Engine) throws(StoreError) -> ConsumerRecord) throws(StoreError) -> Consumer {
         let (engine, record) = try handle.onNewest { (engine) throws(StoreError) in (engine, try write(engine)) }
-        return consumer(record, engine, try engine.view())
+        return try consumer(record, engine, try engine.view())
     }
 
     /// Registers a consumer of history. From now on cleaning waits for it, as long as retention allows. A consumer that

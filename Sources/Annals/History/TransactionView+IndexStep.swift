@@ -29,6 +29,21 @@ extension TransactionView {
 }
 
 extension Store {
+    /// Whether only steps of an index follow a transaction, and at least one. Linear in their number.
+    func hasOnlyIndexSteps(
+        after number: UInt64, _ engine: Engine, _ view: View
+    ) throws(StoreError) -> Bool {
+        guard let author = engine.number(ofName: ReservedEntity.indexAuthor), number < view.number,
+            number >= engine.tracking.horizon
+        else { return false }
+        var hasOnlySteps = true
+        try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
+            hasOnlySteps = try transaction.isIndexStep(by: author, view.reservedEntities)
+            return hasOnlySteps
+        }
+        return hasOnlySteps
+    }
+
     /// The number of the transaction that `count` others follow, without the steps of an index. If history no longer
     /// has it, a number up to the beginning of history. Throws `tokenUnknown` if there are not so many.
     package func number(back count: UInt64) throws -> UInt64 {

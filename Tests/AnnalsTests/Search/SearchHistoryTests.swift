@@ -107,6 +107,23 @@ import Testing
         try end()
     }
 
+    /// A reader has nothing to read if only these follow its place.
+    @Test func readersHaveReadThem() throws {
+        try store.registerConsumer("reader", at: .oldest)
+        try insert(by: "app")
+        let read = try store.currentToken
+        try store.updateSearchIndexes()
+        func lags() throws -> [UInt64] { try ["reader", "_annals.search"].compactMap { try store.consumer($0)?.lag } }
+        #expect(try lags()[0] > 0 && lags()[1] == 0 && store.cleaningPlan().waitingFor.map(\.name) == ["reader"])
+        try store.resetConsumer("reader", to: read)
+        #expect(try store.currentToken > read && lags() == [0, 0] && store.cleaningPlan().waitingFor.isEmpty)
+        try insert(by: "app")
+        #expect(try lags().allSatisfy { $0 > 0 } && store.cleaningPlan().waitingFor.count == 2)
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        #expect(try store.consumer("reader")?.isLost == true && lags()[0] > 0)
+        try end()
+    }
+
     /// A program may take the newest token for that of its own transaction: the error explains the mistake.
     @Test func aStepIsNotUndone() throws {
         try insert(by: "app")
