@@ -107,7 +107,8 @@ private struct RestoreWork {
         for object in objects ?? [] where try now.row(object) == nil {
             let pair = pairs[object.entityNumber]
             if try pair != nil && old.row(object) != nil { continue }
-            let reason = pair == nil ? "is of no entity of the schema" : "did not exist then, and does not exist now"
+            let reason =
+                pair == nil ? "is of no entity of the schema" : "did not exist in that state, and does not exist now"
             throw StoreError(
                 .objectNotFound,
                 "\(pair.map { "\($0.entity.name) " } ?? "The object ")\(object) \(reason): check the ID.",

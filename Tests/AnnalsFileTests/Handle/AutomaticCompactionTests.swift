@@ -129,17 +129,7 @@ import Testing
             folder.path("s"), options: Self.eager(EngineOptions()), files: RealFileSystem(), environment: pause)
         _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
         let store = StoreHandle(engine, trigger: trigger)
-        let ids = try store.current.insertNotes(1...200)
-        // Until compaction is due.
-        let maintenance = try BackgroundThread(name: "maintenance") {
-            for round in 0..<1000 where store.current.log.header.generation == 0 {
-                _ = try? store.commit { pending in
-                    for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
-                }
-                _ = try? store.current.deleteHistory(before: store.newest().view.number + 1)
-                store.maintain()
-            }
-        }
+        let maintenance = try Self.maintenance(of: store)
         try await eventually { pause.isReached }
         let caller = Guarded<Result<CompactionResult, StoreError>?>(nil)
         let compaction = try BackgroundThread(name: "caller") {
@@ -154,6 +144,55 @@ import Testing
         // 2 if the caller's thread began so late that the automatic compaction was complete.
         #expect((1...2).contains(store.current.log.header.generation))
         #expect(store.compactionFailure.withLock { $0 } == nil)
+        try store.close()
+        let report = try Checker.check(folder.path("s"), files: RealFileSystem())
+        #expect(report.isIntact && folder.names == ["s"], "\(report.findings)")
+    }
+
+    /// Commits until compaction is due, and compacts.
+    private static func maintenance(of store: StoreHandle) throws -> BackgroundThread {
+        let ids = try store.current.insertNotes(1...200)
+        return try BackgroundThread(name: "maintenance") {
+            for round in 0..<1000 where store.current.log.header.generation == 0 {
+                _ = try? store.commit { pending in
+                    for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+                }
+                _ = try? store.current.deleteHistory(before: store.newest().view.number + 1)
+                store.maintain()
+            }
+        }
+    }
+
+    /// A caller that writes is refused before it waits for the automatic compaction, which may wait for its lock.
+    @Test func aWriterThatCompactsIsRefused() async throws {
+        let folder = try TemporaryDirectory()
+        var trigger = trigger
+        trigger.openMicroseconds = 0
+        var options = Self.eager(EngineOptions())
+        options.log.lockTimeoutMicroseconds = 2_000_000
+        let engine = try Engine.create(
+            folder.path("s"), options: options, files: RealFileSystem(), environment: RealEnvironment())
+        _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
+        let state = Guarded<(isReached: Bool, isOver: Bool, failure: StoreError?)>((false, false, nil))
+        let store = StoreHandle(
+            engine, trigger: trigger,
+            prepareCompaction: { store, goesOn in
+                state.withLock { $0.isReached = true }
+                while goesOn(), !state.withLock({ $0.isOver }) { RealEnvironment().sleep(microseconds: 1000) }
+                do throws(StoreError) {
+                    try store.current.setRetention(RetentionLimits(microseconds: .max, bytes: 1 << 40))
+                } catch { state.withLock { $0.failure = error } }
+            })
+        let maintenance = try Self.maintenance(of: store)
+        try await eventually { state.withLock { $0.isReached } }
+        let code = try store.write { _ in
+            let error = #expect(throws: StoreError.self) { try store.compact() }
+            return error?.code
+        }.result
+        state.withLock { $0.isOver = true }
+        maintenance.join()
+        #expect(code == .invalidArgument && state.withLock { $0.failure } == nil)
+        #expect(store.current.log.header.generation == 1)
         try store.close()
         let report = try Checker.check(folder.path("s"), files: RealFileSystem())
         #expect(report.isIntact && folder.names == ["s"], "\(report.findings)")
