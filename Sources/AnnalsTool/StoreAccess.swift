@@ -109,6 +109,7 @@ enum StoreAccess {
         options.reading = .copied
         // A scan reads each byte once, and is as fast with less.
         options.copiedBytes = 16 << 20
+        options.dirtyNodeBytes = 32 << 20
         options.createsIfMissing = creates
         // The tool compacts only on command.
         options.automaticCompaction = nil

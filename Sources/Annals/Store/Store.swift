@@ -26,6 +26,8 @@ public final class Store: Sendable {
         public var automaticCompaction: AutomaticCompaction?
         /// For reading by copies: the memory that they may take before they are dropped.
         package var copiedBytes = EngineOptions().copiedBytes
+        /// The memory that changed indexes may take before they are written.
+        package var dirtyNodeBytes = EngineOptions().dirtyNodeBytes
         /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
         /// The clock and other services of the machine.
@@ -127,6 +129,7 @@ public final class Store: Sendable {
         var chosen = EngineOptions(hub: options.hub)
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         (chosen.reading, chosen.copiedBytes) = (options.reading, options.copiedBytes)
+        chosen.dirtyNodeBytes = options.dirtyNodeBytes
         if options.sharing == .group { chosen.log.mode = 0o660 }
         let files = try files(for: path)
         let environment = options.environment
