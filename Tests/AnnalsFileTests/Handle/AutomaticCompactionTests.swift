@@ -61,6 +61,59 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 
+    /// Many small objects stay, and a large one changes often: the mean size of all changes is none of the rows that
+    /// exist. So they are measured, once for each doubling of the file. Retention by size counts on it, too.
+    @Test(arguments: [1000, 20_000], [false, true]) func theRowsThatExistAreMeasured(bytes: Int, byRetention: Bool)
+        throws
+    {
+        let machine = machine()
+        let store = StoreHandle(try machine.create(), trigger: trigger)
+        let ids = try store.current.insertNotes(1...5000)
+        let live = store.current.log.current.end
+        if byRetention {
+            try store.current.setRetention(RetentionLimits(microseconds: .max, bytes: 1 << 20))
+        }
+        machine.machine.environment.advance(byMicroseconds: 20_000_000)
+        var sizes: [UInt64] = []
+        for round in 0..<(12_000_000 / bytes) {
+            // Of the large ones, the values are in frames of their own.
+            let body = StoredValue.data([UInt8](repeating: UInt8(round & 255), count: bytes))
+            _ = try store.commit { try $0.update(ids[0], [(EngineNote.body, body)]) }
+            if round % 20 == 0 {
+                if !byRetention { try store.current.deleteHistory(before: store.newest().view.number + 1) }
+                machine.machine.environment.advance(byMicroseconds: 2_000_000)
+            }
+            store.maintain()
+            sizes.append(store.current.log.current.end)
+        }
+        #expect(store.current.log.header.generation > 0)
+        let most = try #require(sizes.max())
+        #expect(most < live * (byRetention ? 8 : 6), "\(most) of \(live)")
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
+    /// Insertions alone make no garbage, whatever the sizes: nothing is rewritten.
+    @Test func aStoreThatOnlyGrowsIsNotCompacted() throws {
+        let machine = machine()
+        let store = StoreHandle(try machine.create(), trigger: trigger)
+        for round in 0..<400 {
+            _ = try store.commit { pending in
+                let body = [UInt8](repeating: 7, count: round % 20 == 0 ? 40_000 : 100)
+                let title = StoredValue.string("note \(round)")
+                _ = try pending.insert(entity: EngineNote.entity, [title, .absent, .data(body)])
+            }
+            try store.current.deleteHistory(before: store.newest().view.number + 1)
+            machine.machine.environment.advance(byMicroseconds: 2_000_000)
+            store.maintain()
+        }
+        #expect(store.current.log.header.generation == 0 && store.current.log.current.end > 800_000)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
     /// It is told once, and kept until a compaction succeeds.
     @Test func aFailureIsReportedOnce() throws {
         let machine = machine()

@@ -52,7 +52,9 @@ extension Engine {
             if first > tracking.horizon + 1 { try deleteHistory(before: first) }
         }
         let space = try space(in: view)
-        garbage.store(Int(clamping: try space.regained(after: tracking.horizon, self, view)), ordering: .relaxed)
+        // At least 1: the handle looks at the size of the file, too.
+        let regained = max(1, try space.regained(after: tracking.horizon, self, view))
+        garbage.store(Int(clamping: regained), ordering: .relaxed)
     }
 
     /// The time from which automatic cleaning measures ages. This is the clock's time, unless it is implausibly new.
@@ -160,7 +162,28 @@ extension Engine {
         let base =
             log.header.generation == 0
             ? UInt64(FormatLimits.pageBytes) : try place(after: log.header.baseNumber, in: view)
-        return log.writer.withLock { log.follow.withLock { SpaceEstimate(indexes, base: base) } }
+        let bound = measuredRows.withLock { $0.flatMap { $0.end <= view.end ? $0.bytes + view.end - $0.end : nil } }
+        return log.writer.withLock { log.follow.withLock { SpaceEstimate(indexes, base: base, bound: bound ?? .max) } }
+    }
+
+    /// Measures the rows of all live objects, for this and later estimates. Returns the bytes that compaction would
+    /// free now; nil if `goesOn` has returned false. Linear in the number of objects.
+    func measuredGarbage(_ goesOn: () -> Bool) throws(StoreError) -> UInt64? {
+        let view = try view()
+        var (live, count) = (UInt64(0), UInt64(0))
+        for entity in view.catalog.entities(version: view.catalog.newestVersion) {
+            try view.scan(entity: entity.number) { (_, row) throws(StoreError) in
+                live += UInt64(row.rowBytes.paddedTo8 + ChangeField.bytes)
+                for position in row.layout.variables {
+                    if case .large(let value) = try row.variable(at: Int(position)) { live += value.valueBytes }
+                }
+                count += 1
+                return count % 1024 > 0 || goesOn()
+            }
+            guard goesOn() else { return nil }
+        }
+        measuredRows.withLock { $0 = (view.end, live) }
+        return try space(in: view).regained(after: tracking.horizon, self, view)
     }
 }
 
@@ -175,7 +198,10 @@ struct SpaceEstimate {
     /// The part of the file that is nodes and checkpoints, in 1/1024.
     let nodeShare: UInt64
 
-    init(_ indexes: Indexes, base: UInt64) {
+    /// - Parameters:
+    ///   - base: The size of the file after its last compaction.
+    ///   - bound: The largest size of the rows of live objects, if they were measured.
+    init(_ indexes: Indexes, base: UInt64, bound: UInt64) {
         var live: UInt64 = 0
         for entity in 0..<indexes.totals.entityLimit { live += indexes.totals[UInt16(entity)].live }
         func bytes(_ kinds: FrameKind...) -> UInt64 { kinds.reduce(0) { $0 + indexes.counts[$1] } }
@@ -183,7 +209,7 @@ struct SpaceEstimate {
         let rows = bytes(.transaction, .part, .value, .rows)
         let average = changes == 0 ? 0 : rows / changes + 1
         // Live data of the last compaction counts as live until the file has doubled: rows may be of any size.
-        liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
+        liveBytes = min(max(live.multipliedReportingOverflow(by: average).partialValue, base), bound)
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
         nodeBytes = bytes(.nodes, .checkpoint)
         nodeShare = (nodeBytes << 10) / max(rows + nodeBytes, 1)

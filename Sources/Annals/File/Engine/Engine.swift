@@ -22,6 +22,8 @@ package final class Engine: Sendable {
     let nextRetentionEnd = Atomic<UInt64>(0)
     /// An estimate of the bytes that compaction would have freed at this handle's last check.
     let garbage = Atomic<Int>(0)
+    /// The bytes of all rows of live objects, and the end of the file, when they were last measured here.
+    let measuredRows = Guarded<(end: UInt64, bytes: UInt64)?>(nil)
     /// The thread that runs a `write` body; 0 for none.
     let writingThread = Atomic<UInt>(0)
 

@@ -21,8 +21,10 @@ public struct AutomaticCompaction: Hashable, Sendable {
     /// The standard choice: compacts a file of at least 16 MiB when over half of it is garbage.
     public init() {}
 
-    /// `garbage` in 1/1024.
-    var garbageShare: UInt64 { UInt64(min(max(garbage.isNaN ? 1 : garbage, 0), 1) * 1024) }
+    /// Whether compaction should free so many bytes of a file with this end.
+    func isWorth(_ bytes: UInt64, of end: UInt64) -> Bool {
+        bytes >= end / 1024 * UInt64(min(max(garbage.isNaN ? 1 : garbage, 0), 1) * 1024)
+    }
 
     /// Errors of automatic compaction go to standard error, because no caller waits for it.
     static func log(_ failure: StoreError) { StandardError.log("Automatic compaction has failed. \(failure)") }
@@ -42,10 +44,19 @@ extension StoreHandle {
     private func considerCompaction(_ engine: Engine, _ trigger: AutomaticCompaction) {
         let garbage = UInt64(engine.garbage.exchange(0, ordering: .relaxed))
         let end = engine.log.current.end
-        guard end >= trigger.minimumBytes, garbage >= end / 1024 * trigger.garbageShare else { return }
+        guard end >= trigger.minimumBytes else { return }
+        if trigger.isWorth(garbage, of: end) {
+            isCompactionDue.store(true, ordering: .relaxed)
+        } else {
+            // The estimate takes the mean size of all changes for that of the rows that exist. These may be smaller.
+            let measured = measuredEnd.load(ordering: .relaxed)
+            // Another handle has compacted the store.
+            if end < measured { measuredEnd.store(end, ordering: .relaxed) }
+            guard end / 2 >= measured else { return }
+            isMeasuringDue.store(true, ordering: .relaxed)
+        }
         let now = engine.log.environment.monotonicMicroseconds()
         let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
-        isCompactionDue.store(true, ordering: .relaxed)
         wakeMaintenance(at: max(now, earliest))
     }
 
@@ -82,17 +93,20 @@ extension StoreHandle {
     }
 
     private func compactIfDue(_ environment: any Environment) {
-        guard let trigger, isCompactionDue.load(ordering: .relaxed) else { return }
+        let isDue = isCompactionDue.load(ordering: .relaxed)
+        guard let trigger, isDue || isMeasuringDue.load(ordering: .relaxed) else { return }
         let now = environment.monotonicMicroseconds()
         let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
         guard now >= earliest else { return wakeMaintenance(at: earliest) }
         isCompactionDue.store(false, ordering: .relaxed)
+        isMeasuringDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
         options.progress = { _ in self.goesOn }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // If another process compacts, or space is missing, the next check of retention triggers this again.
         var pause = trigger.openMicroseconds
         do throws(StoreError) {
+            if !isDue, try !mayFreeEnough(trigger) { return }
             // A caller who comes later finds the lock taken, and waits.
             try automaticCompaction.withLock { () throws(StoreError) in
                 if goesOn { prepareCompaction(self) { goesOn } }
@@ -103,6 +117,16 @@ extension StoreHandle {
             note(error)
         }
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
+    }
+
+    /// Measures the rows.
+    private func mayFreeEnough(_ trigger: AutomaticCompaction) throws(StoreError) -> Bool {
+        let (end, garbage) = try onNewest { (engine) throws(StoreError) in
+            (engine.log.current.end, try engine.measuredGarbage { goesOn })
+        }
+        guard let garbage else { return false }
+        measuredEnd.store(end, ordering: .relaxed)
+        return trigger.isWorth(garbage, of: end)
     }
 
     private var goesOn: Bool { !isStopping.load(ordering: .relaxed) && !hasCompactingCaller }

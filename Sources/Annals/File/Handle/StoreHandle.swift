@@ -35,6 +35,11 @@ package final class StoreHandle: @unchecked Sendable {
     /// The time at which maintenance is due, on the monotonic clock; nil for never.
     let nextMaintenance = Guarded<UInt64?>(nil)
     let isCompactionDue = Atomic<Bool>(false)
+    /// Whether the rows must be measured to know whether compaction is due.
+    let isMeasuringDue = Atomic<Bool>(false)
+    /// The end of the file at opening, or when its rows were measured or compacted. They are measured when it has
+    /// doubled.
+    let measuredEnd: Atomic<UInt64>
     let isStopping = Atomic<Bool>(false)
     /// Held during an automatic compaction.
     let automaticCompaction = Monitor()
@@ -58,6 +63,7 @@ package final class StoreHandle: @unchecked Sendable {
         (self.engine, self.trigger) = (engine, trigger)
         (self.reportFailure, self.prepareCompaction) = (reportFailure, prepareCompaction)
         opened = engine.log.environment.monotonicMicroseconds()
+        measuredEnd = Atomic(engine.log.current.end)
     }
 
     deinit {
