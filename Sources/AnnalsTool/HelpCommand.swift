@@ -124,7 +124,7 @@ enum CompletionCommand {
         output.data(Array((words.isEmpty ? script : lines.joined()).utf8))
     }
 
-    /// What can take the place of the last word. Nothing where the name of a file can.
+    /// The words that can replace the last one. Empty if that may be the name of a file.
     private static func candidates(_ words: [String]) -> [(word: String, summary: String)] {
         let (before, last) = (Array(words.dropLast()), words.last ?? "")
         guard let (command, rest) = Commands.find(before) else {

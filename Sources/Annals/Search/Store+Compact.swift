@@ -30,7 +30,7 @@ extension Store {
     }
 
     /// Before an automatic compaction: lets the search indexes forget the words of deleted and changed objects. The
-    /// store is compacted even if this fails: the indexer reports that.
+    /// store is compacted even if this fails: then the words stay, and the next compaction tries again.
     static func forgetDeletedWords(_ handle: StoreHandle, _ goesOn: () -> Bool) {
         let identifier = UUID(handle.current.log.header.storeID)
         try? SearchUpdates(handle, identifier).forgetDeadObjects(goesOn: goesOn)

@@ -170,7 +170,7 @@ extension Engine {
     /// free now; nil if `goesOn` has returned false. Linear in the number of objects.
     func measuredGarbage(_ goesOn: () -> Bool) throws(StoreError) -> UInt64? {
         let view = try view()
-        var (live, count) = (UInt64(0), UInt64(0))
+        var (live, count, isWhole) = (UInt64(0), UInt64(0), true)
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {
             try view.scan(entity: entity.number) { (_, row) throws(StoreError) in
                 live += UInt64(row.rowBytes.paddedTo8 + ChangeField.bytes)
@@ -178,9 +178,11 @@ extension Engine {
                     if case .large(let value) = try row.variable(at: Int(position)) { live += value.valueBytes }
                 }
                 count += 1
-                return count % 1024 > 0 || goesOn()
+                // Once false, the sum is only a part, even if the reason has passed.
+                isWhole = count % 1024 > 0 || goesOn()
+                return isWhole
             }
-            guard goesOn() else { return nil }
+            guard isWhole else { return nil }
         }
         measuredRows.withLock { $0 = (view.end, live) }
         return try space(in: view).regained(after: tracking.horizon, self, view)
